@@ -1,0 +1,99 @@
+"""The command line: from arguments to a command, and from whatever happens to an exit status."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from gradcli import __version__
+from gradcli.errors import GradcliError
+from gradcli.exits import Exit
+from gradcli.world import World
+
+_WITH_SYMPY = ("check", "compare-modes")
+
+
+def run(argv: Sequence[str], world: World | None = None) -> int:
+    """Run one command and return its exit status; every failure is said on the right stream."""
+    world = world or World()
+    if argv and argv[0] in ("--version", "-V"):
+        world.stdout.write(f"gradcli {__version__}\n")
+        return Exit.CONFIRMED
+    from gradcli.modes.workers import WORKERS
+
+    try:
+        _load_sympy_early(argv)
+        return _finished(_dispatch(argv, world), world)
+    except GradcliError as error:
+        return _said(error, argv, world)
+    except KeyboardInterrupt:
+        world.stderr.write("interrupted\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered for the closed pipe goes nowhere
+        return Exit.CONFIRMED
+    except Exception as error:
+        return _internal(error, argv, world)
+    finally:
+        WORKERS.stop()
+
+
+def _load_sympy_early(argv: Sequence[str]) -> None:
+    """The symbolic mode's process takes longest to start: start it before anything else is imported."""
+    help_asked = any(word in ("-h", "--help") for word in argv)
+    if argv and argv[0] in _WITH_SYMPY and len(argv) > 1 and not help_asked and not any(w.startswith("--modes") for w in argv):
+        from gradcli.modes.workers import WORKERS
+
+        WORKERS.start()
+
+
+def _dispatch(argv: Sequence[str], world: World) -> int:
+    from gradcli.commands.arguments import arranged
+    from gradcli.commands.program import command
+
+    app = command()
+    found: Any = app.main(args=arranged(list(argv), app), prog_name="gradcli", standalone_mode=False, obj=world)
+    return int(found or 0)
+
+
+def _finished(status: int, world: World) -> int:
+    world.stdout.flush()
+    return status
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    return "--json" in argv or any(a == "--format" and b in ("json", "ndjson") for a, b in zip(argv, argv[1:], strict=False)) or any(
+        word in ("--format=json", "--format=ndjson") for word in argv
+    )
+
+
+def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
+    """Print an error: a document under --json, text on standard error otherwise."""
+    from gradcli.commands.output import print_error
+
+    if "--traceback" in argv:
+        import traceback
+
+        traceback.print_exception(error, file=world.stderr)
+    print_error(error, _wants_json(argv), world)
+    return Exit.UNUSABLE
+
+
+def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
+    """Say an internal error in one line; errors of the argument parser are the user's and become ours."""
+    if hasattr(error, "format_message") and not isinstance(error, GradcliError):
+        from gradcli.errors import BadOption
+
+        return _said(BadOption(error.format_message().rstrip("."), do="gradcli --help"), argv, world)
+    if "--traceback" in argv:
+        import traceback
+
+        traceback.print_exception(error, file=world.stderr)
+    from gradcli.commands.output import print_error
+
+    what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
+    report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
+    report.kind = "internal"
+    print_error(report, _wants_json(argv), world)
+    return Exit.INTERNAL
+
+

@@ -1,0 +1,1 @@
+"""Floor 7: one thin file per command."""

@@ -1,0 +1,22 @@
+"""One target at one point, for the commands that look at one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gradcli.commands.request import asks, seed_of, with_values
+from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+
+
+def asked(target: Sequence[str], at: Sequence[str] | None, wrt: str | None, seed: str, shapes: Sequence[str] | None, world: World) -> "Question":
+    """Return the question that the options ask."""
+    from gradcli.modes.mode import Question
+    from gradcli.source.points import shapes as read_shapes
+    from gradcli.verify.probe import locate
+
+    number = seed_of(seed)
+    (ask,) = asks(target, at, world, None, wrt)
+    f, points, names = locate(ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt)
+    return Question(f, points[0], names, number)

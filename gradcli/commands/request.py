@@ -1,0 +1,117 @@
+"""From the words of the command line to requests."""
+
+import json
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.world import World
+
+_ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
+_PYTHON = re.compile(r"(?:[\w./\\~-]+\.py|[^\W\d][\w.]*)::?[^\W\d][\w.]*(?:\(\))?")
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
+_UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+KINDS = ("kink", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One target with what belongs to it alone; `line` is where it stood on standard input."""
+
+    target: str
+    at: tuple[str, ...] = ()
+    grad: str | None = None
+    wrt: str | None = None
+    line: int | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def asks(words: Sequence[str], at: Sequence[str] | None, world: World, grad: str | None = None, wrt: str | None = None) -> Iterator[Ask]:
+    """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
+
+    Raises  BadOption, NotSupported.
+    """
+    targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
+    assigned = tuple(word for k, word in enumerate(words) if k > 0 and _ASSIGNMENT.fullmatch(word))
+    if not targets:
+        raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
+    common = (*(at or ()), *assigned)
+    for target in targets:
+        if target == "-":
+            yield from _lines(world, common, grad, wrt)
+        else:
+            _expression_only(target)
+            yield Ask(target, common, grad, wrt)
+
+
+def _expression_only(target: str) -> None:
+    if _PYTHON.fullmatch(target.strip()) or target.endswith(".py"):
+        raise NotSupported(f"'{target}' names a Python function, and this version takes expressions only", do='write the formula: "sum(x**2)"')
+
+
+def _lines(world: World, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Iterator[Ask]:
+    for number, line in enumerate(world.stdin, 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield _object(text, number, at, grad, wrt) if text.startswith("{") else Ask(text, at, grad, wrt, number)
+
+
+def _object(text: str, number: int, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Ask:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return Ask(text, at, grad, wrt, number)
+    unknown = set(found) - {"target", "grad", "at", "wrt"}
+    here = found.get("at")
+    texts_only = all(isinstance(found.get(key, ""), str) for key in ("target", "grad", "wrt"))
+    if unknown or not texts_only or "target" not in found or not isinstance(here, str | dict | None):
+        return Ask("", at, grad, wrt, number)
+    points = (*at, here) if isinstance(here, str) else at
+    values = here if isinstance(here, dict) else {}
+    return Ask(found["target"], points, found.get("grad", grad), found.get("wrt", wrt), number, values)
+
+
+def with_values(ask: Ask) -> tuple[str, ...]:
+    """Return the point's texts, a JSON object's values among them written out.
+
+    Raises  BadPoint for a value that is not numeric.
+    """
+    written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]
+    return (*ask.at, ", ".join(written)) if written else ask.at
+
+
+def _written(name: str, x: Any) -> str:
+    if isinstance(x, bool) or not isinstance(x, int | float | list):
+        raise BadPoint(f"{name} is not a number or a list of numbers", do=f'write {{"{name}": 0.5}}')
+    if isinstance(x, list):
+        return "[" + ", ".join(_written(name, part) for part in x) + "]"
+    return repr(x)
+
+
+def seed_of(text: str) -> int:
+    """Return the seed that `--seed` names. Raises BadOption."""
+    if text.strip() == "random":
+        return secrets.randbelow(2**31)
+    if not text.strip().isdecimal():
+        raise BadOption(f"--seed takes a whole number or 'random', not '{text}'", do="write --seed 0")
+    return int(text)
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
+    match = _DURATION.fullmatch(text)
+    if match is None or float(match[1]) <= 0:
+        raise BadOption(f"{option} takes a time, not '{text}'", do=f"write {option} 10s, {option} 2min")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def kinds_of(text: str | None) -> frozenset[str]:
+    """Return the findings that `--allow` names. Raises BadOption."""
+    wanted = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
+    unknown = wanted - set(KINDS)
+    if unknown:
+        raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
+    return wanted

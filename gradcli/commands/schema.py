@@ -1,0 +1,42 @@
+"""`gradcli schema`."""
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from gradcli.errors import BadOption
+from gradcli.world import World
+
+EXAMPLES = """Examples:
+
+    gradcli schema check > check.schema.json
+"""
+TYPES = {
+    "check": ("gradcli.report.check", "CheckReport"),
+    "compare-modes": ("gradcli.report.compare", "CompareReport"),
+    "grad": ("gradcli.report.grad", "GradReport"),
+    "trace": ("gradcli.report.trace", "TraceReport"),
+    "modes": ("gradcli.report.listing", "ModesReport"),
+    "ops": ("gradcli.report.listing", "OpsReport"),
+    "error": ("gradcli.report.common", "ErrorReport"),
+}
+
+
+def schema(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TYPES)}.", show_default=False)],
+) -> int:
+    """Print the JSON Schema of a document, generated from the report's type."""
+    import importlib
+
+    from gradcli.report.schema import schema_of
+
+    short = name.removeprefix("gradcli.").split("/")[0]
+    if short not in TYPES:
+        raise BadOption(f"there is no document '{name}'", do=f"documents: {', '.join(TYPES)}")
+    module, kind = TYPES[short]
+    world: World = context.obj
+    found = schema_of(getattr(importlib.import_module(module), kind), f"gradcli.{short}/1")
+    world.stdout.write(json_module.dumps(found, indent=2) + "\n")
+    return 0

@@ -1,0 +1,48 @@
+"""Where on the real line an elementwise operation is smooth, and which numbers try it hard."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_SIZES = np.array([1e-300, 1e-154, 1e-20, 1e-8, 1e-3, 0.1, 0.5, 0.9, 1.1, 1.5, 2.0, 3.3, 7.7, 25.9, 40.0, 300.0, 700.0])
+_HUGE = np.array([1e4, 1e8, 1e20, 1e154, 1e300])
+_NEAR_ONE = 1 - np.array([1e-15, 1e-10, 1e-5, 1e-2])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """An open set of real numbers, `contains(x)` elementwise, with `hard`: tiny, ordinary, huge and saturated members."""
+
+    name: str
+    contains: Callable[[Any], Any]
+    hard: Any
+
+    def sample(self, rng: Any, count: int) -> Any:
+        """Return `count` ordinary members, away from the edges."""
+        drawn = np.concatenate([rng.normal(size=50 * count), rng.uniform(0, 1, 20 * count), 1 + rng.exponential(size=20 * count)])
+        inside = drawn[self.contains(drawn) & (abs(drawn) > 0.05)]
+        return rng.choice(inside, count, replace=False)
+
+
+def _both(x: Any) -> Any:
+    return np.concatenate([-x[::-1], x])
+
+
+_EVERYWHERE = _both(np.concatenate([_SIZES, _HUGE]))
+
+REAL = Domain("real", lambda x: np.isfinite(x), _EVERYWHERE)
+POSITIVE = Domain("x > 0", lambda x: x > 0, np.concatenate([_SIZES, _HUGE]))
+AWAY_FROM_0 = Domain("x != 0", lambda x: x != 0, _EVERYWHERE)
+ABOVE_MINUS_1 = Domain("x > -1", lambda x: x > -1, np.concatenate([-_NEAR_ONE, -_SIZES[:8], _SIZES, _HUGE]))
+INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _both(np.concatenate([_SIZES[:8], _NEAR_ONE])))
+ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), _SIZES[8:], _HUGE]))
+UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
+NOT_INTEGER = Domain("x not an integer", lambda x: x != np.floor(x), _both(np.concatenate([_SIZES[2:8], _SIZES[8:15] + 0.05])))
+NOT_POLE = Domain(
+    "x not 0, -1, -2, ...",
+    lambda x: (x > 0) | (x != np.floor(x)),
+    np.concatenate([-_SIZES[2:8], -_SIZES[8:12] - 0.05, _SIZES[2:15], np.array([100.0, 170.0])]),
+)
+NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE)

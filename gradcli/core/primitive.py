@@ -1,0 +1,90 @@
+"""What a primitive is: one differentiable operation, with one derivative rule for each of its arguments."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gradcli.core.domain import REAL, Domain
+
+Value = Any  # an np.float64, an ndarray, or a Tracer
+Params = dict[str, Any]
+Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
+
+
+class Rule(Protocol):
+    """How a tangent is pushed and a cotangent is pulled through one argument."""
+
+    def push(self, primitive: "Primitive", i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        """Return the part of ydot that argument `i`, moving with `xdot`, contributes."""
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        """Return the cotangent of argument `i`, in its shape."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Primitive:
+    """One row of the rule table: called on numpy values it computes, called on tracers it lets the innermost one act.
+
+    Shapes  as `fun`; positional arguments may be differentiated, keyword `params` never are.
+    """
+
+    name: str
+    fun: Callable[..., Value]
+    rules: tuple[Rule, ...]
+    kind: str = "elementwise"
+    on: tuple[Domain, ...] = (REAL,)
+    kinks: str | None = None
+    kink: Callable[..., Value] | None = None
+    analytic: bool = True
+    staircase: bool = False
+    reason: str | None = None
+    partials: tuple[Callable[..., Value], ...] = field(default=())
+
+    @property
+    def constant(self) -> bool:
+        """Whether the derivative is zero wherever it exists (floor, comparisons), so that nothing is recorded."""
+        return not self.rules
+
+    def rule(self, i: int) -> Rule:
+        """The rule of argument `i`; the last one serves all further arguments (concatenate, einsum)."""
+        return self.rules[i] if i < len(self.rules) else self.rules[-1]
+
+    def __call__(self, *xs: Value, **params: Any) -> Value:
+        top = None
+        for x in xs:
+            if isinstance(x, Interpreted) and (top is None or x.level > top.level):
+                top = x
+        return self.fun(*xs, **params) if top is None else top.process(self, xs, params)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __reduce__(self) -> tuple[Callable[[str], "Primitive"], tuple[str]]:
+        return named, (self.name,)
+
+
+class Interpreted:
+    """What a primitive needs to know of a tracer: its nesting level, and that it takes over the call."""
+
+    __slots__ = ()
+    level: int
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        """Run `primitive` in this tracer's arithmetic."""
+        raise NotImplementedError
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def named(name: str) -> Primitive:
+    """Return the primitive called `name`."""
+    return PRIMITIVES[name]
+
+
+def declare(primitive: Primitive) -> Primitive:
+    """Add a row to the table; a name is declared once."""
+    if primitive.name in PRIMITIVES:
+        raise ValueError(f"{primitive.name} is declared twice")
+    PRIMITIVES[primitive.name] = primitive
+    return primitive

@@ -1,0 +1,121 @@
+"""Every error a user can meet: what happened, where, and what to do about it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a text the user wrote: `text[start:start + length]`, counted in characters."""
+
+    text: str
+    start: int
+    length: int = 1
+
+    @property
+    def source(self) -> str:
+        """The characters the span covers."""
+        return self.text[self.start : self.start + self.length]
+
+    @property
+    def line(self) -> int:
+        """The line the span begins on, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The column the span begins at within its line, from 0."""
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
+
+    def caret(self) -> tuple[str, str]:
+        """Return the line that holds the span and the line of carets to print under it, at most 76 characters wide."""
+        line = self.text.split("\n")[self.line - 1]
+        width = max(1, min(self.length, len(line) - self.column))
+        first = max(0, min(self.column - 30, len(line) - 70)) if len(line) > 70 else 0
+        shown = line[first : first + 70]
+        before, after = ("..." if first else ""), ("..." if first + 70 < len(line) else "")
+        return before + shown + after, " " * (len(before) + self.column - first) + "^" * min(width, 70)
+
+
+class GradcliError(Exception):
+    """An error with three sentences: what happened, where, and what to do."""
+
+    kind = "error"
+
+    def __init__(self, what: str, *, where: Span | None = None, do: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.do = do
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.where, self.do)
+
+
+def _rebuild(kind: type[GradcliError], what: str, where: Span | None, do: str | None) -> GradcliError:
+    return kind(what, where=where, do=do)
+
+
+class BadExpression(GradcliError):
+    """The expression is not in the language."""
+
+    kind = "expression"
+
+
+class TooLarge(GradcliError):
+    """The request is over a limit that is checked before any work is done."""
+
+    kind = "limit"
+
+
+class BadPoint(GradcliError):
+    """A point, a value or a data file cannot be used."""
+
+    kind = "point"
+
+
+class BadClaim(GradcliError):
+    """A claimed gradient cannot be read or evaluated."""
+
+    kind = "claim"
+
+
+class BadShape(GradcliError):
+    """Two values do not fit together."""
+
+    kind = "shape"
+
+
+class BadOption(GradcliError):
+    """An option, a command or an argument is not known or not usable."""
+
+    kind = "usage"
+
+
+class NotSupported(GradcliError):
+    """A target or mode asks for something gradcli does not do."""
+
+    kind = "unsupported"
+
+
+class NoRule(NotSupported):
+    """A numpy function without a derivative rule was called on a traced value."""
+
+    kind = "no rule"
+
+
+class TraceEnded(NotSupported):
+    """A traced value was turned into a plain number, so that its derivative is lost."""
+
+    kind = "trace ended"
+
+
+class Undecided(GradcliError):
+    """A ball is too wide to say which side of a comparison it is on."""
+
+    kind = "undecided"
+
+
+class OutOfTime(GradcliError):
+    """A mode ran over its time or memory."""
+
+    kind = "timeout"

@@ -1,0 +1,51 @@
+"""Dual numbers: a value and its tangent along one direction; forward mode."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradcli.core import levels
+from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.core.shapes import spread_like, zeros_like
+from gradcli.core.tracer import Tracer
+
+
+class Dual(Tracer):
+    """`primal + tangent e`, e**2 = 0."""
+
+    __slots__ = ("level", "primal", "tangent")
+
+    def __init__(self, primal: Value, tangent: Value, level: int) -> None:
+        self.primal = primal
+        self.tangent = tangent
+        self.level = level
+        self.storage = None
+
+    def hold(self, x: Value) -> "Dual":
+        return Dual(x, zeros_like(x), self.level)
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        level = self.level
+        duals = [isinstance(x, Dual) and x.level == level for x in xs]
+        primals = [x.primal if dual else x for x, dual in zip(xs, duals, strict=True)]
+        y = primitive(*primals, **params)
+        if primitive.constant:
+            return y
+        ydot: Any = None
+        for i, dual in enumerate(duals):
+            if dual:
+                part = primitive.rule(i).push(primitive, i, y, primals, xs[i].tangent, params)
+                ydot = part if ydot is None else ydot + part
+        return Dual(y, spread_like(ydot, y), level)
+
+
+def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, Value]:
+    """Return f(*primals) and its derivative along `tangents`.
+
+    Shapes  each tangent has the shape of its primal; the derivative has the shape of the value.
+    """
+    with levels.sweep() as level:
+        duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
+        y = f(*duals)
+        if isinstance(y, Dual) and y.level == level:
+            return y.primal, y.tangent
+        return y, zeros_like(y)

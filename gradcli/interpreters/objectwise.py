@@ -1,0 +1,110 @@
+"""Arithmetic on object arrays: what balls and symbols have in common.
+
+Elementwise primitives go through a table of functions of single entries; primitives that only move or add entries run
+as they are, because numpy runs them on object arrays.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.core.tracer import Arithmetic
+from gradcli.errors import NotSupported
+
+EntryFunction = Callable[..., Any]
+
+
+class Objectwise(Arithmetic):
+    """A value whose entries are Python objects: one entry for a scalar, an object array otherwise."""
+
+    __slots__ = ("value",)
+    level = 0
+    what: ClassVar[str]
+    entries: ClassVar[dict[str, EntryFunction]]
+    whole: ClassVar[dict[str, EntryFunction]]
+    _ufuncs: ClassVar[dict[tuple[str, int], Any]]
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.storage = None
+
+    def __init_subclass__(cls) -> None:
+        cls._ufuncs = {}
+
+    @classmethod
+    def entry(cls, number: Any) -> Any:
+        """Return one plain number as an entry."""
+        raise NotImplementedError
+
+    @classmethod
+    def lift(cls, number: Value) -> "Objectwise":
+        return cls(cls.objects(number))
+
+    def hold(self, x: Value) -> "Objectwise":
+        return self.lift(x)
+
+    @classmethod
+    def objects(cls, x: Value) -> Any:
+        """Return a value as an entry or an object array of entries; truth values stay as they are."""
+        if isinstance(x, Objectwise):
+            return x.value
+        if isinstance(x, float | int | np.floating | np.integer) and not isinstance(x, bool | np.bool_):
+            return cls.entry(x)
+        x = np.asarray(x)
+        if x.dtype == bool or x.dtype == object:
+            return x
+        filled = np.empty(x.shape, dtype=object)
+        filled.reshape(-1)[:] = [cls.entry(number) for number in x.reshape(-1).tolist()]
+        return filled[()] if x.shape == () else filled
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape if type(self.value) is np.ndarray else ()
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        name = primitive.name
+        objects = [self.objects(x) for x in xs]
+        if name in self.whole:
+            y = _unboxed(self.whole[name](*_boxed(objects), **params))
+        elif name in self.entries:
+            y = self._elementwise(name, objects, params)
+        elif primitive.kind in ("linear", "bilinear"):
+            y = _unboxed(primitive.fun(*_boxed(objects), **params))
+        else:
+            raise NotSupported(f"{name} is not available in {self.what}")
+        return np.asarray(y, dtype=bool)[()] if _is_truth(y) else type(self)(y)
+
+    def _elementwise(self, name: str, objects: Sequence[Any], params: Params) -> Any:
+        function = self.entries[name]
+        if not any(type(x) is np.ndarray for x in objects):
+            return function(*objects, **params)
+        if params:
+            return np.frompyfunc(lambda *entries: function(*entries, **params), len(objects), 1)(*objects)
+        key = (name, len(objects))
+        if key not in self._ufuncs:
+            self._ufuncs[key] = np.frompyfunc(function, len(objects), 1)
+        return self._ufuncs[key](*objects)
+
+
+def _boxed(objects: Sequence[Any]) -> list[Any]:
+    """Return arrays, of no axes for single entries."""
+    boxed = []
+    for x in objects:
+        if type(x) is not np.ndarray:
+            box = np.empty((), dtype=object)
+            box[()] = x
+            x = box
+        boxed.append(x)
+    return boxed
+
+
+def _unboxed(y: Any) -> Any:
+    return y[()] if type(y) is np.ndarray and y.shape == () else y
+
+
+def _is_truth(y: Any) -> bool:
+    if type(y) is np.ndarray:
+        return y.size > 0 and type(y.reshape(-1)[0]) in (bool, np.bool_)
+    return type(y) in (bool, np.bool_)

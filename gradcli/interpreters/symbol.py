@@ -1,0 +1,45 @@
+"""Symbols: real sympy expressions as entries."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import sympy as sp
+
+from gradcli.core.primitive import Value
+from gradcli.interpreters.objectwise import Objectwise
+from gradcli.lowering.sympy import ENTRIES, WHOLE
+
+
+class Symbol(Objectwise):
+    """A sympy expression, or an array of them. Numbers that are not small integers become symbols of their own.
+
+    `numbers` maps every symbol made for a number to that number, so that nothing is rounded or folded on the way.
+    """
+
+    __slots__ = ()
+    what = "the symbolic mode"
+    entries = ENTRIES
+    whole = WHOLE
+    numbers: ClassVar[dict[Any, float]] = {}
+
+    @classmethod
+    def entry(cls, number: Any) -> Any:
+        if float(number).is_integer() and abs(number) <= 1000:
+            return sp.Integer(int(number))
+        symbol = sp.Dummy(f"c{len(cls.numbers)}", real=True)
+        cls.numbers[symbol] = float(number)
+        return symbol
+
+    @classmethod
+    def variables(cls, x: Value, name: str) -> "Symbol":
+        """Return new symbols in the shape of `x`."""
+        if np.shape(x) == ():
+            return cls(sp.Dummy(name, real=True))
+        names = np.empty(np.shape(x), dtype=object)
+        for at in np.ndindex(names.shape):
+            names[at] = sp.Dummy(name, real=True)
+        return cls(names)
+
+    @property
+    def primal(self) -> Value:  # type: ignore[override]
+        return np.full(self.shape, np.nan)[()]

@@ -1,0 +1,176 @@
+"""The tape: a flat list of what was computed, in order, and the reverse sweep over it. No recursion anywhere.
+
+A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k being line k and -1 a constant: tuples
+and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core import levels
+from gradcli.core.primitive import Params, Primitive, Value, named
+from gradcli.core.provenance import HERE
+from gradcli.core.shapes import zeros_like
+from gradcli.core.tracer import Tracer
+
+Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
+CONSTANT = -1
+
+
+class Tape:
+    """The lines of one run at one nesting level, and the constant steps (floor, comparisons) it took.
+
+    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`.
+    """
+
+    __slots__ = ("decisions", "level", "lines")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self.lines: list[Line] = []
+        self.decisions: list[Line] = []
+
+    def variable(self, x: Value) -> "Recorded":
+        """Return `x` as an input of the recorded program."""
+        self.lines.append((None, (), (), x, None, None))
+        return Recorded(x, len(self.lines) - 1, self)
+
+    def sweep(self, slot: int, ybar: Value) -> list[Value]:
+        """Return the cotangent of every slot up to `slot`, given that of `slot`; None where nothing flows."""
+        lines = self.lines
+        bars: list[Value] = [None] * len(lines)
+        bars[slot] = ybar
+        for k in range(slot, -1, -1):
+            ybar = bars[k]
+            primitive, slots, xs, y, params, _ = lines[k]
+            if ybar is None or primitive is None:
+                continue
+            rules = primitive.rules
+            for i, s in enumerate(slots):
+                if s >= 0:
+                    rule = rules[i] if i < len(rules) else rules[-1]
+                    xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
+                    seen = bars[s]
+                    bars[s] = xbar if seen is None else seen + xbar
+        return bars
+
+    def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"]) -> list[Value]:
+        """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
+        if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
+            return [zeros_like(x.primal) for x in inputs]
+        bars = self.sweep(y.slot, ybar)
+        return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
+
+
+_NONE: Params = {}
+_NUMBERS = {float, int, np.float64}
+
+
+class Recorded(Tracer):
+    """A value and the slot of the line that made it."""
+
+    __slots__ = ("primal", "slot", "tape")
+
+    def __init__(self, primal: Value, slot: int, tape: Tape) -> None:
+        self.primal = primal
+        self.slot = slot
+        self.tape = tape
+        self.storage = None
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        return self.tape.level
+
+    def hold(self, x: Value) -> "Recorded":
+        return Recorded(x, CONSTANT, self.tape)
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        tape = self.tape
+        primals, slots = [], []
+        for x in xs:
+            mine = isinstance(x, Recorded) and x.tape is tape
+            primals.append(x.primal if mine else x)
+            slots.append(x.slot if mine else CONSTANT)
+        y = primitive(*primals, **params)
+        line: Line = (primitive, tuple(slots), primals, y, params, HERE.position)
+        if primitive.constant:
+            tape.decisions.append(line)
+            return y
+        tape.lines.append(line)
+        return Recorded(y, len(tape.lines) - 1, tape)
+
+
+def _fast(primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any) -> tuple[Any, Any]:
+    """Return an operator and its reflection that record a line at once when the operands need no thought."""
+
+    def forward(self: Recorded, other: Value) -> Value:
+        tape = self.tape
+        kind = type(other)
+        if kind is Recorded and other.tape is tape:
+            xs, slots = (self.primal, other.primal), (self.slot, other.slot)
+        elif kind in _NUMBERS:
+            xs, slots = (self.primal, other), (self.slot, CONSTANT)
+        else:
+            return slow(self, other)
+        y = operate(*xs)
+        lines = tape.lines
+        lines.append((primitive, slots, xs, y, None, HERE.position))
+        return Recorded(y, len(lines) - 1, tape)
+
+    def reflected(self: Recorded, other: Value) -> Value:
+        if type(other) not in _NUMBERS:
+            return primitive(other, self)
+        xs = (other, self.primal)
+        y = operate(*xs)
+        lines = self.tape.lines
+        lines.append((primitive, (CONSTANT, self.slot), xs, y, None, HERE.position))
+        return Recorded(y, len(lines) - 1, self.tape)
+
+    return forward, reflected
+
+
+_FAST = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
+
+
+def _install() -> None:
+    import operator
+
+    for dunder, name in _FAST.items():
+        slow = getattr(Tracer, f"__{dunder}__")
+        forward, reflected = _fast(named(name), getattr(operator, dunder), slow)
+        setattr(Recorded, f"__{dunder}__", forward)
+        setattr(Recorded, f"__r{dunder}__", reflected)
+
+
+_install()
+
+
+def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value:
+    """Return the transpose of a linear program, applied to `ybar`: record it at zero, then sweep.
+
+    Shapes  `x` shows the shape of the program's argument, and of the result.
+    """
+    with levels.sweep() as level:
+        tape = Tape(level)
+        xdot = tape.variable(zeros_like(x))
+        return tape.pull(program(xdot), ybar, [xdot])[0]
+
+
+def record(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Recorded], Tape]:
+    """Run `f` on a new tape and return its value (still recorded), its inputs and the tape."""
+    with levels.sweep() as level:
+        tape = Tape(level)
+        inputs = [tape.variable(x) for x in xs]
+        return f(*inputs), inputs, tape
+
+
+def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[Value], list[Value]]]:
+    """Return f(*xs) and `pull`, which takes a cotangent of the value to the cotangents of the inputs."""
+    y, inputs, tape = record(f, xs)
+    value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
+    return value, lambda ybar: tape.pull(y, ybar, inputs)
+
+
+__all__ = ["CONSTANT", "Line", "Recorded", "Tape", "record", "transpose", "vjp"]

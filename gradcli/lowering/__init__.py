@@ -1,0 +1,1 @@
+"""One table per other arithmetic: what stands there for a primitive of ours."""

@@ -1,0 +1,145 @@
+"""The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import Undecided
+from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
+from gradcli.interpreters.tape import Recorded, Tape, record
+from gradcli.modes.mode import Available, Contradiction, NotRun, Question
+from gradcli.numerics.rounding import ULPS, jacobian, stacked
+from gradcli.point import Array, Cost, Estimate, Witness
+
+FIRST_BITS = 128
+LAST_BITS = 4096
+RELATIVE_RADIUS = 1e-30
+CHEAP_SECONDS = 0.2
+WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
+
+
+class Certified:
+    """A reverse sweep in ball arithmetic, precision doubled until the radius is small, and a witness of function values.
+
+    The ball bounds every rounding error; `<g, v> = D_v f` along a random v, in high precision, catches a wrong rule in
+    any component; and the ball must contain the untouched function's value, which catches a wrong trace.
+    """
+
+    name = "certified"
+    rests_on = frozenset({Witness.RULES, Witness.FUNCTION_VALUES, Witness.TRACING})
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Error: proved. Cost: per precision tried, one reverse sweep and two evaluations in balls.
+
+        Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
+        """
+        if q.ball_seconds > q.mode_timeout:
+            raise NotRun(f"it would take about {q.ball_seconds:.0f} s", do=f"--mode-timeout {2 * q.ball_seconds:.0f}s")
+        if not np.all(np.isfinite(q.value)):
+            raise Undecided("f is not finite here", do="move the point into the domain of the function")
+        with np.errstate(all="ignore"):
+            self._contains_value(q)
+            evaluations, bits = 1, FIRST_BITS
+            while bits <= LAST_BITS:
+                found = self._attempt(q, bits)
+                evaluations += 3
+                if found is not None:
+                    value, bound = found
+                    notes = (f"{bits} bits",)
+                    return Estimate(value, bound, proved=True, cost=Cost(evaluations=evaluations), notes=notes)
+                bits *= 2
+        raise Undecided(f"{LAST_BITS} bits do not settle the gradient here", do="the function may have a kink at this point, or none of its digits are known")
+
+    def _contains_value(self, q: Question) -> None:
+        """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
+        try:
+            with precision(53):
+                y = Ball.lift(0) + q.g(*[Ball.lift(x) for x in q.xs])
+                distance, allowed = error_of(y, q.value), radius(y)
+        except Undecided:
+            return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
+        excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
+        if np.any(excess > 0):
+            raise Contradiction("the trace differs from the function: the ball does not contain the function's value")
+
+    def _attempt(self, q: Question, bits: int) -> tuple[dict[str, Array], dict[str, Array]] | None:
+        """Return values and bounds at this precision, or None where they are not yet known well enough."""
+        with precision(bits):
+            try:
+                y, inputs, tape = record(q.g, [Ball.lift(x) for x in q.xs])
+                rows = jacobian(y, inputs, tape, Ball.lift(1))
+                if not self._settled(rows, inputs, tape, bits) or not self._witnessed(q, y, rows, bits):
+                    return None
+            except Undecided:
+                return None
+            midpoints = [[nearest(xbar) for xbar in row] for row in rows]
+            radii = [[_bound_of(xbar) for xbar in row] for row in rows]
+        value = {name: stacked(midpoints, y, k) for k, name in enumerate(q.wrt)}
+        bound = {name: stacked(radii, y, k) for k, name in enumerate(q.wrt)}
+        return value, bound
+
+    def _settled(self, rows: list[list[Value]], inputs: list[Recorded], tape: Tape, bits: int) -> bool:
+        """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from."""
+        scale = max((float(np.max(np.abs(nearest(xbar)), initial=0.0)) for row in rows for xbar in row), default=0.0)
+        reach = max((_magnitude(line[3]) for line in tape.lines[len(inputs) :]), default=0.0)
+        for row in rows:
+            for xbar in row:
+                r, g = radius(xbar), np.abs(nearest(xbar))
+                wide = ~(r <= RELATIVE_RADIUS * g)
+                allowed = RELATIVE_RADIUS * max(scale, reach if bits > FIRST_BITS else 0.0, 1e-300)
+                if np.any(wide & ~((r <= allowed) & (g <= r))) or not np.all(np.isfinite(r)):
+                    return False
+        return True
+
+    def _witnessed(self, q: Question, y: Value, rows: list[list[Value]], bits: int) -> bool:
+        """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
+
+        Raises  Contradiction at the highest precision.
+        """
+        rng = np.random.default_rng([q.seed, 0x5EED])
+        weights = rng.uniform(0.5, 1.5, len(rows)) * rng.choice([-1.0, 1.0], len(rows))
+        v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
+        if not any(np.any(part) for part in v):
+            return True
+        h = 2.0 ** -(bits // 3)
+        up, down = (self._weighted(q, v, sign * h, weights) for sign in (1.0, -1.0))
+        difference = (up - down) / (2 * Ball.lift(h))
+        along = Ball.lift(0)
+        scale = 0.0
+        for weight, row in zip(weights, rows, strict=True):
+            for xbar, part in zip(row, v, strict=True):
+                along = along + float(weight) * np.sum(xbar * part)
+                scale += float(abs(weight) * np.sum(np.abs(nearest(xbar) * part)))
+        distance = float(error_of(difference - along, 0.0))
+        size = float(np.max(np.abs(nearest(up)))) if scale == 0 else 0.0
+        agrees = distance <= WITNESS_AGREEMENT * scale or (scale == 0 and distance <= WITNESS_AGREEMENT * max(size, 1.0))
+        if not agrees and bits == LAST_BITS and np.isfinite(distance):
+            raise Contradiction("the rules disagree with the function's values along a random direction", do="please report it: a rule of gradcli is wrong")
+        return agrees
+
+    def _weighted(self, q: Question, v: list[Any], h: float, weights: Any) -> Value:
+        """Return the weighted sum of f's outputs at x + h v, in balls."""
+        y = q.g(*[Ball.lift(x) + Ball.lift(h) * Ball.lift(part) for x, part in zip(q.xs, v, strict=True)])
+        return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
+
+
+def _direction(rng: Any, x: Array) -> Any:
+    """Return random steps in proportion to the entries, so that small entries do not hide behind large ones."""
+    typical = float(np.median(np.abs(x))) or 1.0
+    scale = np.where(np.asarray(x) == 0, typical, np.abs(x))
+    return rng.uniform(0.5, 1.5, shape(x)) * rng.choice([-1.0, 1.0], shape(x)) * scale
+
+
+def _magnitude(y: Value) -> float:
+    found = np.abs(nearest(y))
+    return float(np.max(found[np.isfinite(found)], initial=0.0)) if shape(y) else float(found) if np.isfinite(found) else 0.0
+
+
+def _bound_of(xbar: Value) -> Array:
+    """Return the distance from the float64 midpoint to everything in the ball, without the rounding to float64."""
+    return radius(xbar)

@@ -1,0 +1,101 @@
+"""The user's own gradient as a mode."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import BadClaim
+from gradcli.modes.mode import Available, Question
+from gradcli.numerics.rounding import EPS
+from gradcli.point import Array, Cost, Estimate, Witness
+from gradcli.source.compiler import Compiler
+from gradcli.source.program import Program
+from gradcli.source.tokens import folded
+from gradcli.source.tokens import Statement, shared_and_parts
+
+GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
+
+
+class WrongShape(BadClaim):
+    """A claimed gradient that has not the shape of what it claims to be: wrong, whatever its numbers."""
+
+    kind = "shape"
+
+
+class ClaimedExpressions:
+    """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression."""
+
+    def __init__(self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset()) -> None:
+        self.text = text
+        self.programs: dict[str, Program] = {}
+        shared, pieces = shared_and_parts(text)
+        if not pieces:
+            raise BadClaim("the claimed gradient is empty", do='write --grad "x=2*x, y=1"')
+        for piece in pieces:
+            compiler = Compiler(given)
+            for statement in (*shared, piece):
+                compiler.add(statement)
+            self.programs[_name(piece, wrt, len(pieces))] = compiler.program
+        strangers = set(self.programs) - set(wrt)
+        if strangers:
+            raise BadClaim(
+                f"the claim names {', '.join(sorted(strangers))}, which is not differentiated",
+                do=f"differentiated: {', '.join(wrt)} (--wrt chooses)",
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs whose gradient is claimed."""
+        return tuple(self.programs)
+
+    def inputs(self) -> set[str]:
+        """The names the claim uses."""
+        return {name for program in self.programs.values() for name in program.inputs}
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Array]:
+        """Return the claimed gradient for each input it names."""
+        found = {}
+        for name, program in self.programs.items():
+            missing = set(program.inputs) - set(values)
+            if missing:
+                raise BadClaim(f"the claim uses {', '.join(sorted(missing))}, which is no input of the function", do="use the inputs' names")
+            with np.errstate(all="ignore"):
+                found[name] = np.asarray(program.run(values), dtype=float)[()]
+        return found
+
+
+def _name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
+    if piece.name is not None:
+        return folded(piece.name.text)
+    if len(wrt) == 1 and count == 1:
+        return wrt[0]
+    raise BadClaim(
+        "a claim for several inputs names each of them", do="write --grad \"" + ", ".join(f"{name}=..." for name in wrt) + '"'
+    )
+
+
+class Claim:
+    """What the user says the gradient is. Its algorithm is unknown, so it is granted many times the rounding of ours."""
+
+    name = "claim"
+    rests_on = frozenset({Witness.USER})
+
+    def __init__(self, claimed: ClaimedExpressions) -> None:
+        self.claimed = claimed
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Raises WrongShape: a claim is never broadcast."""
+        value = self.claimed(q.point.values)
+        for name, claimed in value.items():
+            expected = shape(q.value) + shape(q.point.values[name])
+            if shape(claimed) != expected:
+                raise WrongShape(f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}")
+        bound = {name: GRANT * q.rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
+        return Estimate(value, bound, cost=Cost(evaluations=0))
+
+

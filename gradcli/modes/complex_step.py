@@ -1,0 +1,62 @@
+"""The complex step: Im f(x + i h) / h, where the function is analytic and accepts complex numbers."""
+
+import warnings
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.errors import GradcliError, NotSupported
+from gradcli.modes.forward import columns_to_array, directions
+from gradcli.modes.mode import Available, Question
+from gradcli.point import Array, Cost, Estimate, Witness
+
+H = 1e-20  # of the entry's size; nothing is subtracted, so it can be far below rounding
+
+
+class ComplexStep:
+    """One complex evaluation for each entry of the inputs.
+
+    Source  Squire and Trapp (1998), Using complex variables to estimate derivatives of real functions.
+    """
+
+    name = "complex-step"
+    rests_on = frozenset({Witness.FUNCTION_VALUES})
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Error: rounding, as for the other sweeps; truncation is below it.
+
+        Raises  NotSupported where an operation is not analytic or does not take complex numbers.
+        """
+        self.refuse_if_not_analytic(q)
+        value: dict[str, Array] = {}
+        count = 0
+        for k, name in enumerate(q.wrt):
+            columns = []
+            for direction in directions(q.xs[k]):
+                h = H * max(float(np.max(np.abs(q.xs[k] * direction))), 1e-3)
+                columns.append(self._evaluate(q, k, direction, h))
+            count += len(columns)
+            value[name] = columns_to_array(columns, q.value, q.xs[k])
+        bound = {name: 4 * bound for name, bound in q.rounding.items()}  # complex functions take more operations
+        return Estimate(value, bound, cost=Cost(evaluations=count, operations=4 * q.operations * count))
+
+    def refuse_if_not_analytic(self, q: Question) -> None:
+        """Raise NotSupported if an operation on the path has no complex derivative."""
+        for line in (*q.recording[2].lines, *q.recording[2].decisions):
+            if line[0] is not None and not line[0].analytic:
+                raise NotSupported(f"{line[0].name} is not analytic", where=getattr(line[5], "span", None))
+
+    def _evaluate(self, q: Question, k: int, direction: Array, h: float) -> Array:
+        xs = list(q.xs)
+        xs[k] = q.xs[k] + 1j * h * direction
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            try:
+                y = np.asarray(q.g(*xs))
+            except (GradcliError, TypeError, np.exceptions.ComplexWarning) as error:
+                what = getattr(error, "what", str(error)).split("\n")[0]
+                raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None
+        return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)

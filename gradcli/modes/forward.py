@@ -1,0 +1,47 @@
+"""Forward mode: dual numbers."""
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.interpreters.dual import jvp
+from gradcli.modes.mode import Available, Question
+from gradcli.point import Array, Cost, Estimate, Witness
+
+
+class Forward:
+    """One dual evaluation for each entry of the inputs."""
+
+    name = "forward"
+    rests_on = frozenset({Witness.RULES, Witness.TRACING})
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Error: what rounding can have done, by balls of 53 bits."""
+        value: dict[str, Array] = {}
+        count = 0
+        with np.errstate(all="ignore"):
+            for k, name in enumerate(q.wrt):
+                columns = []
+                for direction in directions(q.xs[k]):
+                    tangents = [direction if i == k else np.zeros(shape(x))[()] for i, x in enumerate(q.xs)]
+                    columns.append(np.asarray(jvp(q.g, q.xs, tangents)[1]))
+                count += len(columns)
+                value[name] = columns_to_array(columns, q.value, q.xs[k])
+        return Estimate(value, q.rounding, cost=Cost(evaluations=count, operations=3 * q.operations * count))
+
+
+def directions(x: Array) -> list[Array]:
+    """Return the unit directions of an input, in C order."""
+    if shape(x) == ():
+        return [np.float64(1)]
+    n = int(np.prod(shape(x)))
+    return [np.eye(1, n, k).reshape(shape(x)) for k in range(n)]
+
+
+def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
+    """Return derivatives by input entry as one array: the output's shape, then the input's."""
+    if not columns:
+        return np.zeros(shape(y) + shape(x))
+    return np.stack(columns, axis=-1).reshape(shape(y) + shape(x))[()]

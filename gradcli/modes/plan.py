@@ -1,0 +1,85 @@
+"""A recorded run as plain data: what another arithmetic, in another process, needs to run it again."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import PRIMITIVES, Value
+from gradcli.core.shapes import shape, size
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+
+
+@dataclass(slots=True)
+class Plan:
+    """Steps `(primitive, operand slots, constants, params)` after the inputs; branches are already taken.
+
+    `terms[k]` is the size of slot k written out as a formula, in terms per entry.
+    """
+
+    inputs: int
+    steps: list[tuple[str, tuple[int, ...], tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    terms: list[float] = field(default_factory=list)
+    result: int = CONSTANT
+
+    def run(self, xs: list[Value]) -> Value:
+        """Return the result for other inputs, in their arithmetic."""
+        values = list(xs)
+        for name, slots, constants, params in self.steps:
+            operands = [constant if slot == CONSTANT else values[slot] for slot, constant in zip(slots, constants, strict=True)]
+            values.append(PRIMITIVES[name](*operands, **params))
+        return values[self.result]
+
+    def add(self, name: str, operands: list[tuple[int, Any]], params: dict[str, Any], terms: float) -> int:
+        """Append a step on `(slot, constant)` operands and return its slot."""
+        self.steps.append((name, tuple(slot for slot, _ in operands), tuple(constant for _, constant in operands), params))
+        self.terms.append(terms)
+        return len(self.terms) - 1
+
+
+def plan(y: Recorded, inputs: list[Recorded], tape: Tape) -> Plan:
+    """Return the recorded program up to `y`, with every kink replaced by the branch that was taken."""
+    made = Plan(len(inputs), terms=[1.0] * len(inputs))
+    moved = {x.slot: k for k, x in enumerate(inputs)}
+    for slot, line in enumerate(tape.lines[: y.slot + 1]):
+        if line[0] is not None:
+            moved[slot] = _step(made, line, moved)
+    made.result = moved[y.slot]
+    return made
+
+
+def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
+    primitive, slots, xs, y, params, _ = line
+    if primitive is None:
+        raise ValueError("an input is no step")
+    operands = [(CONSTANT, x) if slot == CONSTANT else (moved[slot], None) for slot, x in zip(slots, xs, strict=True)]
+    inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
+    weights = _branch(primitive.name, xs, y, params or {})
+    if weights is not None:
+        products = [made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)]
+        if primitive.name == "max":
+            return made.add("sum", [(products[0], None)], dict(params or {}), inside[0])
+        return products[0] if len(products) == 1 else made.add("add", [(k, None) for k in products], {}, max(inside))
+    fan = max(1.0, max(size(x) for x in xs) / max(1, size(y))) if primitive.name in ("sum", "logsumexp", "norm") else 1.0
+    if primitive.name == "matmul":
+        fan = float(shape(xs[0])[-1])
+    if primitive.name == "einsum":
+        fan = max(1.0, float(np.prod([size(x) for x in xs])) ** 0.5 / max(1, size(y)))
+    if primitive.kind == "differential" and shape(xs[0])[-1:] and primitive.name in ("det", "logdet", "inv", "solve"):
+        fan = float(np.prod(np.arange(1.0, shape(xs[0])[-1] + 1))) * shape(xs[0])[-1]
+    return made.add(primitive.name, operands, dict(params or {}), 1.0 + fan * sum(inside))
+
+
+def _branch(name: str, xs: Any, y: Value, params: dict[str, Any]) -> list[Any] | None:
+    """Return the weights of the operands in the branch that was taken, for primitives that are made of branches."""
+    if name == "maximum":
+        return [np.heaviside(xs[0] - xs[1], 0.5), np.heaviside(xs[1] - xs[0], 0.5)]
+    if name == "minimum":
+        return [np.heaviside(xs[1] - xs[0], 0.5), np.heaviside(xs[0] - xs[1], 0.5)]
+    if name == "relu":
+        return [np.heaviside(xs[0], 0.0)]
+    if name == "absolute":
+        return [np.sign(xs[0])]
+    if name == "max":
+        return [PRIMITIVES["peaks"](xs[0], **params)]
+    return None

@@ -1,0 +1,71 @@
+"""The symbolic mode: sympy's own `diff` of the traced expression, in a child process that can be stopped."""
+
+import pickle
+import subprocess
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import size
+from gradcli.errors import GradcliError, NotSupported, OutOfTime
+from gradcli.interpreters.tape import CONSTANT, Recorded
+from gradcli.modes.mode import Available, NotRun, Question
+from gradcli.modes.plan import plan
+from gradcli.modes.workers import WORKERS
+from gradcli.point import Cost, Estimate, Witness
+
+MAX_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
+MEMORY_BYTES = 2 * 2**30
+
+
+class Symbolic:
+    """Differentiates with sympy and evaluates at 30 and 60 digits with mpmath."""
+
+    name = "symbolic"
+    rests_on = frozenset({Witness.SYMPY, Witness.TRACING})
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Error: estimated from the two precisions, plus rounding to float64.
+
+        Raises  NotRun if the formula would be too large; OutOfTime; NotSupported.
+        """
+        y, inputs, tape = q.recording
+        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+            zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
+            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+        recorded = plan(y, inputs, tape)
+        entries = sum(size(x) for x in q.xs)
+        terms = recorded.terms[recorded.result] * size(q.value)
+        if terms * entries > MAX_TERMS:
+            raise NotRun(f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries", do="--modes without symbolic")
+        answer = _ask((recorded, q.xs, q.value.shape), q.mode_timeout)
+        return Estimate(
+            dict(zip(q.wrt, answer["values"], strict=True)),
+            dict(zip(q.wrt, answer["bounds"], strict=True)),
+            cost=Cost(evaluations=1),
+            notes=(f"formula of {answer['operations']} operations",),
+        )
+
+
+def _rounded(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"
+
+
+def _ask(request: Any, timeout: float) -> dict[str, Any]:
+    """Send a request to a worker process and return its answer."""
+    worker = WORKERS.take()
+    try:
+        output, _ = worker.communicate(pickle.dumps((request, MEMORY_BYTES)), timeout=timeout)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.communicate()
+        raise OutOfTime(f"sympy did not finish in {timeout:g} s", do=f"--mode-timeout {4 * timeout:g}s") from None
+    if worker.returncode != 0 or not output:
+        raise NotSupported(f"sympy ended with status {worker.returncode}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)")
+    kind, answer = pickle.loads(output)
+    if kind == "error":
+        raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")
+    return dict(answer)

@@ -1,0 +1,84 @@
+"""The child process of the symbolic mode: reads one request, differentiates with sympy, writes one answer."""
+
+import pickle
+import sys
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+
+import gradcli.primitives  # noqa: F401  (declares the primitives that the plan names)
+from gradcli.errors import GradcliError
+from gradcli.interpreters.symbol import Symbol
+
+DIGITS = (30, 60)
+
+
+def main() -> None:
+    """Answer one request from standard input on standard output."""
+    request, memory = pickle.loads(sys.stdin.buffer.read())
+    _limit(memory)
+    sys.setrecursionlimit(20_000)
+    try:
+        answer: tuple[str, Any] = ("ok", differentiate(*request))
+    except GradcliError as error:
+        answer = ("error", error)
+    except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:
+        answer = ("error", f"{type(error).__name__}: {str(error)[:200]}")
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
+def _limit(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on this platform; the time limit still holds
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict[str, Any]:
+    """Return values and bounds of the gradient for each input, and the operations in the differentiated formulas.
+
+    Shapes  the output's shape, then the input's.
+    """
+    symbols = [Symbol.variables(x, f"x{k}") for k, x in enumerate(xs)]
+    y = recorded.run(symbols)
+    outputs = np.reshape(np.asarray(Symbol.objects(y), dtype=object), -1).tolist()
+    variables = [np.reshape(np.asarray(s.value, dtype=object), -1).tolist() for s in symbols]
+    formulas = [[[sp.diff(out, x) for x in names] for out in outputs] for names in variables]
+    flat = [formula for group in formulas for row in group for formula in row]
+    numbers = dict(Symbol.numbers)
+    for names, x in zip(variables, xs, strict=True):
+        numbers |= dict(zip(names, np.reshape(x, -1).tolist(), strict=True))
+    coarse, fine = (evaluate(flat, numbers, digits) for digits in DIGITS)
+    values = np.array([float(b) for b in fine])
+    apart = np.array([float(abs(a - b)) for a, b in zip(coarse, fine, strict=True)])
+    bounds = 2 * apart + np.spacing(np.abs(values))
+    sizes = np.cumsum([len(group) * (len(group[0]) if group else 0) for group in formulas])[:-1]
+    shaped = [
+        [part.reshape(output + np.shape(x))[()] for part, x in zip(np.split(array, sizes), xs, strict=True)] for array in (values, bounds)
+    ]
+    return {"values": shaped[0], "bounds": shaped[1], "operations": sum(_operations(formula) for formula in flat)}
+
+
+def _operations(formula: Any) -> int:
+    """Return how many operations a formula has, written out as a tree."""
+    return sum(1 for node in sp.preorder_traversal(formula) if node.args)
+
+
+def evaluate(formulas: list[Any], numbers: dict[Any, float], digits: int) -> list[Any]:
+    """Return the formulas' values with `digits` digits; nan where one is not real."""
+    with mpmath.workdps(digits):
+        function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=True)
+        try:
+            found = function(*(mpmath.mpf(number) for number in numbers.values()))
+        except (ZeroDivisionError, ValueError):
+            return [mpmath.nan] * len(formulas)
+        return [_real(mpmath.mpmathify(value)) for value in found]
+
+
+def _real(value: Any) -> Any:
+    if not isinstance(value, mpmath.mpc):
+        return value
+    return value.real if abs(value.imag) <= abs(value.real) * mpmath.mpf(10) ** (-mpmath.mp.dps // 2) else mpmath.nan

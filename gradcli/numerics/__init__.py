@@ -1,0 +1,1 @@
+"""Numerical tools: noise, steps, kinks, rounding."""

@@ -1,0 +1,62 @@
+"""The words modes and verdicts share: what a point is, what an estimate is, and what a mode can rest on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Array = Any  # np.float64 or ndarray of float64
+Values = Mapping[str, Array]
+
+
+class Witness(Enum):
+    """What a mode's answer depends on; two modes confirm each other only where they share none of it."""
+
+    RULES = "rules"
+    FUNCTION_VALUES = "function values"
+    TRACING = "tracing"
+    SYMPY = "sympy"
+    USER = "your claim"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names those we chose."""
+
+    values: dict[str, Array]
+    drawn: tuple[str, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an estimate took. Units: evaluations of f, scalar operations, seconds, bytes held at the peak."""
+
+    evaluations: int = 0
+    operations: int | None = None
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a mode returns.
+
+    Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
+    Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`.
+    """
+
+    value: dict[str, Array]
+    bound: dict[str, Array]
+    proved: bool = False
+    statistical: bool = False
+    cost: Cost = field(default_factory=Cost)
+    notes: tuple[str, ...] = ()
+
+
+def as_value(x: Any) -> Array:
+    """Return a number or array as gradcli holds it: np.float64 for scalars, float64 arrays of their own otherwise."""
+    array = np.array(x, dtype=np.float64)
+    return array[()] if array.ndim == 0 else array

@@ -1,0 +1,165 @@
+"""The kinds of derivative rule, and how a row of the table is declared with them.
+
+Each argument of a primitive has one rule; its jvp (`push`) and its vjp (`pull`) both come from that one statement.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.bind import HANDLERS
+from gradcli.core.domain import REAL, Domain
+from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare
+from gradcli.core.shapes import is_plain, spread_like, unbroadcast, zeros_like
+
+Function = Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Elementwise: `partial(y, *xs, **params)` is the mathematics, `kernel` the accurate float64 form where they differ."""
+
+    partial: Function
+    kernel: Function | None = None
+
+    def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
+        """Return dy/dx_i, by the kernel on plain floats."""
+        if self.kernel is not None and is_plain(y):
+            return self.kernel(y, *xs, **params)
+        return self.partial(y, *xs, **params)
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.slope(y, xs, params) * xdot
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Elementwise with a constant slope: addition, subtraction, negation."""
+
+    factor: float
+
+    def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
+        return self.factor
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return xdot if self.factor == 1 else self.factor * xdot
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return unbroadcast(ybar if self.factor == 1 else self.factor * ybar, xs[i])
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Linear in this argument while the others stay: `transpose(ybar, *xs, **params)` is the cotangent."""
+
+    transpose: Function
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return primitive(*xs[:i], xdot, *xs[i + 1 :], **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return self.transpose(ybar, *xs, **params)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Linear in all its joint arguments together (concatenate, where): `transpose(i, ybar, *xs, **params)`."""
+
+    transpose: Function
+    leading: int = 0
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        moved = [x if k < self.leading else xdot if k == i else zeros_like(x) for k, x in enumerate(xs)]
+        return primitive(*moved, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return self.transpose(i, ybar, *xs, **params)
+
+
+@dataclass(frozen=True, slots=True)
+class Differential:
+    """Neither: `differential(xdot, y, *xs, **params)` is ydot, linear in xdot; the vjp is the transpose of that program."""
+
+    differential: Function
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.differential(xdot, y, *xs, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return transpose(lambda xdot: self.differential(xdot, y, *xs, **params), xs[i], ybar)
+
+
+Row = tuple[Function, Function | None] | Function | float
+
+
+def _rule(row: Row) -> Partial | Factor:
+    if isinstance(row, int | float):
+        return Factor(float(row))
+    return Partial(*row) if isinstance(row, tuple) else Partial(row)
+
+
+def elementwise(
+    fun: Any,
+    *partials: Row,
+    on: Domain | tuple[Domain, ...] = REAL,
+    name: str | None = None,
+    kinks: str | None = None,
+    kink: Function | None = None,
+    analytic: bool = True,
+    reason: str | None = None,
+) -> Primitive:
+    """Declare an elementwise primitive: one partial per argument, each `partial` or `(partial, kernel)` or a constant."""
+    row = Primitive(
+        name or fun.__name__,
+        fun,
+        tuple(_rule(partial) for partial in partials),
+        on=on if isinstance(on, tuple) else (on,) * len(partials),
+        kinks=kinks,
+        kink=kink,
+        analytic=analytic,
+        reason=reason,
+    )
+    return _bound(declare(row))
+
+
+def linear(fun: Any, transpose: Function, name: str | None = None) -> Primitive:
+    """Declare a primitive that is linear in its one argument, by its transpose `(ybar, x, **params)`."""
+    return declare(Primitive(name or fun.__name__, fun, (Linear(transpose),), kind="linear"))
+
+
+def bilinear(fun: Any, left: Function, right: Function, name: str | None = None) -> Primitive:
+    """Declare a primitive linear in each of two arguments, by the transposes `(ybar, a, b)`."""
+    return declare(Primitive(name or fun.__name__, fun, (Linear(left), Linear(right)), kind="bilinear"))
+
+
+def jointly_linear(fun: Any, transpose: Function, name: str | None = None, leading: int = 0) -> Primitive:
+    """Declare a primitive linear in all arguments from `leading` on, together."""
+    rules = tuple(Joint(transpose, leading) for _ in range(leading + 1))
+    return declare(Primitive(name or fun.__name__, fun, rules, kind="linear"))
+
+
+def differential(fun: Any, *rules: Function | Linear, name: str | None = None, **facts: Any) -> Primitive:
+    """Declare a primitive by its differential in each argument, `(xdot, y, *xs)`, or by a transpose where it is linear."""
+    made = tuple(rule if isinstance(rule, Linear) else Differential(rule) for rule in rules)
+    return declare(Primitive(name or fun.__name__, fun, made, kind="differential", **facts))
+
+
+def constant(fun: Any, *, staircase: bool = False, name: str | None = None) -> Primitive:
+    """Declare an operation whose derivative is zero wherever it exists; a staircase hides a function that does move."""
+    row = Primitive(name or fun.__name__, fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase)
+    return _bound(declare(row))
+
+
+def _bound(row: Primitive) -> Primitive:
+    if isinstance(row.fun, np.ufunc):
+        HANDLERS[row.fun] = row
+    return row
+
+
+__all__ = ["Differential", "Factor", "Joint", "Linear", "Partial", "bilinear", "constant", "differential", "elementwise",
+           "jointly_linear", "linear", "spread_like"]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Check reports as GitHub workflow commands: one annotation a finding that matters."""
+
+from gradcli.render import Page
+from gradcli.report.check import CheckReport
+from gradcli.report.escape import visible
+
+_LEVELS = {"fail": "error", "inconclusive": "warning", "pass": "notice"}
+
+
+def render(report: CheckReport, page: Page) -> str:
+    """Return the verdict as an annotation, at the file and line of the claim where there is one."""
+    place = next((f for p in report.points for f in (p.diagnosis, *p.findings) if f is not None and f.file is not None), None)
+    properties = {"title": f"gradcli: {report.target.text}"[:120]}
+    if place is not None:
+        properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}
+    said = [report.sentence(), *(p.diagnosis.message for p in report.points if p.diagnosis)]
+    listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
+    return f"::{_LEVELS[report.verdict]} {listed}::{_data('; '.join(dict.fromkeys(said)))}\n"
+
+
+def _data(text: str) -> str:
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

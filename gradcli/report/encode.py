@@ -1,0 +1,59 @@
+"""Reports as JSON data: strict JSON, floats that round-trip, large arrays summarised."""
+
+import dataclasses
+import math
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+
+MAX_ENTRIES = 10_000
+WORST = 10
+
+
+Values = Annotated[Any, "array"]  # a field that holds a number or an array; a large array is summarised
+
+
+class Absent:
+    """The default of a field that is left out of the document when there is nothing to say."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT = Absent()
+
+
+def encode(x: Any) -> Any:
+    """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        fields = {field.name: getattr(x, field.name) for field in dataclasses.fields(x) if not field.metadata.get("private")}
+        return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
+    if isinstance(x, dict):
+        return {str(key): encode(value) for key, value in x.items()}
+    if isinstance(x, Enum):
+        return x.value
+    if isinstance(x, bool | np.bool_):
+        return bool(x)
+    if isinstance(x, float | np.floating):
+        return _number(float(x))
+    if isinstance(x, np.integer):
+        return int(x)
+    if isinstance(x, np.ndarray):
+        return _array(x)
+    if isinstance(x, list | tuple | frozenset):
+        return [encode(part) for part in x]
+    return x
+
+
+def _number(x: float) -> float | str:
+    return x if math.isfinite(x) else {math.inf: "inf", -math.inf: "-inf"}.get(x, "nan")
+
+
+def _array(x: Any) -> Any:
+    if x.size <= MAX_ENTRIES:
+        return encode(x.tolist())
+    flat = np.abs(x.reshape(-1))
+    order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
+    worst = [{"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _number(float(x.reshape(-1)[at]))} for at in order]
+    return {"shape": list(x.shape), "norm": _number(float(np.linalg.norm(x))), "worst": worst}

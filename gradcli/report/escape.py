@@ -1,0 +1,21 @@
+"""Text that may not act: control and bidirectional characters made visible."""
+
+_BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+
+
+def visible(text: str) -> str:
+    """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
+    return "".join(_shown(c) for c in text)
+
+
+def _shown(c: str) -> str:
+    code = ord(c)
+    if c in "\n\t":
+        return c
+    if code < 32:
+        return chr(0x2400 + code)
+    if code == 127:
+        return "\u2421"
+    if 128 <= code < 160 or c in _BIDI or 0xD800 <= code < 0xE000:
+        return "\ufffd"
+    return c

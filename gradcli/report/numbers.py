@@ -1,0 +1,88 @@
+"""How numbers are written for people: enough digits, no more."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradcli.report.blocks import Cell, Piece
+
+_SHOWN = 4
+
+
+def full(x: Any) -> str:
+    """Return a float64 with every digit that identifies it."""
+    return repr(float(x)) if math.isfinite(float(x)) else {"inf": "inf", "-inf": "-inf"}.get(str(float(x)), "nan")
+
+
+def short(x: Any, digits: int = 6) -> str:
+    """Return a number rounded to a few digits."""
+    return f"{float(x):.{digits}g}"
+
+
+def two(x: Any) -> str:
+    """Return a time, a count or a ratio rounded to two digits: 1,900 and 0.42."""
+    number = float(x)
+    if not math.isfinite(number):
+        return short(number)
+    if number >= 100:
+        scale = 10 ** (len(str(int(number))) - 2)
+        return f"{round(number / scale) * scale:,}"
+    return f"{number:.2g}"
+
+
+def power(x: Any) -> str:
+    """Return a bound or an error in scientific notation with one digit, rounded up: 3e-13."""
+    number = float(x)
+    if number == 0 or not math.isfinite(number):
+        return "0" if number == 0 else short(number)
+    exponent = math.floor(math.log10(abs(number)))
+    leading = math.ceil(abs(number) / 10.0**exponent - 1e-9) if exponent > -300 else 1
+    return f"{leading}e{exponent:+03d}" if leading < 10 else f"1e{exponent + 1:+03d}"
+
+
+def seconds(x: float) -> str:
+    """Return a duration: 0.4 ms, 2.1 s, 3.5 h."""
+    for limit, unit, factor in ((1e-3, "us", 1e6), (1.0, "ms", 1e3), (120.0, "s", 1.0), (7200.0, "min", 1 / 60), (math.inf, "h", 1 / 3600)):
+        if x < limit:
+            return f"{x * factor:.2g} {unit}"
+    return f"{x} s"
+
+
+def value(x: Any) -> str:
+    """Return a value: a scalar in full, an array by its shape and first entries."""
+    array = np.asarray(x)
+    if array.ndim == 0:
+        return full(array)
+    entries = array.reshape(-1)
+    listed = ", ".join(short(entry) for entry in entries[:_SHOWN])
+    more = f", ... {array.size} entries" if array.size > _SHOWN else ""
+    kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
+    return f"{kind}[{listed}{more}]"
+
+
+def compared(x: float, reference: float) -> Cell:
+    """Return a number whose digits that agree with the reference are bright and the rest dim."""
+    mine, right = full(x), full(reference)
+    same = 0
+    while same < min(len(mine), len(right)) and mine[same] == right[same]:
+        same += 1
+    if mine == right:
+        return Piece(mine, "strong")
+    return (Piece(mine[:same], "strong"), Piece(mine[same:], "dim"))
+
+
+def right_digits(x: Any, reference: Any) -> Any:
+    """Return how many decimal digits of each entry agree with the reference: 16 where the floats are equal."""
+    x, reference = np.asarray(x, dtype=float), np.asarray(reference, dtype=float)
+    scale = np.where(reference == 0, 1.0, np.abs(reference))
+    with np.errstate(all="ignore"):
+        relative = np.abs(x - reference) / scale
+        digits = np.where(relative == 0, 16.0, -np.log10(relative))
+    return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0), 0.0)
+
+
+def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = ()) -> str:
+    """Return how an entry is written: x, W[3,2], and f[0] of it for a vector result."""
+    entry = name + (f"[{','.join(map(str, index))}]" if index else "")
+    return f"f[{','.join(map(str, output))}]/{entry}" if output else entry

@@ -1,0 +1,98 @@
+"""The report of `trace`: the computation as a walkthrough, forward and back."""
+
+from dataclasses import dataclass
+
+from gradcli.report import numbers
+from gradcli.report.blocks import Block, Cell, Graph, Paragraph, Piece, Table
+from gradcli.report.common import Finding, Target
+from gradcli.report.encode import ABSENT, Absent, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one use of a node adds to its adjoint: the using node's adjoint times the local partial."""
+
+    from_: str
+    adjoint: Values
+    partial: Values | str
+    product: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One step: its name, operation, operands, value, adjoint, and the local partials by operand."""
+
+    id: int
+    name: str
+    operation: str
+    inputs: tuple[str, ...]
+    value: Values
+    adjoint: Values
+    partials: dict[str, Values | str]
+    contributions: tuple[Contribution, ...]
+    line: int | None
+    text: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """The recorded program at one point, every node with its forward value and its adjoint."""
+
+    target: Target
+    at: dict[str, Values]
+    drawn: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    findings: tuple[Finding, ...]
+    environment: dict[str, str]
+    schema: str = "gradcli.trace/1"
+    exit_status: int = 0
+    line: int | Absent = ABSENT
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the forward table, the backward table, and the graph."""
+        blocks: list[Block] = [self._forward(), Paragraph((Piece("backward, last line first", "strong"),)), self._backward()]
+        blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
+        return (*blocks, self.graph())
+
+    def _forward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in self.nodes:
+            if node.operation == "input":
+                continue
+            text = node.text if isinstance(node.text, str) else node.operation
+            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in node.partials.items())
+            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
+        return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
+
+    def _backward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in reversed(self.nodes):
+            products = [f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})" for c in node.contributions]
+            how = " + ".join(products)
+            if len(products) > 1:
+                how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
+            rows.append((node.name, numbers.value(node.adjoint), f"= {how}" if how else ""))
+        return Table(("node", "adjoint", "from the nodes that use it"), tuple(rows))
+
+    def graph(self) -> Graph:
+        """Return the nodes with their values, and the edges with their local partials."""
+        names = {node.name: str(node.id) for node in self.nodes}
+        nodes = tuple((str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}") for n in self.nodes)
+        edges = tuple(
+            (names[operand], str(node.id), shown(partial))
+            for node in self.nodes
+            for operand, partial in node.partials.items()
+            if operand in names
+        )
+        return Graph(nodes, edges)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the nodes as rows."""
+        return ("id", "name", "operation", "inputs", "value", "adjoint"), [
+            (n.id, n.name, n.operation, " ".join(n.inputs), numbers.value(n.value), numbers.value(n.adjoint)) for n in self.nodes
+        ]
+
+
+def shown(x: Values | str) -> str:
+    """Return a partial: a number, an array by its shape, or the words for a linear operation."""
+    return x if isinstance(x, str) else numbers.value(x) if getattr(x, "ndim", 0) else numbers.short(x, 8)

@@ -1,0 +1,1 @@
+"""Floor 3: where functions and values come from."""

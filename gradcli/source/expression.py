@@ -1,0 +1,51 @@
+"""Expressions as functions."""
+
+from collections.abc import Mapping
+
+from gradcli.core.primitive import Value
+from gradcli.errors import BadExpression, Span
+from gradcli.source.compiler import Compiler
+from gradcli.source.program import Program
+from gradcli.source.tokens import statements
+
+
+class Expression:
+    """A parsed expression: data, never executed as Python.
+
+    >>> Expression("u = W*x; v = u + b; v**2").inputs
+    ('W', 'x', 'b')
+    """
+
+    kind = "expression"
+
+    def __init__(self, text: str, given: frozenset[str] = frozenset()) -> None:
+        self.text = text
+        self.given = given
+        compiler = Compiler(given)
+        *named, last = statements(text)
+        for statement in named:
+            if statement.name is None:
+                raise BadExpression(
+                    "the value of this statement is not used",
+                    where=statement.span(0, len(statement.source)),
+                    do="name it (u = ...), or put brackets around an expression of several lines",
+                )
+            compiler.add(statement)
+        compiler.add(last)
+        self.program: Program = compiler.program
+        result = self.program.registers[self.program.result]
+        if isinstance(result, str | bool):
+            raise BadExpression("the result is not a number", where=Span(text, 0, len(text)), do="write a formula")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self.program.inputs)
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return self.program.run(values)
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
+        return self.program.survey(values)
+
+    def __reduce__(self) -> tuple[type["Expression"], tuple[str, frozenset[str]]]:
+        return Expression, (self.text, self.given)

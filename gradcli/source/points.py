@@ -1,0 +1,84 @@
+"""From what the command line says to named values: merging, several points, shapes."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadOption, BadPoint
+from gradcli.source.values import assignments, folded, value, whole_point
+
+_PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
+
+
+def read(texts: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
+    """Return the points that `--at` texts and NAME=VALUE arguments name, in order.
+
+    All are merged into one point; naming an input again begins the next point, which inherits the rest.
+    """
+    points: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for text in texts:
+        found = _one(text, seed, max(0, len(points) - 1))
+        if points and named & set(found):
+            found = _one(text, seed, len(points))
+            points.append({**points[-1], **found})
+            named = set(found)
+        elif points:
+            points[-1] |= found
+            named |= set(found)
+        else:
+            points, named = [found], set(found)
+    return points
+
+
+def _one(text: str, seed: int, point: int) -> dict[str, Any]:
+    stripped = text.strip()
+    if stripped.startswith("@"):
+        return whole_point(stripped)
+    if not stripped:
+        raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
+    return assignments(text, seed, point)
+
+
+def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes in `W:3,4` or `W: 3 4; x: 4; lam:`.
+
+    Raises  BadOption for a size that is not a whole number.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        for part in filter(None, (piece.strip() for piece in text.split(";"))):
+            match = _PAIR.fullmatch(part)
+            if match is None:
+                raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
+            sizes = match["sizes"].replace(",", " ").split()
+            if not all(size.isdecimal() for size in sizes):
+                raise BadOption(f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}", do="values need numbers: --shapes W:3,4")
+            found[folded(match["name"])] = tuple(int(size) for size in sizes)
+    return found
+
+
+def as_input(name: str, x: Any) -> Any:
+    """Return a value as an expression takes it: float64, scalars as np.float64.
+
+    Raises  BadPoint for a value that is not numeric.
+    """
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise BadPoint(f"{name} is not a number or an array of numbers", do=f"write {name}=0.5 or {name}=[1, 2, 3]")
+    array = np.array(array, dtype=np.float64)
+    return array[()] if array.ndim == 0 else array
+
+
+def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
+    """Return a drawn value; later attempts come from other distributions, for functions defined on part of the line."""
+    size = ", ".join(map(str, shape))
+    kinds = (f"randn({size})", f"uniform(0.1, 0.9{', ' + size if size else ''})", f"uniform(1.1, 3{', ' + size if size else ''})")
+    return as_input(name, value(kinds[(attempt + _spread(name, attempt)) % 3], name, seed, point + 1000 * attempt))
+
+
+def _spread(name: str, attempt: int) -> int:
+    """Let different inputs take different distributions once the first attempts, all alike, have failed."""
+    return 0 if attempt < 6 else sum(map(ord, name)) * (attempt // 3)

@@ -1,0 +1,230 @@
+"""From the text of an expression to statements that Python's parser can take, with every column kept.
+
+The limits that protect Python's parser hold here, on tokens, before anything is parsed; `^` becomes `**` here.
+"""
+
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradcli.errors import BadExpression, Span, TooLarge
+
+MAX_CHARACTERS = 100_000
+MAX_NESTING = 200  # brackets within brackets: Python's parser takes no more
+MAX_CHAIN = 2_500  # operators in a row: Python's parser takes 2,900
+MAX_DIGITS = 400
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\f\\]+|\#[^\n]*)|(?P<newline>\n)"
+    r"|(?P<number>(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)"
+    r"|(?P<name>[^\W\d]\w*)|(?P<string>'[^'\n]*'|\"[^\"\n]*\")"
+    r"|(?P<op>\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
+)
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_SPELLINGS = {
+    "×": "*", "·": "*", "⋅": "*", "∗": "*", "−": "-", "–": "-", "÷": "/", "²": "**2", "³": "**3", "√": "sqrt(...)",
+    "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "“": "'", "”": "'", "’": "'", "ᵀ": ".T", "…": "...",
+}  # fmt: skip
+_OPERATORS = {"+", "-", "*", "/", "//", "%", "@", "^", "**", "<", ">", "<=", ">=", "==", "!=", "if", "and", "or", "not", "."}
+_STRANGE = {
+    "&": "write 'and' or multiply the comparisons", "|": "write 'or'", "~": "write 'not'", "!": "write != or not",
+    "?": "write a if x > 0 else b", "{": "sets and dicts are not part of the language", ":=": "write u = ...; ...",
+    "->": "write u = ...; ...", "$": "names have letters, digits and _", "`": "names have letters, digits and _",
+    "&&": "write 'and'", "||": "write 'or'",
+}  # fmt: skip
+_AFTER_VALUE = {"if", "else", "and", "or", "in", "is", "for", "not"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: its kind (number, name, string, op, newline), its characters and where it begins."""
+
+    kind: str
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement, ready for Python's parser: `name` if it names its value, and where each character comes from."""
+
+    text: str
+    name: Token | None
+    source: str
+    columns: tuple[int, ...]
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the span of the user's text that characters `start` to `end` of `source` come from."""
+        first = self.columns[min(start, len(self.columns) - 1)]
+        last = self.columns[min(max(end - 1, start), len(self.columns) - 1)]
+        return Span(self.text, first, max(1, last - first + 1))
+
+
+def tokens(text: str) -> list[Token]:
+    """Split the text; refuse what no expression can contain.
+
+    Raises  BadExpression, TooLarge.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise TooLarge(f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}", do="give data as files: --at x=@x.npy")
+    found, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _strange(text, at)
+        kind = match.lastgroup or ""
+        if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
+            raise TooLarge(f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at))
+        if kind == "name" and not match.group().isidentifier():
+            raise _strange(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
+        if kind != "space":
+            found.append(Token(kind, match.group(), at))
+        at = match.end()
+    return found
+
+
+def _strange(text: str, at: int) -> BadExpression:
+    character = text[at]
+    where = Span(text, at)
+    if character in _SPELLINGS:
+        return BadExpression(f"'{character}' is not part of the language", where=where, do=f"write {_SPELLINGS[character]}")
+    return BadExpression(f"the character {ascii(character)} is not part of the language", where=where, do="leave it out")
+
+
+def statements(text: str) -> list[Statement]:
+    """Return the statements of an expression, in order.
+
+    Raises  BadExpression, TooLarge.
+    """
+    made = [_statement(text, part) for part in _split(text, tokens(text), (";", "\n"))]
+    if not made:
+        raise BadExpression("the expression is empty", do='write one, for example "sin(x*y) + exp(-x**2)"')
+    return made
+
+
+def parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Statement]:
+    """Return the comma-separated values of a point: `x=0.5, y=1.2`."""
+    return [_statement(text, part) for part in _split(text, tokens(text), separators)]
+
+
+def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
+    """Return the statements of a claim: those its parts share, and its parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
+    *shared, last = list(_split(text, tokens(text), (";", "\n"))) or [[]]
+    return [_statement(text, one) for one in shared], [_statement(text, part) for part in _split(text, last, (",",))]
+
+
+def folded(name: str) -> str:
+    """Return a name as Python sees it (NFKC)."""
+    return unicodedata.normalize("NFKC", name)
+
+
+def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterator[list[Token]]:
+    current: list[Token] = []
+    open_brackets: list[Token] = []
+    chains = [0]
+    for token in found:
+        if token.kind == "op" and token.text in "([{" and token.text:
+            open_brackets.append(token)
+            chains.append(0)
+            if len(open_brackets) > MAX_NESTING:
+                raise TooLarge(f"nested deeper than {MAX_NESTING} brackets", where=Span(text, token.start), do="name the inner part: u = ...; ...")
+        elif token.text in _PAIRS:
+            _close(text, token, open_brackets)
+            chains.pop()
+        elif not open_brackets and (token.text in separators):
+            if current:
+                yield current
+            current, chains = [], [0]
+            continue
+        elif token.text in _OPERATORS:
+            chains[-1] += 1
+            if sum(chains) > MAX_CHAIN:
+                raise TooLarge(
+                    f"more than {MAX_CHAIN:,} operators in a row", where=Span(text, token.start), do="name parts of it: u = ...; u + ...; or use sum(x)"
+                )
+        elif token.text == ",":
+            chains[-1] = 0
+        if token.kind != "newline":
+            current.append(token)
+    if open_brackets:
+        last = open_brackets[-1]
+        raise BadExpression(f"'{last.text}' was never closed", where=Span(text, last.start))
+    if current:
+        yield current
+
+
+def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
+    where = Span(text, token.start)
+    if not open_brackets:
+        raise BadExpression(f"'{token.text}' closes nothing", where=where, do="remove it, or open a bracket before")
+    if open_brackets[-1].text != _PAIRS[token.text]:
+        raise BadExpression(f"'{token.text}' does not close '{open_brackets[-1].text}'", where=where)
+    open_brackets.pop()
+
+
+def _statement(text: str, found: list[Token]) -> Statement:
+    name, body = None, found
+    if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
+        name, body = found[0], found[2:]
+        if not body:
+            raise BadExpression(f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ...")
+        if keyword.iskeyword(name.text):
+            raise _keyword(text, name)
+    _plausible(text, body)
+    source, columns = [], []
+    end = body[0].start
+    for token in body:
+        gap = 1 if token.start > end else 0
+        written = "**" if token.text == "^" else token.text
+        source.append(" " * gap + written)
+        columns += [token.start - 1] * gap
+        columns += [token.start + min(k, len(token.text) - 1) for k in range(len(written))]
+        end = token.start + len(token.text)
+    return Statement(text, name, "".join(source), tuple(columns))
+
+
+def _plausible(text: str, body: list[Token]) -> None:
+    """Catch what Python's parser would only call invalid syntax."""
+    depth = 0
+    for k, token in enumerate(body):
+        where = Span(text, token.start, len(token.text))
+        depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
+        if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
+            raise _keyword(text, token)
+        if token.text in _STRANGE:
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=_STRANGE[token.text])
+        if token.text in ("'", '"'):
+            raise BadExpression("a string was never closed", where=where)
+        if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name")
+        if token.text == "=" and depth == 0:
+            raise BadExpression("'=' names one value, at the beginning of a statement", where=where, do="write u = ...; or == to compare")
+        if k and _ends_value(body[k - 1]) and _begins_value(token):
+            raise BadExpression("an operator is missing here", where=where, do=f"write {body[k - 1].text[-12:]}*{token.text[:12]}")
+    if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
+        last = body[-1]
+        raise BadExpression(f"something is missing after '{last.text}'", where=Span(text, last.start, len(last.text)), do="complete the expression")
+
+
+_WORDS = {"if", "else", "and", "or", "not", "None", "True", "False"}
+
+
+def _ends_value(token: Token) -> bool:
+    if token.kind == "name":
+        return token.text not in _AFTER_VALUE
+    return token.kind in ("number", "string") or token.text in (")", "]", "...")
+
+
+def _begins_value(token: Token) -> bool:
+    return token.kind in ("number", "string") or (token.kind == "name" and token.text not in _AFTER_VALUE)
+
+
+def _keyword(text: str, token: Token) -> BadExpression:
+    advice = {"lambda": "write lam", "for": "write sums over arrays: sum(x**2)", "import": "functions are there without importing"}
+    return BadExpression(
+        f"'{token.text}' is a Python keyword",
+        where=Span(text, token.start, len(token.text)),
+        do=advice.get(token.text, f"choose another name: {token.text}_"),
+    )

@@ -1,0 +1,24 @@
+"""`grad`: the gradient alone."""
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.exits import Exit
+from gradcli.modes.mode import Question
+from gradcli.numerics.rounding import stacked
+from gradcli.report.common import Target
+from gradcli.report.encode import ABSENT
+from gradcli.report.grad import GradReport
+from gradcli.verify.environment import environment
+
+
+def gradient(q: Question) -> GradReport:
+    """Return the gradient by the reverse mode; inconclusive where it is not finite."""
+    with np.errstate(all="ignore"):
+        found = {name: stacked(q.rows, q.value, k) for k, name in enumerate(q.wrt)}
+    vector = shape(q.value) != ()
+    finite = all(np.all(np.isfinite(g)) for g in found.values()) and np.all(np.isfinite(q.value))
+    return GradReport(
+        Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.value, ABSENT if vector else found, found if vector else ABSENT,
+        environment(), exit_status=int(Exit.CONFIRMED if finite else Exit.INCONCLUSIVE),
+    )  # fmt: skip

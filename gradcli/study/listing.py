@@ -1,0 +1,36 @@
+"""What `modes` and `ops` list."""
+
+from gradcli.errors import BadOption
+from gradcli.exits import Exit
+from gradcli.modes.registry import MODES
+from gradcli.point import Witness
+from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
+from gradcli.source.names import nearest
+from gradcli.study.accuracy import functions, operations
+from gradcli.verify.environment import environment, installed
+
+_WITH = {"certified": "python-flint", "symbolic": "sympy"}
+
+
+def available_modes() -> ModesReport:
+    """Return every mode with whether it can run here."""
+    entries = []
+    for name, mode in MODES.items():
+        state = mode.available()
+        package = _WITH.get(name, "numpy")
+        version = installed(package)
+        rests = tuple(w.value for w in Witness if w in mode.rests_on)
+        what = (type(mode).__doc__ or "").strip().split("\n")[0].rstrip(".")
+        entries.append(ModeEntry(name, state.yes, f"{package} {version}" if version else None, rests, what, state.install or None))
+    return ModesReport(tuple(entries), ("cpu",), environment())
+
+
+def known_operations(name: str | None, check: bool) -> OpsReport:
+    """Return the primitives, or one; raises BadOption for a name that is none."""
+    found = operations(check, name)
+    if not found:
+        names = [op.name for op in operations()]
+        close = nearest(str(name), names)
+        raise BadOption(f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them")
+    failed = any(op.checked not in (None, "ok") for op in found)
+    return OpsReport(found, () if name else functions(), environment(), int(Exit.WRONG if failed else Exit.CONFIRMED))

@@ -1,0 +1,99 @@
+"""Running several modes on one question, and comparing what they say, entry by entry."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
+from gradcli.modes.mode import Contradiction, Mode, NotRun, Question, timed
+from gradcli.modes.registry import MODES
+from gradcli.point import Array, Estimate
+
+AGREE, DISAGREE, CANNOT_TELL = "agree", "disagree", "cannot tell"
+USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
+DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one mode: an estimate, or a status and why."""
+
+    mode: Mode
+    status: str
+    estimate: Estimate | None = None
+    error: GradcliError | None = None
+
+
+def run(q: Question, modes: Sequence[Mode]) -> dict[str, Outcome]:
+    """Run the modes; the symbolic one beside the others, in its own process."""
+    with np.errstate(all="ignore"):
+        q.recording  # noqa: B018  (shared by all modes; computed before a second thread can ask for it)
+        q.value  # noqa: B018
+    apart = [mode for mode in modes if mode.name == "symbolic"]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
+        found = {mode.name: attempt(mode, q) for mode in modes if mode.name not in waiting}
+        found |= {name: future.result() for name, future in waiting.items()}
+    return {mode.name: found[mode.name] for mode in modes}
+
+
+def attempt(mode: Mode, q: Question) -> Outcome:
+    """Run one mode; what keeps it from answering becomes its status."""
+    available = mode.available()
+    if not available.yes:
+        return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
+    try:
+        return Outcome(mode, "ok", timed(mode.gradient, q))
+    except NotRun as error:
+        return Outcome(mode, "not run", error=error)
+    except OutOfTime as error:
+        return Outcome(mode, "timeout", error=error)
+    except NotSupported as error:
+        return Outcome(mode, "unsupported", error=error)
+    except (Contradiction, Undecided) as error:
+        return Outcome(mode, "failed", error=error)
+
+
+def reference_of(outcomes: dict[str, Outcome]) -> str | None:
+    """Return the mode the others are measured against: certified if it answered, else rules, else differences."""
+    for name in ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference"):
+        if name in outcomes and outcomes[name].status == "ok":
+            return name
+    return next((name for name, outcome in outcomes.items() if outcome.status == "ok" and name in MODES), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """A user's fixed tolerances, instead of computed ones."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None) -> Array:
+    """Return how far apart two right values of one input may lie."""
+    if fixed is not None:
+        return fixed.atol + fixed.rtol * np.abs(b.value[name])
+    return np.asarray(a.bound[name]) + np.asarray(b.bound[name])
+
+
+def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None) -> Any:
+    """Return the verdict of each entry of one input, as an array of words; `b` is the reference.
+
+    Shapes  as the estimates' values.
+    Units   `scale` is the size of gradient below which an entry counts as zero.
+    """
+    room = np.asarray(allowed(a, b, name, fixed))
+    x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
+    with np.errstate(all="ignore"):
+        distance = np.abs(x - y)
+        wide = room > USEFUL * np.maximum(np.abs(y), scale)
+        close = distance <= room
+        verdict = np.where(close, np.where(wide & (distance > 0), CANNOT_TELL, AGREE), DISAGREE)
+        if a.statistical or b.statistical:
+            verdict = np.where(~close & (distance <= DOUBT * room), CANNOT_TELL, verdict)
+    verdict = np.where(np.isfinite(x) & np.isfinite(room), verdict, CANNOT_TELL)
+    return np.where(np.isfinite(y), verdict, CANNOT_TELL)

@@ -1,0 +1,19 @@
+"""What the report says about where it was made."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+
+def installed(package: str) -> str | None:
+    """Return a package's version without importing it, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def environment() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    return {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}
