@@ -1,5 +1,6 @@
 """The command line: from arguments to a command, and from whatever happens to an exit status."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +41,13 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
 def _load_sympy_early(argv: Sequence[str]) -> None:
     """The symbolic mode's process takes longest to start: start it before anything else is imported."""
     help_asked = any(word in ("-h", "--help") for word in argv)
-    if argv and argv[0] in _WITH_SYMPY and len(argv) > 1 and not help_asked and not any(w.startswith("--modes") for w in argv):
+    if (
+        argv
+        and argv[0] in _WITH_SYMPY
+        and len(argv) > 1
+        and not help_asked
+        and not any(w.startswith("--modes") for w in argv)
+    ):
         from gradcli.modes.workers import WORKERS
 
         WORKERS.start()
@@ -61,8 +68,10 @@ def _finished(status: int, world: World) -> int:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    return "--json" in argv or any(a == "--format" and b in ("json", "ndjson") for a, b in zip(argv, argv[1:], strict=False)) or any(
-        word in ("--format=json", "--format=ndjson") for word in argv
+    return (
+        "--json" in argv
+        or any(a == "--format" and b in ("json", "ndjson") for a, b in itertools.pairwise(argv))
+        or any(word in ("--format=json", "--format=ndjson") for word in argv)
     )
 
 
@@ -95,5 +104,3 @@ def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
     report.kind = "internal"
     print_error(report, _wants_json(argv), world)
     return Exit.INTERNAL
-
-

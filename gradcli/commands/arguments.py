@@ -42,7 +42,9 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            raise BadOption(f"there is no option '{option}' for {name}", do=_advice(option, list(takes_value), "options"))
+            raise BadOption(
+                f"there is no option '{option}' for {name}", do=_advice(option, list(takes_value), "options")
+            )
         else:
             arguments.append(word)
     return options, arguments

@@ -54,14 +54,15 @@ def check(
 ) -> int:
     """Verify the gradient of an expression, or a gradient you claim for it (--grad).
 
-    Without values, an expression is checked at three points drawn where it is smooth. Formats: text, json, ndjson, markdown, csv, junit, github.
+    Without values, an expression is checked at three points drawn where it is smooth.
+    Formats: text, json, ndjson, markdown, csv, junit, github.
     """
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
     claim = grad if grad is not None else jac
     settings = Settings(
-        seed_of(seed), tuple(shapes or ()), points or 3, modes, (rtol, atol), seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow),
-        allow_inconclusive, require_claim,
+        seed_of(seed), tuple(shapes or ()), points or 3, modes, (rtol, atol), seconds_of(mode_timeout, "--mode-timeout"),
+        kinds_of(allow), allow_inconclusive, require_claim,
     )  # fmt: skip
     several = targets[0] == "-" or sum(word == "-" or "=" not in word for word in targets) > 1
     if several and to.form == "json":

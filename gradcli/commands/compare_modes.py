@@ -35,15 +35,26 @@ def compare_modes(
     color: options.Color = None,
     traceback: options.Traceback = False,
 ) -> int:
-    """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time, and error against step size.
+    """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations and time.
 
+    Below them, error against step size: what each difference scheme reaches, and what theory predicts.
     Formats: text, json, ndjson, markdown, csv.
     """
     from gradcli.study.compare import compare_modes as study
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    settings = Settings(seed_of(seed), tuple(shapes or ()), 1, modes, (None, None), seconds_of(mode_timeout, "--mode-timeout"), frozenset(), False, False)
+    settings = Settings(
+        seed_of(seed),
+        tuple(shapes or ()),
+        1,
+        modes,
+        (None, None),
+        seconds_of(mode_timeout, "--mode-timeout"),
+        frozenset(),
+        False,
+        False,
+    )
     (ask,) = asks(target, at, world, grad if grad is not None else jac, wrt)
     with world.working("comparing modes", quiet):
         report = study(request(ask, settings))

@@ -30,7 +30,10 @@ def grad(
     color: options.Color = None,
     traceback: options.Traceback = False,
 ) -> int:
-    """Print the gradient alone, by the reverse mode, to pipe. A gradient that is not finite is status 3. Formats: text, json, ndjson, csv."""
+    """Print the gradient alone, by the reverse mode, to pipe. A gradient that is not finite is status 3.
+
+    Formats: text, json, ndjson, csv.
+    """
     from gradcli.study.gradient import gradient
 
     world: World = context.obj

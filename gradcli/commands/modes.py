@@ -18,7 +18,10 @@ def modes(
     color: options.Color = None,
     traceback: options.Traceback = False,
 ) -> int:
-    """List the modes and devices available here, their versions, and how to install the others. Formats: text, json, ndjson, markdown, csv."""
+    """List the modes and devices available here, their versions, and how to install the others.
+
+    Formats: text, json, ndjson, markdown, csv.
+    """
     from gradcli.study.listing import available_modes
 
     world: World = context.obj

@@ -20,7 +20,9 @@ EXAMPLES = """Examples:
 def ops(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One primitive.", show_default=False)] = None,
-    check: Annotated[bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")
+    ] = False,
     format: options.Format = None,
     json: options.Json = False,
     out: options.Out = None,

@@ -6,34 +6,155 @@ import typer
 
 POINT, RESULT, PROGRAM = "Point", "Result", "Program"
 
-Targets = Annotated[list[str], typer.Argument(metavar="TARGET... [NAME=VALUE]...", help="Expressions, then values; - reads lines from standard input.", show_default=False)]
-Target = Annotated[list[str], typer.Argument(metavar="TARGET [NAME=VALUE]...", help="An expression, then values.", show_default=False)]
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET... [NAME=VALUE]...",
+        help="Expressions, then values; - reads lines from standard input.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    list[str], typer.Argument(metavar="TARGET [NAME=VALUE]...", help="An expression, then values.", show_default=False)
+]
 At = Annotated[
     list[str] | None,
-    typer.Option("--at", "-a", metavar="POINT", help='Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz is a whole point.', rich_help_panel=POINT, show_default=False),
+    typer.Option(
+        "--at",
+        "-a",
+        metavar="POINT",
+        help='Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz is a whole point.',
+        rich_help_panel=POINT,
+        show_default=False,
+    ),
 ]
-Wrt = Annotated[str | None, typer.Option("--wrt", metavar="NAMES", help="Inputs to differentiate: x,W; globs allowed.  [default: all]", rich_help_panel=POINT, show_default=False)]
-Seed = Annotated[str, typer.Option("--seed", metavar="N|random", help="Seed of everything drawn.", rich_help_panel=POINT)]
+Wrt = Annotated[
+    str | None,
+    typer.Option(
+        "--wrt",
+        metavar="NAMES",
+        help="Inputs to differentiate: x,W; globs allowed.  [default: all]",
+        rich_help_panel=POINT,
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    str, typer.Option("--seed", metavar="N|random", help="Seed of everything drawn.", rich_help_panel=POINT)
+]
 Shapes = Annotated[
-    list[str] | None, typer.Option("--shapes", metavar="SHAPES", help='Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".', rich_help_panel=POINT, show_default=False)
+    list[str] | None,
+    typer.Option(
+        "--shapes",
+        metavar="SHAPES",
+        help='Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
+        rich_help_panel=POINT,
+        show_default=False,
+    ),
 ]
-Points = Annotated[int | None, typer.Option("--points", metavar="N", min=1, max=1000, help="How many points to draw when none is given.  [default: 3]", rich_help_panel=POINT, show_default=False)]
+Points = Annotated[
+    int | None,
+    typer.Option(
+        "--points",
+        metavar="N",
+        min=1,
+        max=1000,
+        help="How many points to draw when none is given.  [default: 3]",
+        rich_help_panel=POINT,
+        show_default=False,
+    ),
+]
 Grad = Annotated[
-    str | None, typer.Option("--grad", metavar="CLAIM", help='Your gradient: "x=y*cos(x*y), y=..."; shared statements first: "p=softmax(z); z=p-y".', show_default=False)
+    str | None,
+    typer.Option(
+        "--grad",
+        metavar="CLAIM",
+        help='Your gradient: "x=y*cos(x*y), y=..."; shared statements first: "p=softmax(z); z=p-y".',
+        show_default=False,
+    ),
 ]
-Jac = Annotated[str | None, typer.Option("--jac", metavar="CLAIM", help="Your Jacobian, indexed [output, input], for a vector result.", show_default=False)]
+Jac = Annotated[
+    str | None,
+    typer.Option(
+        "--jac",
+        metavar="CLAIM",
+        help="Your Jacobian, indexed [output, input], for a vector result.",
+        show_default=False,
+    ),
+]
 RequireClaim = Annotated[bool, typer.Option("--require-claim", help="Without --grad or --jac, exit with status 2.")]
-Modes = Annotated[str | None, typer.Option("--modes", metavar="LIST", help="Modes to run: names, unique prefixes, fd cs fwd rev, all.  [default: all]", show_default=False)]
-Rtol = Annotated[float | None, typer.Option("--rtol", metavar="R", min=0, help="A fixed relative tolerance for the claim instead of a computed one.", show_default=False)]
-Atol = Annotated[float | None, typer.Option("--atol", metavar="A", min=0, help="A fixed absolute tolerance for the claim instead of a computed one.", show_default=False)]
+Modes = Annotated[
+    str | None,
+    typer.Option(
+        "--modes",
+        metavar="LIST",
+        help="Modes to run: names, unique prefixes, fd cs fwd rev, all.  [default: all]",
+        show_default=False,
+    ),
+]
+Rtol = Annotated[
+    float | None,
+    typer.Option(
+        "--rtol",
+        metavar="R",
+        min=0,
+        help="A fixed relative tolerance for the claim instead of a computed one.",
+        show_default=False,
+    ),
+]
+Atol = Annotated[
+    float | None,
+    typer.Option(
+        "--atol",
+        metavar="A",
+        min=0,
+        help="A fixed absolute tolerance for the claim instead of a computed one.",
+        show_default=False,
+    ),
+]
 ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
-Allow = Annotated[str | None, typer.Option("--allow", metavar="KINDS", help="Findings that count as success: kink,staircase,noise,...", show_default=False)]
-AllowInconclusive = Annotated[bool, typer.Option("--allow-inconclusive", help="Every inconclusive verdict but timeout counts as success.")]
-Format = Annotated[str | None, typer.Option("--format", metavar="FORM", help="What standard output carries.  [default: text]", rich_help_panel=RESULT, show_default=False)]
+Allow = Annotated[
+    str | None,
+    typer.Option(
+        "--allow", metavar="KINDS", help="Findings that count as success: kink,staircase,noise,...", show_default=False
+    ),
+]
+AllowInconclusive = Annotated[
+    bool, typer.Option("--allow-inconclusive", help="Every inconclusive verdict but timeout counts as success.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORM",
+        help="What standard output carries.  [default: text]",
+        rich_help_panel=RESULT,
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="The same as --format json.", rich_help_panel=RESULT)]
 Out = Annotated[
-    list[str] | None, typer.Option("--out", "-o", metavar="FILE", help="Also write a file; its ending says the form. Repeatable.", rich_help_panel=RESULT, show_default=False)
+    list[str] | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Also write a file; its ending says the form. Repeatable.",
+        rich_help_panel=RESULT,
+        show_default=False,
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says it all.", rich_help_panel=RESULT)]
-Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colour, whatever the stream is.  [default: on a terminal]", rich_help_panel=RESULT, show_default=False)]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show Python's traceback with an error.", rich_help_panel=PROGRAM)]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says it all.", rich_help_panel=RESULT)
+]
+Color = Annotated[
+    bool | None,
+    typer.Option(
+        "--color/--no-color",
+        help="Colour, whatever the stream is.  [default: on a terminal]",
+        rich_help_panel=RESULT,
+        show_default=False,
+    ),
+]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show Python's traceback with an error.", rich_help_panel=PROGRAM)
+]

@@ -25,7 +25,13 @@ class Output:
 
 
 def output(
-    forms: Sequence[str], form: str | None, json: bool, out: Sequence[str] | None, quiet: bool, color: bool | None, world: World
+    forms: Sequence[str],
+    form: str | None,
+    json: bool,
+    out: Sequence[str] | None,
+    quiet: bool,
+    color: bool | None,
+    world: World,
 ) -> Output:
     """Return the output that was asked for, checked before any work is done.
 

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from gradcli.modes.mode import Question
 
 
-def asked(target: Sequence[str], at: Sequence[str] | None, wrt: str | None, seed: str, shapes: Sequence[str] | None, world: World) -> "Question":
+def asked(
+    target: Sequence[str],
+    at: Sequence[str] | None,
+    wrt: str | None,
+    seed: str,
+    shapes: Sequence[str] | None,
+    world: World,
+) -> "Question":
     """Return the question that the options ask."""
     from gradcli.modes.mode import Question
     from gradcli.source.points import shapes as read_shapes
@@ -18,5 +25,7 @@ def asked(target: Sequence[str], at: Sequence[str] | None, wrt: str | None, seed
 
     number = seed_of(seed)
     (ask,) = asks(target, at, world, None, wrt)
-    f, points, names = locate(ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt)
+    f, points, names = locate(
+        ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt
+    )
     return Question(f, points[0], names, number)

@@ -29,7 +29,9 @@ class Ask:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-def asks(words: Sequence[str], at: Sequence[str] | None, world: World, grad: str | None = None, wrt: str | None = None) -> Iterator[Ask]:
+def asks(
+    words: Sequence[str], at: Sequence[str] | None, world: World, grad: str | None = None, wrt: str | None = None
+) -> Iterator[Ask]:
     """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
 
     Raises  BadOption, NotSupported.
@@ -49,7 +51,10 @@ def asks(words: Sequence[str], at: Sequence[str] | None, world: World, grad: str
 
 def _expression_only(target: str) -> None:
     if _PYTHON.fullmatch(target.strip()) or target.endswith(".py"):
-        raise NotSupported(f"'{target}' names a Python function, and this version takes expressions only", do='write the formula: "sum(x**2)"')
+        raise NotSupported(
+            f"'{target}' names a Python function, and this version takes expressions only",
+            do='write the formula: "sum(x**2)"',
+        )
 
 
 def _lines(world: World, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Iterator[Ask]:

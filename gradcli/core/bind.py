@@ -40,7 +40,9 @@ def handler(function: Callable[..., Any]) -> Callable[..., Any]:
             HANDLERS[function] = late
             return late
     name = getattr(function, "__name__", str(function))
-    raise NoRule(f"{name} has no derivative rule", do=REFUSED.get(function, "write it with functions that have one: gradcli ops"))
+    raise NoRule(
+        f"{name} has no derivative rule", do=REFUSED.get(function, "write it with functions that have one: gradcli ops")
+    )
 
 
 def bind(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

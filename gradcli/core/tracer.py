@@ -16,7 +16,7 @@ from gradcli.core.primitive import Interpreted, Value
 from gradcli.core.storage import Storage, assign, view
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
-_REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+_REDUCTIONS: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
 _IGNORED = {"casting", "order", "subok"}
 
 
@@ -42,8 +42,10 @@ class Tracer(Interpreted):
                 "an array made outside this sweep is written to inside it",
                 do="make the array inside the function that is differentiated",
             )
-        for name in type(self).__slots__:
-            setattr(self, name, getattr(other, name))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                if name not in ("storage", "__weakref__"):
+                    setattr(self, name, getattr(other, name))
 
     # What numpy asks.
 
@@ -103,7 +105,9 @@ class Tracer(Interpreted):
     def __getitem__(self, index: Any) -> Any:
         if not is_view(index, self.ndim):
             return bind(operator.getitem, self, index)
-        return view(self, lambda x: bind(operator.getitem, x, index), lambda x, new: bind(operator.setitem, x, index, new))
+        return view(
+            self, lambda x: bind(operator.getitem, x, index), lambda x, new: bind(operator.setitem, x, index, new)
+        )
 
     def __setitem__(self, index: Any, value: Any) -> None:
         assign(self, bind(operator.setitem, self, index, value))
@@ -112,10 +116,14 @@ class Tracer(Interpreted):
         return bool(bind(np.not_equal, self, 0))
 
     def __float__(self) -> NoReturn:
-        raise TraceEnded("float() of a traced value loses its derivative", do="leave out float(), or use np.* instead of math.*")
+        raise TraceEnded(
+            "float() of a traced value loses its derivative", do="leave out float(), or use np.* instead of math.*"
+        )
 
     def __int__(self) -> NoReturn:
-        raise TraceEnded("int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs")
+        raise TraceEnded(
+            "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
+        )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TraceEnded("a traced value is converted to a plain array", do="leave out np.asarray(..., dtype=float)")
@@ -171,22 +179,24 @@ def _inplace(function: Any) -> Any:
         if not self.shape:
             return y
         if shapes.shape(y) != self.shape:
-            raise BadShape(f"a result of shape {shapes.shape(y)} does not fit into an array of shape {self.shape} in place")
+            raise BadShape(
+                f"a result of shape {shapes.shape(y)} does not fit into an array of shape {self.shape} in place"
+            )
         assign(self, y)
         return self
 
     return operate
 
 
-_OPERATORS = {
+_OPERATORS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power,
     "matmul": np.matmul, "mod": np.remainder, "floordiv": np.floor_divide,
 }  # fmt: skip
-_COMPARISONS = {
+_COMPARISONS: dict[str, Any] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
-_METHODS = {
+_UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
+_METHODS: dict[str, Any] = {
     "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "var": np.var, "std": np.std,
     "dot": np.dot, "cumsum": np.cumsum, "trace": np.trace, "diagonal": np.diagonal, "argmax": np.argmax,
     "argmin": np.argmin, "clip": np.clip, "squeeze": np.squeeze, "swapaxes": np.swapaxes,
@@ -217,7 +227,9 @@ def _transpose(self: Tracer, *axes: Any) -> Any:
 
 def _astype(self: Tracer, dtype: Any, **kwargs: Any) -> Any:
     if not np.issubdtype(np.dtype(dtype), np.floating):
-        raise TraceEnded(f"astype({np.dtype(dtype).name}) of a traced value loses its derivative", do="leave out the conversion")
+        raise TraceEnded(
+            f"astype({np.dtype(dtype).name}) of a traced value loses its derivative", do="leave out the conversion"
+        )
     return bind(np.positive, self)
 
 
@@ -250,7 +262,7 @@ class Arithmetic(Tracer):
     __slots__ = ()
 
     @classmethod
-    def lift(cls, number: Value) -> "Arithmetic":
+    def lift(cls, number: Value) -> Any:
         """Return `number`, exact, in this arithmetic."""
         raise NotImplementedError
 

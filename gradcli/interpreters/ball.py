@@ -25,7 +25,7 @@ class Ball(Objectwise):
         return arb(float(number)) if isinstance(number, float | np.floating) else arb(int(number))
 
     @property
-    def primal(self) -> Value:  # type: ignore[override]
+    def primal(self) -> Value:
         return nearest(self)
 
 

@@ -25,7 +25,7 @@ class Formula(Arithmetic):
         self.storage = None
 
     @classmethod
-    def lift(cls, number: Value) -> "Formula":
+    def lift(cls, number: Value) -> Any:
         return cls(f"{float(number):g}")
 
     @property
@@ -33,7 +33,7 @@ class Formula(Arithmetic):
         return ()
 
     @property
-    def primal(self) -> Value:  # type: ignore[override]
+    def primal(self) -> Value:
         return np.float64(np.nan)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:

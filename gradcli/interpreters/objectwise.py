@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Value
-from gradcli.core.tracer import Arithmetic
+from gradcli.core.tracer import Arithmetic, Tracer
 from gradcli.errors import NotSupported
 
 EntryFunction = Callable[..., Any]
@@ -39,11 +39,11 @@ class Objectwise(Arithmetic):
         raise NotImplementedError
 
     @classmethod
-    def lift(cls, number: Value) -> "Objectwise":
+    def lift(cls, number: Value) -> Any:
         return cls(cls.objects(number))
 
-    def hold(self, x: Value) -> "Objectwise":
-        return self.lift(x)
+    def hold(self, x: Value) -> Tracer:
+        return type(self)(self.objects(x))
 
     @classmethod
     def objects(cls, x: Value) -> Any:
@@ -70,11 +70,22 @@ class Objectwise(Arithmetic):
             y = _unboxed(self.whole[name](*_boxed(objects), **params))
         elif name in self.entries:
             y = self._elementwise(name, objects, params)
+        elif name in ("scatter", "sum"):
+            y = _unboxed(self._added(name, _boxed(objects)[0], params))
         elif primitive.kind in ("linear", "bilinear"):
             y = _unboxed(primitive.fun(*_boxed(objects), **params))
         else:
             raise NotSupported(f"{name} is not available in {self.what}")
         return np.asarray(y, dtype=bool)[()] if _is_truth(y) else type(self)(y)
+
+    def _added(self, name: str, x: Any, params: Params) -> Any:
+        """Return a sum over axes, or entries added into zeros, with zeros of this arithmetic where nothing is added."""
+        zero = self.entry(0)
+        if name == "sum":
+            return np.sum(x, axis=params["axis"], initial=zero)
+        y = np.full(params["into"], zero, dtype=object)
+        np.add.at(y, params["index"], x)
+        return y
 
     def _elementwise(self, name: str, objects: Sequence[Any], params: Params) -> Any:
         function = self.entries[name]

@@ -41,5 +41,5 @@ class Symbol(Objectwise):
         return cls(names)
 
     @property
-    def primal(self) -> Value:  # type: ignore[override]
+    def primal(self) -> Value:
         return np.full(self.shape, np.nan)[()]

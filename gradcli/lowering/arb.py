@@ -33,7 +33,9 @@ def equal(a: arb, b: arb) -> bool:
 
 def undecided(a: arb, b: arb) -> Undecided:
     """Return the error that says which two balls cannot be told apart."""
-    return Undecided(f"{float(a.mid()):.6g} and {float(b.mid()):.6g} cannot be told apart", do="the function may have a kink here")
+    return Undecided(
+        f"{float(a.mid()):.6g} and {float(b.mid()):.6g} cannot be told apart", do="the function may have a kink here"
+    )
 
 
 def sign(x: arb) -> arb:
@@ -162,7 +164,9 @@ def _singular(solve: Callable[[], arb_mat]) -> Any:
     try:
         return _array(solve())
     except ZeroDivisionError:
-        raise Undecided("a matrix cannot be told from a singular one", do="move the point, or add a multiple of eye(n)") from None
+        raise Undecided(
+            "a matrix cannot be told from a singular one", do="move the point, or add a multiple of eye(n)"
+        ) from None
 
 
 def along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], Any]) -> Any:
@@ -209,14 +213,9 @@ def logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
     return along(axis, x, one)
 
 
-def total(x: Any, *, axis: tuple[int, ...]) -> Any:
-    return np.sum(x, axis=axis, initial=arb(0))
-
-
 # fmt: off
 WHOLE: dict[str, Callable[..., Any]] = {
     "matmul": matmul,
-    "sum": total,
     "max": lambda x, *, axis: along(axis, x, _top),
     "peaks": peaks,
     "norm": lambda x: sum((e * e for e in np.reshape(x, -1).tolist()), arb(0)).sqrt(),

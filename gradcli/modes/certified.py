@@ -53,7 +53,10 @@ class Certified:
                     notes = (f"{bits} bits",)
                     return Estimate(value, bound, proved=True, cost=Cost(evaluations=evaluations), notes=notes)
                 bits *= 2
-        raise Undecided(f"{LAST_BITS} bits do not settle the gradient here", do="the function may have a kink at this point, or none of its digits are known")
+        raise Undecided(
+            f"{LAST_BITS} bits do not settle the gradient here",
+            do="the function may have a kink at this point, or none of its digits are known",
+        )
 
     def _contains_value(self, q: Question) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
@@ -117,9 +120,14 @@ class Certified:
                 scale += float(abs(weight) * np.sum(np.abs(nearest(xbar) * part)))
         distance = float(error_of(difference - along, 0.0))
         size = float(np.max(np.abs(nearest(up)))) if scale == 0 else 0.0
-        agrees = distance <= WITNESS_AGREEMENT * scale or (scale == 0 and distance <= WITNESS_AGREEMENT * max(size, 1.0))
+        agrees = distance <= WITNESS_AGREEMENT * scale or (
+            scale == 0 and distance <= WITNESS_AGREEMENT * max(size, 1.0)
+        )
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
-            raise Contradiction("the rules disagree with the function's values along a random direction", do="please report it: a rule of gradcli is wrong")
+            raise Contradiction(
+                "the rules disagree with the function's values along a random direction",
+                do="please report it: a rule of gradcli is wrong",
+            )
         return agrees
 
     def _weighted(self, q: Question, v: list[Any], h: float, weights: Any) -> Value:
@@ -137,7 +145,13 @@ def _direction(rng: Any, x: Array) -> Any:
 
 def _magnitude(y: Value) -> float:
     found = np.abs(nearest(y))
-    return float(np.max(found[np.isfinite(found)], initial=0.0)) if shape(y) else float(found) if np.isfinite(found) else 0.0
+    return (
+        float(np.max(found[np.isfinite(found)], initial=0.0))
+        if shape(y)
+        else float(found)
+        if np.isfinite(found)
+        else 0.0
+    )
 
 
 def _bound_of(xbar: Value) -> Array:

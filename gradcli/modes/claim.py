@@ -12,8 +12,7 @@ from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.compiler import Compiler
 from gradcli.source.program import Program
-from gradcli.source.tokens import folded
-from gradcli.source.tokens import Statement, shared_and_parts
+from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
 
@@ -60,7 +59,10 @@ class ClaimedExpressions:
         for name, program in self.programs.items():
             missing = set(program.inputs) - set(values)
             if missing:
-                raise BadClaim(f"the claim uses {', '.join(sorted(missing))}, which is no input of the function", do="use the inputs' names")
+                raise BadClaim(
+                    f"the claim uses {', '.join(sorted(missing))}, which is no input of the function",
+                    do="use the inputs' names",
+                )
             with np.errstate(all="ignore"):
                 found[name] = np.asarray(program.run(values), dtype=float)[()]
         return found
@@ -72,7 +74,8 @@ def _name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
     if len(wrt) == 1 and count == 1:
         return wrt[0]
     raise BadClaim(
-        "a claim for several inputs names each of them", do="write --grad \"" + ", ".join(f"{name}=..." for name in wrt) + '"'
+        "a claim for several inputs names each of them",
+        do='write --grad "' + ", ".join(f"{name}=..." for name in wrt) + '"',
     )
 
 
@@ -94,8 +97,8 @@ class Claim:
         for name, claimed in value.items():
             expected = shape(q.value) + shape(q.point.values[name])
             if shape(claimed) != expected:
-                raise WrongShape(f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}")
+                raise WrongShape(
+                    f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}"
+                )
         bound = {name: GRANT * q.rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))
-
-

@@ -27,7 +27,9 @@ class FiniteDifference:
         entries = sum(size(x) for x in q.xs)
         predicted = entries * _CALLS_PER_ENTRY * q.seconds
         if predicted > q.mode_timeout:
-            raise NotRun(f"{entries:,} entries would take about {predicted:.0f} s", do=f"--mode-timeout {2 * predicted:.0f}s")
+            raise NotRun(
+                f"{entries:,} entries would take about {predicted:.0f} s", do=f"--mode-timeout {2 * predicted:.0f}s"
+            )
         value: dict[str, Array] = {}
         bound: dict[str, Array] = {}
         calls = 0

@@ -145,7 +145,11 @@ class Question:
         bounds = {}
         for k, name in enumerate(self.wrt):
             slopes = np.abs(stacked(self.rows, self.value, k))
-            spread = found[k] if found is not None else 8 * EPS * np.sqrt(len(self.recording[2].lines)) * np.max(slopes, initial=0.0)
+            spread = (
+                found[k]
+                if found is not None
+                else 8 * EPS * np.sqrt(len(self.recording[2].lines)) * np.max(slopes, initial=0.0)
+            )
             bounds[name] = np.asarray(2 * spread + ULPS * slopes + 1e-320)[()]
         return bounds
 

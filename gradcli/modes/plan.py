@@ -26,13 +26,17 @@ class Plan:
         """Return the result for other inputs, in their arithmetic."""
         values = list(xs)
         for name, slots, constants, params in self.steps:
-            operands = [constant if slot == CONSTANT else values[slot] for slot, constant in zip(slots, constants, strict=True)]
+            operands = [
+                constant if slot == CONSTANT else values[slot] for slot, constant in zip(slots, constants, strict=True)
+            ]
             values.append(PRIMITIVES[name](*operands, **params))
         return values[self.result]
 
     def add(self, name: str, operands: list[tuple[int, Any]], params: dict[str, Any], terms: float) -> int:
         """Append a step on `(slot, constant)` operands and return its slot."""
-        self.steps.append((name, tuple(slot for slot, _ in operands), tuple(constant for _, constant in operands), params))
+        self.steps.append(
+            (name, tuple(slot for slot, _ in operands), tuple(constant for _, constant in operands), params)
+        )
         self.terms.append(terms)
         return len(self.terms) - 1
 
@@ -56,11 +60,15 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
     inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
     weights = _branch(primitive.name, xs, y, params or {})
     if weights is not None:
-        products = [made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)]
+        products = [
+            made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)
+        ]
         if primitive.name == "max":
             return made.add("sum", [(products[0], None)], dict(params or {}), inside[0])
         return products[0] if len(products) == 1 else made.add("add", [(k, None) for k in products], {}, max(inside))
-    fan = max(1.0, max(size(x) for x in xs) / max(1, size(y))) if primitive.name in ("sum", "logsumexp", "norm") else 1.0
+    fan = (
+        max(1.0, max(size(x) for x in xs) / max(1, size(y))) if primitive.name in ("sum", "logsumexp", "norm") else 1.0
+    )
     if primitive.name == "matmul":
         fan = float(shape(xs[0])[-1])
     if primitive.name == "einsum":

@@ -40,7 +40,10 @@ class Symbolic:
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
         if terms * entries > MAX_TERMS:
-            raise NotRun(f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries", do="--modes without symbolic")
+            raise NotRun(
+                f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
+                do="--modes without symbolic",
+            )
         answer = _ask((recorded, q.xs, q.value.shape), q.mode_timeout)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
@@ -64,7 +67,9 @@ def _ask(request: Any, timeout: float) -> dict[str, Any]:
         worker.communicate()
         raise OutOfTime(f"sympy did not finish in {timeout:g} s", do=f"--mode-timeout {4 * timeout:g}s") from None
     if worker.returncode != 0 or not output:
-        raise NotSupported(f"sympy ended with status {worker.returncode}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)")
+        raise NotSupported(
+            f"sympy ended with status {worker.returncode}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"
+        )
     kind, answer = pickle.loads(output)
     if kind == "error":
         raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")

@@ -57,7 +57,8 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
     bounds = 2 * apart + np.spacing(np.abs(values))
     sizes = np.cumsum([len(group) * (len(group[0]) if group else 0) for group in formulas])[:-1]
     shaped = [
-        [part.reshape(output + np.shape(x))[()] for part, x in zip(np.split(array, sizes), xs, strict=True)] for array in (values, bounds)
+        [part.reshape(output + np.shape(x))[()] for part, x in zip(np.split(array, sizes), xs, strict=True)]
+        for array in (values, bounds)
     ]
     return {"values": shaped[0], "bounds": shaped[1], "operations": sum(_operations(formula) for formula in flat)}
 

@@ -56,7 +56,9 @@ def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list
         hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
         if np.any(hit):
             seeds = [_seed(primitive, hit, x, xs) for x in xs]
-            found.append(Mark(line, f"{primitive.name} has a kink where {primitive.kinks}", _reach(tape, slots, inputs, seeds)))
+            found.append(
+                Mark(line, f"{primitive.name} has a kink where {primitive.kinks}", _reach(tape, slots, inputs, seeds))
+            )
     moving = _moving(tape, inputs)
     for line in tape.decisions:
         primitive, slots, xs, _, _, _ = line
@@ -75,7 +77,9 @@ def _seed(primitive: Primitive, hit: Any, x: Value, xs: Sequence[Value]) -> Valu
 
 def _unspread(mask: Any, x: Value) -> Value:
     """Return 1.0 where a broadcast mask touches an entry of `x`."""
-    spread = transpose(lambda t: t + np.zeros(np.shape(mask)), x, np.asarray(mask, dtype=float) + np.zeros(np.shape(mask)))
+    spread = transpose(
+        lambda t: t + np.zeros(np.shape(mask)), x, np.asarray(mask, dtype=float) + np.zeros(np.shape(mask))
+    )
     return np.minimum(spread, 1.0)
 
 

@@ -1,6 +1,6 @@
 """Central differences that choose their own step and state their own error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.numerics.noise import noise
 
 RATIO = np.sqrt(10.0)
+LEVELS = 3  # of Richardson's extrapolation: errors of order h^4, h^6, h^8
 EXPONENTS = np.arange(13) / 2 + 1  # h from 1e-1 to 1e-7 of the scale
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
 
@@ -28,7 +29,8 @@ def derivative(phi: Callable[[float], Any], x: float, typical: float) -> Differe
 
     Shapes  as phi's values; each entry of the output takes its own step.
     Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical).
-    Error   spread of three neighbouring extrapolants plus noise / h, times a safety factor; estimated, not proved.
+    Error   spread of three neighbouring extrapolants plus noise / h, or the contradiction of smaller steps, times a
+            safety factor; estimated, not proved.
     Cost    35 calls, 70 where the two scales differ.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
@@ -36,10 +38,15 @@ def derivative(phi: Callable[[float], Any], x: float, typical: float) -> Differe
     found = [_on_scale(phi, x, scale) for scale in scales]
     best = found[0]
     for other in found[1:]:
-        better = other.bound < best.bound
-        pick = lambda a, b, better=better: np.where(better, b, a)
-        best = Difference(pick(best.value, other.value), pick(best.bound, other.bound), pick(best.h, other.h), best.calls + other.calls)
+        best = _better(best, other)
     return best
+
+
+def _better(a: Difference, b: Difference) -> Difference:
+    """Return, entry by entry, the one with the smaller bound."""
+    first = a.bound <= b.bound
+    value, bound, h = (np.where(first, x, y) for x, y in ((a.value, b.value), (a.bound, b.bound), (a.h, b.h)))
+    return Difference(value, bound, h, a.calls + b.calls)
 
 
 def _scales(x: float, typical: float) -> list[float]:
@@ -58,23 +65,37 @@ def _on_scale(phi: Callable[[float], Any], x: float, scale: float) -> Difference
         slopes.append((np.asarray(phi(up), dtype=float) - np.asarray(phi(-down), dtype=float)) / (up + down))
         steps.append((up + down) / 2)
     d, h = np.stack(slopes), np.array(steps)
-    extrapolated = d[1:] + (d[1:] - d[:-1]) / (RATIO**2 - 1)
-    triples = np.stack([extrapolated[:-2], extrapolated[1:-1], extrapolated[2:]])
-    spread = np.max(triples, axis=0) - np.min(triples, axis=0)
-    middle = h[2:-1].reshape((-1,) + (1,) * (d.ndim - 1))
-    rounding = 3 * sigma / middle
-    bound = SAFETY * np.maximum(spread + rounding, _contradiction(extrapolated[1:-1], rounding))
-    bound = np.where(np.isfinite(bound), bound, np.inf)
+    values, bounds, at = zip(*_levels(d, h, sigma), strict=True)
+    value, bound, used = np.concatenate(values), np.concatenate(bounds), np.concatenate(at)
     k = np.argmin(bound, axis=0)[None]
-    value = np.take_along_axis(extrapolated[1:-1], k, axis=0)[0]
-    value = np.where(np.isfinite(value), value, np.nan)
-    return Difference(value, np.take_along_axis(bound, k, axis=0)[0], h[2:-1][k[0]], 2 * len(EXPONENTS) + 9)
+    best = np.take_along_axis(value, k, axis=0)[0]
+    calls = 2 * len(EXPONENTS) + 9
+    return Difference(
+        np.where(np.isfinite(best), best, np.nan), np.take_along_axis(bound, k, axis=0)[0], used[k[0]], calls
+    )
 
 
-def _contradiction(values: Any, rounding: Any) -> Any:
+def _levels(d: Any, h: Any, sigma: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield, for each level of extrapolation, estimates with their bounds and the smallest step each rests on."""
+    column = (-1,) + (1,) * (d.ndim - 1)
+    finest = d[1:] + (d[1:] - d[:-1]) / (RATIO**2 - 1)
+    fine_rounding = 3 * sigma / h[1:].reshape(column)
+    table = d
+    for level in range(1, LEVELS + 1):
+        table = table[1:] + (table[1:] - table[:-1]) / (RATIO ** (2 * level) - 1)
+        triples = np.stack([table[:-2], table[1:-1], table[2:]])
+        spread = np.max(triples, axis=0) - np.min(triples, axis=0)
+        used = h[level + 1 : -1]
+        rounding = 3 * sigma / used.reshape(column)
+        apart = _contradiction(table[1:-1], finest[level:], fine_rounding[level:])
+        bound = SAFETY * np.maximum(spread + rounding, apart)
+        yield table[1:-1], np.where(np.isfinite(bound), bound, np.inf), used
+
+
+def _contradiction(values: Any, finest: Any, rounding: Any) -> Any:
     """Return how far each estimate is from those of smaller steps, beyond their rounding: steps too wide for f show here."""
     apart = np.zeros_like(values)
-    for k in range(len(values) - 1):
-        excess = np.abs(values[k] - values[k + 1 :]) - rounding[k + 1 :]
-        apart[k] = np.max(np.where(np.isfinite(excess), excess, 0.0), axis=0)
+    for k in range(len(values)):
+        excess = np.abs(values[k] - finest[k + 1 :]) - rounding[k + 1 :]
+        apart[k] = np.max(np.where(np.isfinite(excess), excess, 0.0), axis=0, initial=0.0)
     return np.maximum(apart, 0.0)

@@ -8,7 +8,7 @@ from gradcli.core import shapes
 from gradcli.core.bind import handles
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import exact, plain
+from gradcli.core.tracer import Tracer, exact, plain
 from gradcli.primitives.elementwise import ln, pi
 from gradcli.primitives.reductions import log_softmax
 
@@ -71,14 +71,19 @@ def all_(a: Value, axis: Any = None) -> Any:
     return np.all(np.not_equal(a, 0), axis=axis)
 
 
-@handles(np.zeros_like)
+def _held(x: Value, like: Value) -> Value:
+    """Return an array as a value of the sweep of `like`, so that traced values can be written into it."""
+    return like.hold(x) if isinstance(like, Tracer) and shape(x) else x
+
+
+@handles(np.zeros_like, np.empty_like)
 def zeros_like(a: Value, dtype: Any = None) -> Any:
-    return shapes.zeros_like(a)
+    return _held(shapes.zeros_like(a), a)
 
 
 @handles(np.ones_like)
 def ones_like(a: Value, dtype: Any = None) -> Any:
-    return shapes.zeros_like(a) + 1.0
+    return _held(shapes.zeros_like(a) + 1.0, a)
 
 
 @handles(np.full_like)

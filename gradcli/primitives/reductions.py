@@ -94,7 +94,15 @@ def _kept(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
 
 
 @handles(np.sum)
-def sum_(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Value:
+def sum_(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
     _refuse("sum", dtype=dtype, out=out, where=where)
     over = shapes.axes(axis, len(shape(a)))
     y = _kept(SUM(a, axis=over), keepdims, over, a)
@@ -102,7 +110,9 @@ def sum_(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdim
 
 
 @handles(np.mean)
-def mean(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Value:
+def mean(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Value:
     _refuse("mean", dtype=dtype, out=out, where=where)
     total = sum_(a, axis, keepdims=keepdims)
     return total / (shapes.size(a) / max(1, shapes.size(total)))
@@ -112,11 +122,15 @@ def mean(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdim
 def average(a: Value, axis: Any = None, weights: Value = None, *, keepdims: Any = False) -> Value:
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
-    return sum_(a * weights, axis, keepdims=keepdims) / sum_(np.broadcast_to(weights, shape(a)), axis, keepdims=keepdims)
+    return sum_(a * weights, axis, keepdims=keepdims) / sum_(
+        np.broadcast_to(weights, shape(a)), axis, keepdims=keepdims
+    )
 
 
 @handles(np.var)
-def var(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any) -> Value:
+def var(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any
+) -> Value:
     _refuse("var", dtype=dtype, out=out, **rest)
     centred = a - mean(a, axis, keepdims=True)
     total = sum_(np.square(centred), axis, keepdims=keepdims)
@@ -124,19 +138,25 @@ def var(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: fl
 
 
 @handles(np.std)
-def std(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any) -> Value:
+def std(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any
+) -> Value:
     return np.sqrt(var(a, axis, dtype, out, ddof, keepdims, **rest))
 
 
 @handles(np.max)
-def max_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Value:
+def max_(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
     _refuse("max", out=out, initial=initial, where=where)
     over = shapes.axes(axis, len(shape(a)))
     return _kept(MAX(a, axis=over), keepdims, over, a)
 
 
 @handles(np.min)
-def min_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Value:
+def min_(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
     return -max_(-a, axis, out, keepdims, initial, where)
 
 
@@ -146,7 +166,15 @@ def ptp(a: Value, axis: Any = None) -> Value:
 
 
 @handles(np.prod)
-def prod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Value:
+def prod(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
     """Multiply in halves, so that a zero among the factors costs no derivative."""
     _refuse("prod", dtype=dtype, out=out, initial=initial, where=where)
     over = shapes.axes(axis, len(shape(a)))
@@ -187,14 +215,19 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: Any = False) -> 
         return min_(magnitude, axis, keepdims=keepdims)
     if isinstance(ord, int | float) and ord != 0:
         return np.power(sum_(np.power(magnitude, ord), axis, keepdims=keepdims), 1.0 / ord)
-    raise NoRule(f"norm of order {ord!r} has no derivative rule", do="orders with one: 'fro', 1, 2, inf, -inf and other nonzero numbers")
+    raise NoRule(
+        f"norm of order {ord!r} has no derivative rule",
+        do="orders with one: 'fro', 1, 2, inf, -inf and other nonzero numbers",
+    )
 
 
 def _matrix_norm(x: Value, ord: Any) -> Value:
     """Return the largest absolute column sum (1) or row sum (inf)."""
     if ord in (1, np.inf):
         return max_(sum_(np.abs(x), 0 if ord == 1 else 1))
-    raise NoRule(f"the matrix norm of order {ord!r} has no derivative rule", do="matrix norms with one: 'fro', 1 and inf")
+    raise NoRule(
+        f"the matrix norm of order {ord!r} has no derivative rule", do="matrix norms with one: 'fro', 1 and inf"
+    )
 
 
 def shift_of(x: Value, axis: Any) -> Any:

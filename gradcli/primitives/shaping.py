@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import handles
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NoRule
@@ -22,7 +22,7 @@ def _getitem(x: Value, *, index: Any) -> Value:
 def _put(x: Value, v: Value, *, index: Any) -> Value:
     """Return a copy of `x` with `v` written at `index`."""
     y = np.array(x, dtype=np.result_type(x, v))
-    y[index] = v
+    y[index] = v[()] if type(v) is np.ndarray and v.ndim == 0 else v
     return y
 
 
@@ -60,11 +60,13 @@ def _join(*xs: Value, axis: int) -> Value:
 
 
 def _select(condition: Any, a: Value, b: Value) -> Value:
-    return np.where(condition, a, b)[()]
+    y: Any = np.where(condition, a, b)
+    return y[()]
 
 
 def _reshape(x: Value, *, to: tuple[int, ...]) -> Value:
-    return np.reshape(x, to)[()] if to == () else np.reshape(x, to)
+    y: Any = np.reshape(x, to)
+    return y if to else y[()]
 
 
 def _transpose(x: Value, *, axes: tuple[int, ...]) -> Value:
@@ -79,8 +81,8 @@ def _broadcast(x: Value, *, to: tuple[int, ...]) -> Value:
 #                    numpy         transpose: cotangent of y -> cotangent of x
 GETITEM   = linear(_getitem,      _ungetitem,                                                                 name="getitem")
 SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter")
-RESHAPE   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape")
-TRANSPOSE = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose")
+RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape")
+TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose")
 BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to")
 JOIN      = jointly_linear(_join,   _unjoin,   name="concatenate")
 PUT       = jointly_linear(_put,    _unput,    name="put")
@@ -257,11 +259,17 @@ def repeat(a: Value, repeats: Any, axis: int | None = None) -> Value:
     return take(a, np.repeat(np.arange(length), repeats), axis)
 
 
+def _below(m: Value, k: int) -> Any:
+    """Return where a matrix is on or below its k-th diagonal."""
+    rows, columns = shape(m)[-2:]
+    return np.tri(rows, columns, k=k, dtype=bool)
+
+
 @handles(np.tril)
 def tril(m: Value, k: int = 0) -> Value:
-    return SELECT(np.tri(*shape(m)[-2:], k=k, dtype=bool), m, np.float64(0))
+    return SELECT(_below(m, k), m, np.float64(0))
 
 
 @handles(np.triu)
 def triu(m: Value, k: int = 0) -> Value:
-    return SELECT(np.tri(*shape(m)[-2:], k=k - 1, dtype=bool), np.float64(0), m)
+    return SELECT(_below(m, k - 1), np.float64(0), m)

@@ -12,7 +12,6 @@ from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import elementwise
 
 
-
 class Late:
     """A function of scipy.special, imported when it is first called."""
 
@@ -57,7 +56,9 @@ def minus_gauss(y: Value, x: Value) -> Value:
 
 
 expit, log_expit, digamma = Late("expit"), Late("log_expit"), Late("psi")
-GAMMA_ROOT = "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
+GAMMA_ROOT = (
+    "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
+)
 TRIGAMMA = "scipy's zeta function, and the reflection formula for x < 0, lose some digits"
 
 # fmt: off

@@ -15,7 +15,8 @@ class Page:
 
 
 ENDINGS = {
-    ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit", ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
+    ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit",
+    ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
 }  # fmt: skip
 
 

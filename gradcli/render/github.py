@@ -9,7 +9,9 @@ _LEVELS = {"fail": "error", "inconclusive": "warning", "pass": "notice"}
 
 def render(report: CheckReport, page: Page) -> str:
     """Return the verdict as an annotation, at the file and line of the claim where there is one."""
-    place = next((f for p in report.points for f in (p.diagnosis, *p.findings) if f is not None and f.file is not None), None)
+    place = next(
+        (f for p in report.points for f in (p.diagnosis, *p.findings) if f is not None and f.file is not None), None
+    )
     properties = {"title": f"gradcli: {report.target.text}"[:120]}
     if place is not None:
         properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}

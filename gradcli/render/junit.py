@@ -1,7 +1,6 @@
 """Check reports as JUnit XML, one test case a point."""
 
 import re
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.render import Page
@@ -28,7 +27,9 @@ def _case(report: CheckReport, point: PointReport, number: int) -> str:
     if point.verdict == "pass":
         return head + "/>\n"
     tag = _TAGS[point.verdict]
-    lines = [text_of(block.text) for block in report.blocks() if hasattr(block, "text") and not isinstance(block.text, str)]
+    lines = [
+        text_of(block.text) for block in report.blocks() if hasattr(block, "text") and not isinstance(block.text, str)
+    ]
     detail = escape(_legal("\n".join([report.sentence(), *lines])))
     return f"{head}>\n    <{tag} message={_attribute(report.sentence())}>{detail}</{tag}>\n  </testcase>\n"
 

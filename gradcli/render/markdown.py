@@ -45,5 +45,3 @@ def _row(row: tuple[Cell, ...], columns: int) -> str:
 def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
     return _SPECIAL.sub(r"\\\1", visible(text).replace("\n", " ").replace("\t", " "))
-
-

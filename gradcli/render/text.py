@@ -11,10 +11,17 @@ from rich.text import Text
 
 from gradcli.errors import GradcliError
 from gradcli.render import Page
-from gradcli.report.blocks import Block, Cell, Code, Graph, Paragraph, Piece, Table, Tone, Verdict, pieces_of
+from gradcli.report.blocks import Block, Cell, Code, Graph, Paragraph, Piece, Table, Tone, Verdict, pieces_of, text_of
 from gradcli.report.escape import visible
 
-_STYLES: dict[Tone, str] = {"plain": "", "good": "green", "bad": "red", "unsure": "yellow", "dim": "dim", "strong": "bold"}
+_STYLES: dict[Tone, str] = {
+    "plain": "",
+    "good": "green",
+    "bad": "red",
+    "unsure": "yellow",
+    "dim": "dim",
+    "strong": "bold",
+}
 _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
 
 
@@ -66,14 +73,30 @@ def _grid(table: Table) -> RenderableType:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim")
     widths = len(table.columns)
     for k, column in enumerate(table.columns):
-        grid.add_column(Text(visible(column)), justify="right" if k in table.right else "left", overflow="fold")
+        whole = k == 0 or k in table.right
+        grid.add_column(
+            Text(visible(column)),
+            justify="right" if k in table.right else "left",
+            overflow="fold",
+            min_width=_longest(table, k) if whole else None,
+        )
     spanning = [row for row in table.rows if len(row) < widths]
     for row in table.rows:
         if len(row) == widths:
             grid.add_row(*(_text(cell) for cell in row))
-    below = [Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0)) for row in spanning]
+    below = [
+        Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0))
+        for row in spanning
+    ]
     title = [Text(table.title, style="dim")] if table.title else []
     return Padding(Group(*title, grid, *below), (0, 0, 0, 2))
+
+
+def _longest(table: Table, k: int) -> int:
+    """Return the width that keeps a column's cells, and each word of its name, on one line."""
+    words = max((len(word) for word in table.columns[k].split()), default=0)
+    cells = max((len(text_of(row[k])) for row in table.rows if len(row) == len(table.columns)), default=0)
+    return max(words, cells)
 
 
 def _text(cell: Cell) -> Text:
@@ -82,7 +105,15 @@ def _text(cell: Cell) -> Text:
 
 def error_as_text(error: GradcliError, page: Page) -> str:
     """Return an error: what happened, the place with a caret, what to do."""
-    console = Console(file=io.StringIO(), width=10_000, force_terminal=page.color, no_color=not page.color, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=io.StringIO(),
+        width=10_000,
+        force_terminal=page.color,
+        no_color=not page.color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
     console.print(_text((Piece("error: ", "bad"), Piece(error.what))))
     if error.where is not None:
         line, carets = error.where.caret()

@@ -11,7 +11,11 @@ from gradcli.report.encode import ABSENT, Absent, Values
 from gradcli.report.tidy import entries
 
 MAX_ROWS = 10
-_WORDS: dict[str, tuple[str, Tone]] = {"pass": ("PASS", "good"), "fail": ("FAIL", "bad"), "inconclusive": ("INCONCLUSIVE", "unsure")}
+_WORDS: dict[str, tuple[str, Tone]] = {
+    "pass": ("PASS", "good"),
+    "fail": ("FAIL", "bad"),
+    "inconclusive": ("INCONCLUSIVE", "unsure"),
+}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
 
@@ -72,7 +76,7 @@ class ModeResult:
     seconds: float | Absent = ABSENT
     rests_on: tuple[str, ...] | Absent = ABSENT
     message: str | Absent = ABSENT
-    hint: str | None | Absent = ABSENT
+    hint: str | Absent | None = ABSENT
 
     @property
     def values(self) -> dict[str, Values]:
@@ -142,9 +146,12 @@ class CheckReport:
         for number, point in enumerate(self.points):
             for mode, result in point.modes.items():
                 for name, x in result.values.items():
-                    bounds = dict(result.bound or {})[name]
+                    bounds = (result.bound or {})[name]
                     both = zip(entries(x), entries(np.broadcast_to(bounds, np.shape(x))), strict=True)
-                    rows += [(number, mode, name, index, g, b, result.verdict or "", point.verdict) for (index, g), (_, b) in both]
+                    rows += [
+                        (number, mode, name, index, g, b, result.verdict or "", point.verdict)
+                        for (index, g), (_, b) in both
+                    ]
         return ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict"), rows
 
     def sentence(self) -> str:
@@ -152,7 +159,9 @@ class CheckReport:
         wrong = sum(point.entries.wrong for point in self.points)
         compared = sum(point.entries.compared for point in self.points)
         if self.verdict == "fail":
-            shape = next((p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None)
+            shape = next(
+                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None
+            )
             if shape:
                 return shape
             whose = "the claimed gradient" if self.claim is not None else "gradcli's own gradient"
@@ -219,8 +228,11 @@ def _mismatch_blocks(point: PointReport) -> list[Block]:
     for m in point.mismatches[:MAX_ROWS]:
         output = m.output if isinstance(m.output, tuple) else ()
         entry = numbers.entry_name(m.input, m.index, output)
-        rows.append((entry, Piece(numbers.short(m.claimed, 8), "bad"), numbers.short(m.reference, 8), numbers.short(m.ratio, 3)))
-    blocks: list[Block] = [Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}))]
+        claimed, right = numbers.apart(m.claimed, m.reference)
+        rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
+    blocks: list[Block] = [
+        Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}))
+    ]
     left = point.entries.wrong - len(rows)
     agree = point.entries.compared - point.entries.wrong - point.entries.undecided
     if left > 0:
@@ -235,25 +247,31 @@ def _modes_table(point: PointReport) -> Block:
     names = point.differentiated
     reference = point.modes[point.reference].values if point.reference else {}
     scalar = np.ndim(point.value) == 0 and all(np.ndim(x) == 0 for x in reference.values()) and len(names) <= 2
-    columns = ("mode", *(f"df/d{name}" for name in names), "right digits") if scalar else ("mode", "right digits", "largest bound")
+    columns = (
+        ("mode", *(f"df/d{name}" for name in names), "right digits")
+        if scalar
+        else ("mode", "right digits", "largest bound")
+    )
     rows = [_mode_row(point, mode, result, reference, scalar) for mode, result in point.modes.items()]
     return Table(columns, tuple(rows))
 
 
-def _mode_row(point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool) -> tuple[Cell, ...]:
+def _mode_row(
+    point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool
+) -> tuple[Cell, ...]:
     if result.status != "ok":
         message = f"{result.status}: {result.message}" if result.message else result.status
         return (mode, Piece(message, "dim"))
     digits = _digits(mode, point, result, reference)
     if not scalar:
-        largest = max((float(np.max(b, initial=0.0)) for b in dict(result.bound or {}).values()), default=0.0)
+        largest = max((float(np.max(b, initial=0.0)) for b in (result.bound or {}).values()), default=0.0)
         return (mode, digits, f"{numbers.power(largest)}{' (proved)' if result.proved else ''}")
     cells: list[Cell] = []
     for name in point.differentiated:
         if name not in result.values:
             cells.append(Piece("not claimed", "dim"))
         elif mode == "finite-difference" and isinstance(result.bound, dict):
-            cells.append(f"{numbers.short(result.values[name], 13)} ±{numbers.power(result.bound[name])}")
+            cells.append(numbers.within(float(result.values[name]), float(result.bound[name])))
         else:
             cells.append(numbers.compared(float(result.values[name]), float(reference.get(name, np.nan))))
     return (mode, *cells, digits)
@@ -273,7 +291,7 @@ def proved_digits(result: ModeResult) -> float:
     """Return how many digits of the worst entry the bound proves."""
     worst = np.inf
     for name, x in result.values.items():
-        bound = np.asarray(dict(result.bound or {})[name])
+        bound = np.asarray((result.bound or {})[name])
         with np.errstate(all="ignore"):
             digits = np.where(bound == 0, 99.0, -np.log10(bound / np.where(np.asarray(x) == 0, 1.0, np.abs(x))))
         worst = min(worst, float(np.min(digits, initial=99.0)))
@@ -284,8 +302,11 @@ def confirmed_by(point: PointReport) -> str:
     """Return which modes confirmed the gradient and what they rest on."""
     agreeing = {name: result for name, result in point.modes.items() if result.verdict == "agree"}
     values = [n for n, r in agreeing.items() if r.rests_on == ("function values",)]
-    rules = [n for n, r in agreeing.items() if "rules" in tuple(r.rests_on or ()) and "function values" not in tuple(r.rests_on or ())]
+    rules = [
+        n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
+    ]
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
     if not values or not rules:
         return f"{calls} evaluations of f."
-    return f"Confirmed by function values ({', '.join(values)}) and by rules ({', '.join(rules)}), which share nothing. {calls} evaluations of f."
+    both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"
+    return f"Confirmed {both}, which share nothing. {calls} evaluations of f."

@@ -28,7 +28,15 @@ class Finding:
     operation: str | None = None
 
 
-def finding(kind: str, severity: str, message: str, *, hint: str | None = None, at: Span | None = None, operation: str | None = None) -> Finding:
+def finding(
+    kind: str,
+    severity: str,
+    message: str,
+    *,
+    hint: str | None = None,
+    at: Span | None = None,
+    operation: str | None = None,
+) -> Finding:
     """Return a finding at a place in the user's text; the column counts from 1."""
     if at is None:
         return Finding(kind, severity, message, hint, operation=operation)

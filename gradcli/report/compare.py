@@ -11,6 +11,11 @@ from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Values
 from gradcli.report.tidy import entries
 
+_UNITS = (
+    "digits: right in the worst and the median entry; calls, ops: evaluations of f and scalar operations; "
+    "time/f: in evaluations of f"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RightDigits:
@@ -32,12 +37,12 @@ class ModeRow:
     proved: bool | Absent = ABSENT
     bound_held: bool | Absent = ABSENT
     evaluations: int | Absent = ABSENT
-    operations: int | None | Absent = ABSENT
+    operations: int | Absent | None = ABSENT
     seconds: float | Absent = ABSENT
     relative_time: float | Absent = ABSENT
-    peak_bytes: int | None | Absent = ABSENT
+    peak_bytes: int | Absent | None = ABSENT
     message: str | Absent = ABSENT
-    hint: str | None | Absent = ABSENT
+    hint: str | Absent | None = ABSENT
 
     @property
     def values(self) -> dict[str, Values]:
@@ -80,10 +85,12 @@ class CompareReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the value, the gradients, the costs, and what the steps say."""
-        place = ", ".join(f"{name} = {numbers.value(x)}{' (drawn)' if name in self.drawn else ''}" for name, x in self.at.items())
+        place = ", ".join(
+            f"{name} = {numbers.value(x)}{' (drawn)' if name in self.drawn else ''}" for name, x in self.at.items()
+        )
         blocks: list[Block] = [Paragraph(f"f = {self.target.text} = {numbers.value(self.value)}", 0)]
         blocks += [Paragraph(f"at {place}", 0)] if place else []
-        blocks += [self._gradients(), self._costs()]
+        blocks += [self._gradients(), self._costs(), Paragraph((Piece(_UNITS, "dim"),))]
         if self.sweep:
             blocks += [self._steps(), Paragraph(_steps_in_words(self.sweep))]
         for f in self.findings:
@@ -106,7 +113,7 @@ class CompareReport:
         return Table(tuple(columns), tuple(rows))
 
     def _costs(self) -> Table:
-        columns = ("mode", "right digits", "median", "bound", "held", "evaluations", "operations", "time in f")
+        columns = ("mode", "digits", "median", "bound", "held", "calls", "ops", "time/f")
         rows: list[tuple[Cell, ...]] = []
         for mode, row in self.modes.items():
             if row.status != "ok":
@@ -124,14 +131,22 @@ class CompareReport:
             )
             for s in self.sweep
         )  # fmt: skip
-        return Table(columns, rows, frozenset(range(1, 7)), title="error against step size, along one direction in proportion to the inputs")
+        return Table(
+            columns,
+            rows,
+            frozenset(range(1, 7)),
+            title="error against step size, along one direction in proportion to the inputs",
+        )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode as a row."""
         rows: list[tuple[object, ...]] = []
         for mode, row in self.modes.items():
             for name, x in row.values.items():
-                rows += [(mode, name, index, g, b) for (index, g), (_, b) in zip(entries(x), entries(dict(row.bound or {})[name]), strict=True)]
+                rows += [
+                    (mode, name, index, g, b)
+                    for (index, g), (_, b) in zip(entries(x), entries((row.bound or {})[name]), strict=True)
+                ]
         return ("mode", "input", "index", "value", "bound"), rows
 
 
@@ -152,7 +167,7 @@ def _digit_cells(row: ModeRow) -> tuple[Cell, Cell]:
 
 
 def _bound_cells(row: ModeRow) -> tuple[Cell, Cell]:
-    largest = max((float(np.max(b, initial=0.0)) for b in dict(row.bound or {}).values()), default=0.0)
+    largest = max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0)
     held: tuple[str, Tone] = ("proved", "good") if row.proved else ("yes", "good") if row.bound_held else ("NO", "bad")
     return numbers.power(largest), Piece(*held)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ Values = Annotated[Any, "array"]  # a field that holds a number or an array; a l
 class Absent:
     """The default of a field that is left out of the document when there is nothing to say."""
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 
@@ -27,7 +27,9 @@ ABSENT = Absent()
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = {field.name: getattr(x, field.name) for field in dataclasses.fields(x) if not field.metadata.get("private")}
+        fields = {
+            field.name: getattr(x, field.name) for field in dataclasses.fields(x) if not field.metadata.get("private")
+        }
         return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}
@@ -55,5 +57,8 @@ def _array(x: Any) -> Any:
         return encode(x.tolist())
     flat = np.abs(x.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
-    worst = [{"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _number(float(x.reshape(-1)[at]))} for at in order]
+    worst = [
+        {"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _number(float(x.reshape(-1)[at]))}
+        for at in order
+    ]
     return {"shape": list(x.shape), "norm": _number(float(np.linalg.norm(x))), "worst": worst}

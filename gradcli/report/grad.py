@@ -32,4 +32,6 @@ class GradReport:
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the entries as rows."""
         found = self.gradient or self.jacobian or {}
-        return ("input", "index", "gradient"), [(name, index, g) for name, x in found.items() for index, g in entries(x)]
+        return ("input", "index", "gradient"), [
+            (name, index, g) for name, x in found.items() for index, g in entries(x)
+        ]

@@ -33,12 +33,25 @@ class ModesReport:
         rows: list[tuple[Cell, ...]] = []
         for mode in self.modes:
             state = Piece("yes", "good") if mode.available else Piece("no", "unsure")
-            rows.append((mode.name, state, mode.version or "", ", ".join(mode.rests_on), mode.what if mode.available else mode.hint or ""))
-        return (Table(("mode", "here", "with", "rests on", "how"), tuple(rows)), Paragraph(f"devices: {', '.join(self.devices)}"))
+            rows.append(
+                (
+                    mode.name,
+                    state,
+                    mode.version or "",
+                    ", ".join(mode.rests_on),
+                    mode.what if mode.available else mode.hint or "",
+                )
+            )
+        return (
+            Table(("mode", "here", "with", "rests on", "how"), tuple(rows)),
+            Paragraph(f"devices: {', '.join(self.devices)}"),
+        )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the modes as rows."""
-        return ("mode", "available", "version", "rests_on"), [(m.name, m.available, m.version, " ".join(m.rests_on)) for m in self.modes]
+        return ("mode", "available", "version", "rests_on"), [
+            (m.name, m.available, m.version, " ".join(m.rests_on)) for m in self.modes
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +88,23 @@ class OpsReport:
             state = [Piece(op.checked or "", "good" if op.checked == "ok" else "bad")] if checked else []
             rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps, *state))
         notes: list[Block] = [Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _notes(op)]
-        return (Table(columns, tuple(rows), frozenset({3})), *notes, Paragraph("functions: " + " ".join(self.functions)))
+        return (
+            Table(columns, tuple(rows), frozenset({3})),
+            *notes,
+            Paragraph("functions: " + " ".join(self.functions)),
+        )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the primitives as rows."""
         return ("primitive", "kind", "domain", "partials", "kinks", "ulps", "reason"), [
-            (o.name, o.kind, "; ".join(o.domain), "; ".join(o.partials), o.kinks, o.ulps, o.reason) for o in self.operations
+            (o.name, o.kind, "; ".join(o.domain), "; ".join(o.partials), o.kinks, o.ulps, o.reason)
+            for o in self.operations
         ]
 
 
 def _notes(op: Operation) -> list[str]:
-    return [text for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "") if text]
+    return [
+        text
+        for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "")
+        if text
+    ]

@@ -41,9 +41,37 @@ def power(x: Any) -> str:
     return f"{leading}e{exponent:+03d}" if leading < 10 else f"1e{exponent + 1:+03d}"
 
 
+def apart(x: float, y: float) -> tuple[str, str]:
+    """Return two numbers with enough digits to see how they differ: at least seven."""
+    largest = max(abs(x), abs(y))
+    if not math.isfinite(largest) or x == y:
+        return short(x, 7), short(y, 7)
+    digits = max(7, min(17, math.ceil(-math.log10(abs(x - y) / largest)) + 2))
+    return short(x, digits), short(y, digits)
+
+
+def ratio(x: float) -> str:
+    """Return a ratio; one that is nearly 1 as its distance from 1."""
+    return f"1{x - 1:+.0e}" if 0 < abs(x - 1) < 1e-3 else short(x, 3)
+
+
+def within(x: float, bound: float) -> str:
+    """Return an estimate with its bound, no more digits than the bound leaves: 0.21160195482 ±2e-11."""
+    if not math.isfinite(bound) or not math.isfinite(x):
+        return f"{short(x)} ±{power(bound)}"
+    digits = 16 if bound == 0 or x == 0 else max(1, min(16, math.ceil(math.log10(abs(x) / bound)) + 1))
+    return f"{x:.{digits}g} ±{power(bound)}"
+
+
 def seconds(x: float) -> str:
     """Return a duration: 0.4 ms, 2.1 s, 3.5 h."""
-    for limit, unit, factor in ((1e-3, "us", 1e6), (1.0, "ms", 1e3), (120.0, "s", 1.0), (7200.0, "min", 1 / 60), (math.inf, "h", 1 / 3600)):
+    for limit, unit, factor in (
+        (1e-3, "us", 1e6),
+        (1.0, "ms", 1e3),
+        (120.0, "s", 1.0),
+        (7200.0, "min", 1 / 60),
+        (math.inf, "h", 1 / 3600),
+    ):
         if x < limit:
             return f"{x * factor:.2g} {unit}"
     return f"{x} s"

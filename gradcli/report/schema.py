@@ -18,7 +18,11 @@ _DEFINITIONS: Json = {
             {
                 "type": "object",
                 "required": ["shape", "norm", "worst"],
-                "properties": {"shape": {"type": "array", "items": {"type": "integer"}}, "norm": {"$ref": "#/$defs/number"}, "worst": {"type": "array"}},
+                "properties": {
+                    "shape": {"type": "array", "items": {"type": "integer"}},
+                    "norm": {"$ref": "#/$defs/number"},
+                    "worst": {"type": "array"},
+                },
             },
         ]
     },

@@ -50,7 +50,11 @@ class TraceReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the forward table, the backward table, and the graph."""
-        blocks: list[Block] = [self._forward(), Paragraph((Piece("backward, last line first", "strong"),)), self._backward()]
+        blocks: list[Block] = [
+            self._forward(),
+            Paragraph((Piece("backward, last line first", "strong"),)),
+            self._backward(),
+        ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (*blocks, self.graph())
 
@@ -77,7 +81,10 @@ class TraceReport:
     def graph(self) -> Graph:
         """Return the nodes with their values, and the edges with their local partials."""
         names = {node.name: str(node.id) for node in self.nodes}
-        nodes = tuple((str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}") for n in self.nodes)
+        nodes = tuple(
+            (str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}")
+            for n in self.nodes
+        )
         edges = tuple(
             (names[operand], str(node.id), shown(partial))
             for node in self.nodes
@@ -89,7 +96,8 @@ class TraceReport:
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the nodes as rows."""
         return ("id", "name", "operation", "inputs", "value", "adjoint"), [
-            (n.id, n.name, n.operation, " ".join(n.inputs), numbers.value(n.value), numbers.value(n.adjoint)) for n in self.nodes
+            (n.id, n.name, n.operation, " ".join(n.inputs), numbers.value(n.value), numbers.value(n.adjoint))
+            for n in self.nodes
         ]
 
 

@@ -11,41 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.errors import BadExpression, Span, TooLarge
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES
 from gradcli.source.names import CONSTANTS, FUNCTIONS, KEYWORD_SPELLINGS, METHODS, PREFIXES, arity, nearest
-from gradcli.source.program import Choice, Instruction, Notice, Program, Step
+from gradcli.source.notices import NOTICES, Notice, transposed
+from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED, compared
+from gradcli.source.program import Choice, Instruction, Program, Step
+from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 
 Compiling = Generator[ast.expr, int, int]
-
-
-def compared(function: Any) -> Callable[[Value, Value], Value]:
-    """Return the comparison as a number, 0 or 1."""
-
-    def compare(a: Value, b: Value) -> Value:
-        return function(a, b) * np.float64(1)
-
-    return compare
-
-
-_BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
-    ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
-    ast.Pow: (operator.pow, "**"), ast.MatMult: (np.matmul, "@"), ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
-}  # fmt: skip
-_COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
-    ast.Lt: (compared(np.less), "<"), ast.LtE: (compared(np.less_equal), "<="), ast.Gt: (compared(np.greater), ">"),
-    ast.GtE: (compared(np.greater_equal), ">="), ast.Eq: (compared(np.equal), "=="), ast.NotEq: (compared(np.not_equal), "!="),
-}  # fmt: skip
-_LOGICAL = {ast.And: (compared(np.logical_and), "and"), ast.Or: (compared(np.logical_or), "or")}
-_REFUSED = {
-    ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)", ast.GeneratorExp: "write sum(x**2)",
-    ast.Dict: "give several outputs as a list: [a, b]", ast.Set: "give several outputs as a list: [a, b]", ast.JoinedStr: "leave it out",
-    ast.Tuple: "give several outputs as a list: [a, b]", ast.Starred: "write the arguments out", ast.NamedExpr: "write u = ...; ...",
-}  # fmt: skip
-_INTEGERS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Pow: operator.pow}
 
 
 class Compiler:
@@ -96,11 +71,17 @@ class Compiler:
     def _compile(self, node: ast.expr) -> Compiling:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise TooLarge(f"the expression has more than {MAX_NODES:,} parts", where=self._span(node), do="use arrays: sum(x**2)")
+            raise TooLarge(
+                f"the expression has more than {MAX_NODES:,} parts", where=self._span(node), do="use arrays: sum(x**2)"
+            )
         rule = _RULES.get(type(node))
         if rule is None:
             what = type(node).__name__.lower()
-            raise BadExpression(f"a {what} is not part of the language", where=self._span(node), do=_REFUSED.get(type(node), "see the README"))
+            raise BadExpression(
+                f"a {what} is not part of the language",
+                where=self._span(node),
+                do=REFUSED.get(type(node), "see the README"),
+            )
         return rule(self, node)  # type: ignore[no-any-return]
 
     # Registers.
@@ -109,9 +90,19 @@ class Compiler:
         self.program.registers.append(value)
         return len(self.program.registers) - 1
 
-    def _emit(self, node: ast.AST, function: Any, operation: str, args: list[int], kwargs: Any = (), notice: Notice | None = None) -> int:
+    def _emit(
+        self,
+        node: ast.AST,
+        function: Any,
+        operation: str,
+        args: list[int],
+        kwargs: Any = (),
+        notice: Notice | None = None,
+    ) -> int:
         to = self._register()
-        self.steps.append(Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span(node), None, notice))
+        self.steps.append(
+            Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span(node), None, notice)
+        )
         return to
 
     def _span(self, node: ast.AST) -> Span:
@@ -126,9 +117,13 @@ class Compiler:
         if isinstance(node.value, bool | str) or node.value is None:
             return self._register(node.value)
         if isinstance(node.value, complex):
-            raise BadExpression("complex numbers are not supported", where=self._span(node), do="write real and imaginary parts")
+            raise BadExpression(
+                "complex numbers are not supported", where=self._span(node), do="write real and imaginary parts"
+            )
         if not isinstance(node.value, int | float):
-            raise BadExpression(f"{node.value!r} is not part of the language", where=self._span(node), do="leave it out")
+            raise BadExpression(
+                f"{node.value!r} is not part of the language", where=self._span(node), do="leave it out"
+            )
         return self._register(np.float64(self._float(node, node.value)))
 
     def _float(self, node: ast.AST, number: float) -> float:
@@ -137,7 +132,11 @@ class Compiler:
         except OverflowError:
             value = float("inf")
         if value in (float("inf"), float("-inf")):
-            raise BadExpression("this number is larger than the largest float64", where=self._span(node), do="write inf, or a smaller number")
+            raise BadExpression(
+                "this number is larger than the largest float64",
+                where=self._span(node),
+                do="write inf, or a smaller number",
+            )
         return value
 
     def _name(self, node: ast.Name) -> Compiling:
@@ -152,21 +151,26 @@ class Compiler:
         return self.program.inputs[name]
 
     def _binary(self, node: ast.BinOp) -> Compiling:
-        if type(node.op) not in _BINARY:
-            raise BadExpression("this operator is not part of the language", where=self._span(node), do="write and, or, * or **")
-        function, operation = _BINARY[type(node.op)]
+        if type(node.op) not in BINARY:
+            raise BadExpression(
+                "this operator is not part of the language", where=self._span(node), do="write and, or, * or **"
+            )
+        function, operation = BINARY[type(node.op)]
         left = yield node.left
-        exponent = _integer(node.right) if isinstance(node.op, ast.Pow) else None
+        exponent = integer(node.right) if isinstance(node.op, ast.Pow) else None
         if exponent is None:
             right = yield node.right
         else:
             if abs(exponent) > MAX_EXPONENT:
-                raise TooLarge(f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}", where=self._span(node.right))
+                raise TooLarge(
+                    f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}",
+                    where=self._span(node.right),
+                )
             right = self._register(exponent)
         return self._emit(node, function, operation, [left, right])
 
     def _unary(self, node: ast.UnaryOp) -> Compiling:
-        whole = _integer(node)
+        whole = integer(node)
         if whole is not None:
             return self._register(np.float64(self._float(node, whole)))
         operand = yield node.operand
@@ -180,11 +184,15 @@ class Compiler:
         left = yield node.left
         result = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
-            if type(op) not in _COMPARE:
-                raise BadExpression("this comparison is not part of the language", where=self._span(node), do="write <, <=, >, >=, == or !=")
+            if type(op) not in COMPARE:
+                raise BadExpression(
+                    "this comparison is not part of the language",
+                    where=self._span(node),
+                    do="write <, <=, >, >=, == or !=",
+                )
             right = yield right_node
-            one = self._emit(node, *_COMPARE[type(op)], [left, right])
-            result = one if result is None else self._emit(node, *_LOGICAL[ast.And], [result, one])
+            one = self._emit(node, *COMPARE[type(op)], [left, right])
+            result = one if result is None else self._emit(node, *LOGICAL[ast.And], [result, one])
             left = right
         return result if result is not None else left
 
@@ -192,7 +200,7 @@ class Compiler:
         result = yield node.values[0]
         for value in node.values[1:]:
             other = yield value
-            result = self._emit(node, *_LOGICAL[type(node.op)], [result, other])
+            result = self._emit(node, *LOGICAL[type(node.op)], [result, other])
         return result
 
     def _conditional(self, node: ast.IfExp) -> Compiling:
@@ -210,7 +218,9 @@ class Compiler:
 
     def _list(self, node: ast.List) -> Compiling:
         if not node.elts:
-            raise BadExpression("an empty list has no values", where=self._span(node), do="write zeros(0), or the values")
+            raise BadExpression(
+                "an empty list has no values", where=self._span(node), do="write zeros(0), or the values"
+            )
         entries = []
         for element in node.elts:
             entry = yield element
@@ -218,13 +228,17 @@ class Compiler:
         return self._emit(node, lambda *xs: np.stack(xs), "[...]", entries)
 
     def _attribute(self, node: ast.Attribute) -> Compiling:
-        dotted = _dotted(node)
+        dotted = dotted_name(node)
         if dotted and dotted.rpartition(".")[0] in PREFIXES and node.attr in CONSTANTS:
             return self._register(np.float64(CONSTANTS[node.attr]))
         if node.attr == "T":
             base = yield node.value
-            return self._emit(node, np.transpose, ".T", [base], notice=_transposed)
-        raise BadExpression(f"'.{node.attr}' is not part of the language", where=self._span(node), do=f"known: .T and .{', .'.join(METHODS)}(...)")
+            return self._emit(node, np.transpose, ".T", [base], notice=transposed)
+        raise BadExpression(
+            f"'.{node.attr}' is not part of the language",
+            where=self._span(node),
+            do=f"known: .T and .{', .'.join(METHODS)}(...)",
+        )
 
     def _subscript(self, node: ast.Subscript) -> Compiling:
         base = yield node.value
@@ -242,17 +256,34 @@ class Compiler:
             return node.value
         if isinstance(node, ast.List):
             return [self._index(part) for part in node.elts]
-        whole = _integer(node)
+        whole = integer(node)
         if whole is None:
-            raise BadExpression("an index must be a whole number, a slice or a list of them", where=self._span(node), do="write x[0], x[1:] or x[0, :]")
+            raise BadExpression(
+                "an index must be a whole number, a slice or a list of them",
+                where=self._span(node),
+                do="write x[0], x[1:] or x[0, :]",
+            )
         return whole
 
     def _call(self, node: ast.Call) -> Compiling:
-        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS and _dotted(node.func.value) not in PREFIXES:
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in METHODS
+            and dotted_name(node.func.value) not in PREFIXES
+        ):
             base = yield node.func.value
             function, name, args = FUNCTIONS[node.func.attr], node.func.attr, [base]
             if name == "reshape" and len(node.args) > 1:
-                node.args = [ast.Tuple([*node.args], ast.Load(), lineno=node.lineno, col_offset=node.col_offset, end_lineno=node.end_lineno, end_col_offset=node.end_col_offset)]
+                node.args = [
+                    ast.Tuple(
+                        [*node.args],
+                        ast.Load(),
+                        lineno=node.lineno,
+                        col_offset=node.col_offset,
+                        end_lineno=node.end_lineno,
+                        end_col_offset=node.end_col_offset,
+                    )
+                ]
         else:
             function, name, args = *self._function(node), []
         for argument in node.args:
@@ -261,28 +292,36 @@ class Compiler:
         kwargs = []
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise BadExpression("** is not part of the language here", where=self._span(keyword.value), do="write the arguments out")
+                raise BadExpression(
+                    "** is not part of the language here", where=self._span(keyword.value), do="write the arguments out"
+                )
             value = yield from self._argument(keyword.value)
             kwargs.append((KEYWORD_SPELLINGS.get(keyword.arg, keyword.arg), value))
         self._check_call(node, name, function, len(args), [key for key, _ in kwargs])
-        return self._emit(node, function, name, args, kwargs, _NOTICES.get(name))
+        return self._emit(node, function, name, args, kwargs, NOTICES.get(name))
 
     def _argument(self, node: ast.expr) -> Compiling:
-        static = _static(node)
-        if static is not _NOT_STATIC:
-            return self._register(static)
+        known = fact(node)
+        if known is not NOT_STATIC:
+            return self._register(known)
         register = yield node
         return register
 
     def _function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
-        dotted = _dotted(node.func)
+        dotted = dotted_name(node.func)
         if dotted is None:
-            raise BadExpression("only named functions can be called", where=self._span(node.func), do="to multiply, write *")
+            raise BadExpression(
+                "only named functions can be called", where=self._span(node.func), do="to multiply, write *"
+            )
         prefix, _, name = dotted.rpartition(".")
         if not prefix and name in ("max", "min") and len(node.args) == 2:
             return FUNCTIONS[name + "imum"], name
         if prefix and prefix not in PREFIXES:
-            raise BadExpression(f"'{dotted}' is not part of the language", where=self._span(node.func), do="methods known: .T, ." + ", .".join(METHODS))
+            raise BadExpression(
+                f"'{dotted}' is not part of the language",
+                where=self._span(node.func),
+                do="methods known: .T, ." + ", .".join(METHODS),
+            )
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
         close = nearest(name, FUNCTIONS)
@@ -298,59 +337,10 @@ class Compiler:
         try:
             signature.bind(*[None] * count, **dict.fromkeys(keywords))
         except TypeError as error:
-            shown = ", ".join(p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values())
+            shown = ", ".join(
+                p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values()
+            )
             raise BadExpression(f"{name}: {error}", where=self._span(node), do=f"write {name}({shown})") from None
-
-
-_NOT_STATIC = object()
-
-
-def _static(node: ast.expr) -> Any:
-    """Return a fact of the program (an axis, a shape, a string), or `_NOT_STATIC` for a value that is computed."""
-    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str) or node.value is None):
-        return node.value
-    if isinstance(node, ast.Tuple):
-        parts = [_static(part) for part in node.elts]
-        return _NOT_STATIC if any(part is _NOT_STATIC for part in parts) else tuple(parts)
-    whole = _integer(node)
-    return _NOT_STATIC if whole is None else whole
-
-
-def _integer(root: ast.expr) -> int | None:
-    """Return the value of integer arithmetic on literals, or None; never a number of more than 53 bits by a power."""
-    node, sign = root, 1
-    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        node, sign = node.operand, -sign
-    if isinstance(node, ast.Constant):
-        return sign * node.value if type(node.value) is int else None
-    if not isinstance(node, ast.BinOp) or type(node.op) not in _INTEGERS or _height(node) > 20:
-        return None
-    left, right = _integer(node.left), _integer(node.right)
-    if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
-        return None
-    if isinstance(node.op, ast.FloorDiv) and right == 0:
-        return None
-    if isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64):
-        return None
-    return sign * int(_INTEGERS[type(node.op)](left, right))
-
-
-def _height(node: ast.expr) -> int:
-    """Return the height of a tree of binary operators, counted to 21 at most."""
-    level: list[ast.expr] = [node]
-    height = 0
-    while level and height <= 20:
-        level = [child for n in level if isinstance(n, ast.BinOp) for child in (n.left, n.right)][:1000]
-        height += 1
-    return height
-
-
-def _dotted(node: ast.expr) -> str | None:
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None
 
 
 def _extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -376,30 +366,15 @@ def _parsed(statement: Statement) -> ast.expr:
     except SyntaxError as error:
         at = max(0, min((error.offset or 1) - 1, len(statement.source) - 1))
         message = (error.msg or "invalid syntax").split(". Perhaps")[0].split(". Did you")[0]
-        raise BadExpression(f"{message}", where=statement.span(at, at + 1), do="check the operators and brackets around this place") from None
+        raise BadExpression(
+            f"{message}", where=statement.span(at, at + 1), do="check the operators and brackets around this place"
+        ) from None
     except (RecursionError, MemoryError, ValueError):
-        raise TooLarge("the expression is nested too deeply", where=statement.span(0, 1), do="name parts of it: u = ...; ...") from None
+        raise TooLarge(
+            "the expression is nested too deeply", where=statement.span(0, 1), do="name parts of it: u = ...; ..."
+        ) from None
 
 
-def _transposed(args: Any, kwargs: Any) -> str | None:
-    return ".T of a vector does nothing: for the product of a column and a row write outer(a, b)" if len(shape(args[0])) == 1 else None
-
-
-def _axisless(args: Any, kwargs: Any) -> str | None:
-    if len(shape(args[0])) < 2 or len(args) > 1 or "axis" in kwargs:
-        return None
-    return "without axis, all entries of the matrix are taken together: write axis=-1 for rows, axis=0 for columns"
-
-
-def _doubled(args: Any, kwargs: Any) -> str | None:
-    z = np.asarray(args[0])
-    axis = kwargs.get("axis", -1)
-    if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):
-        return "these logits look like probabilities: cross_entropy takes the softmax itself"
-    return None
-
-
-_NOTICES: dict[str, Notice] = {"softmax": _axisless, "log_softmax": _axisless, "logsumexp": _axisless, "cross_entropy": _doubled}
 _RULES: dict[type[ast.AST], Any] = {
     ast.Constant: Compiler._constant, ast.Name: Compiler._name, ast.BinOp: Compiler._binary, ast.UnaryOp: Compiler._unary,
     ast.Compare: Compiler._comparison, ast.BoolOp: Compiler._logical, ast.IfExp: Compiler._conditional, ast.List: Compiler._list,

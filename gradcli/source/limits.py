@@ -18,7 +18,15 @@ MAX_EXPONENT = 10**6
 MAX_NODES = 20_000
 
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
-_BROADCASTING = {operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv}
+_BROADCASTING = {
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.pow,
+    operator.mod,
+    operator.floordiv,
+}
 _PRODUCTS = {operator.matmul, np.matmul, np.dot}
 
 
@@ -31,7 +39,10 @@ def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str,
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
         return _broadcast(shapes)
     if function in _PRODUCTS and len(shapes) >= 2:
-        rows, columns = math.prod(shapes[0][:-1]), math.prod(shapes[1][:-2]) * (shapes[1][-1] if len(shapes[1]) > 1 else 1)
+        rows, columns = (
+            math.prod(shapes[0][:-1]),
+            math.prod(shapes[1][:-2]) * (shapes[1][-1] if len(shapes[1]) > 1 else 1),
+        )
         return rows * columns
     if function in (np.outer, np.tensordot, np.inner, np.einsum):
         return math.prod(math.prod(s) for s in shapes[:4]) if function is not np.einsum else _einsum(args)
@@ -77,7 +88,9 @@ class Ledger:
         count = entries(function, args, kwargs)
         self.total += count
         if count > MAX_ENTRIES:
-            raise TooLarge(f"the result would have {count:,} entries; the limit is {MAX_ENTRIES:,}", do="use smaller arrays")
+            raise TooLarge(
+                f"the result would have {count:,} entries; the limit is {MAX_ENTRIES:,}", do="use smaller arrays"
+            )
         if self.total > MAX_TOTAL:
             raise TooLarge(f"all values together would have over {MAX_TOTAL:,} entries", do="use smaller arrays")
 

@@ -25,14 +25,71 @@ _ALIASES = {
     "loggamma": "gammaln", "psi": "digamma", "mod": "remainder", "fmod": "remainder", "true_divide": "divide",
     "conj": "positive", "neg": "negative", "logsigmoid": "log_expit",
 }  # fmt: skip
-_NUMPY = (
-    "sum mean average var std max min amax amin ptp prod cumsum dot vdot inner outer matmul einsum tensordot trace diag diagonal "
-    "transpose swapaxes moveaxis reshape ravel squeeze expand_dims broadcast_to concatenate stack hstack vstack column_stack "
-    "where clip diff flip take repeat tril triu round around sinc logaddexp2 atleast_1d atleast_2d zeros_like ones_like fmax fmin "
-    "deg2rad rad2deg degrees radians isfinite isnan argmax argmin"
-).split()
-_LINALG = "norm det slogdet inv solve matrix_power".split()
-_OURS = {
+_NUMPY = [
+    "sum",
+    "mean",
+    "average",
+    "var",
+    "std",
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "ptp",
+    "prod",
+    "cumsum",
+    "dot",
+    "vdot",
+    "inner",
+    "outer",
+    "matmul",
+    "einsum",
+    "tensordot",
+    "trace",
+    "diag",
+    "diagonal",
+    "transpose",
+    "swapaxes",
+    "moveaxis",
+    "reshape",
+    "ravel",
+    "squeeze",
+    "expand_dims",
+    "broadcast_to",
+    "concatenate",
+    "stack",
+    "hstack",
+    "vstack",
+    "column_stack",
+    "where",
+    "clip",
+    "diff",
+    "flip",
+    "take",
+    "repeat",
+    "tril",
+    "triu",
+    "round",
+    "around",
+    "sinc",
+    "logaddexp2",
+    "atleast_1d",
+    "atleast_2d",
+    "zeros_like",
+    "ones_like",
+    "fmax",
+    "fmin",
+    "deg2rad",
+    "rad2deg",
+    "degrees",
+    "radians",
+    "isfinite",
+    "isnan",
+    "argmax",
+    "argmin",
+]
+_LINALG = ["norm", "det", "slogdet", "inv", "solve", "matrix_power"]
+_OURS: dict[str, Callable[..., Any]] = {
     "relu": composites.relu, "sigmoid": composites.sigmoid, "softplus": composites.softplus, "silu": composites.silu,
     "gelu": composites.gelu, "mse": composites.mse, "cross_entropy": composites.cross_entropy,
     "layer_norm": composites.layer_norm, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax,
@@ -95,7 +152,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
 
 def constructed_entries(name: str, args: tuple[Any, ...]) -> int:
     """Return how many entries a constructor would make, before it makes them."""
-    first = args[0] if args else ()
+    first: Any = args[0] if args else ()
     if name in ("zeros", "ones", "full"):
         return _entries(first)
     if name in ("eye", "identity"):
@@ -138,5 +195,3 @@ def arity(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except ValueError:
         return None
-
-

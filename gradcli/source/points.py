@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint
-from gradcli.source.values import assignments, folded, value, whole_point
+from gradcli.source.tokens import folded
+from gradcli.source.values import assignments, value, whole_point
 
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
@@ -55,7 +56,10 @@ def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
             sizes = match["sizes"].replace(",", " ").split()
             if not all(size.isdecimal() for size in sizes):
-                raise BadOption(f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}", do="values need numbers: --shapes W:3,4")
+                raise BadOption(
+                    f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}",
+                    do="values need numbers: --shapes W:3,4",
+                )
             found[folded(match["name"])] = tuple(int(size) for size in sizes)
     return found
 
@@ -75,7 +79,11 @@ def as_input(name: str, x: Any) -> Any:
 def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
     """Return a drawn value; later attempts come from other distributions, for functions defined on part of the line."""
     size = ", ".join(map(str, shape))
-    kinds = (f"randn({size})", f"uniform(0.1, 0.9{', ' + size if size else ''})", f"uniform(1.1, 3{', ' + size if size else ''})")
+    kinds = (
+        f"randn({size})",
+        f"uniform(0.1, 0.9{', ' + size if size else ''})",
+        f"uniform(1.1, 3{', ' + size if size else ''})",
+    )
     return as_input(name, value(kinds[(attempt + _spread(name, attempt)) % 3], name, seed, point + 1000 * attempt))
 
 

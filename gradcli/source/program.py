@@ -12,8 +12,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, arithmetic
 from gradcli.errors import BadExpression, BadShape, GradcliError, Span
 from gradcli.source.limits import Ledger
-
-Notice = Callable[[Sequence[Value], Mapping[str, Value]], str | None]
+from gradcli.source.notices import Notice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,9 +132,19 @@ def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> Gr
     if isinstance(error, ValueError | IndexError) and shapes:
         listed = " and ".join(map(str, shapes))
         if "broadcast" in text or "mismatch" in text or "aligned" in text or "same shape" in text:
-            return BadShape(f"shapes {listed} do not fit in '{step.operation}'", where=step.span, do="check the shapes of the inputs")
-        return BadShape(f"'{step.operation}' cannot take shape {listed}: {text}", where=step.span, do="check the shapes of the inputs")
-    return BadExpression(f"'{step.operation}' failed: {text}", where=step.span, do=f"check its arguments; shapes {shapes}")
+            return BadShape(
+                f"shapes {listed} do not fit in '{step.operation}'",
+                where=step.span,
+                do="check the shapes of the inputs",
+            )
+        return BadShape(
+            f"'{step.operation}' cannot take shape {listed}: {text}",
+            where=step.span,
+            do="check the shapes of the inputs",
+        )
+    return BadExpression(
+        f"'{step.operation}' failed: {text}", where=step.span, do=f"check its arguments; shapes {shapes}"
+    )
 
 
 __all__ = ["Choice", "Instruction", "Program", "Step"]

@@ -27,7 +27,28 @@ _SPELLINGS = {
     "×": "*", "·": "*", "⋅": "*", "∗": "*", "−": "-", "–": "-", "÷": "/", "²": "**2", "³": "**3", "√": "sqrt(...)",
     "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "“": "'", "”": "'", "’": "'", "ᵀ": ".T", "…": "...",
 }  # fmt: skip
-_OPERATORS = {"+", "-", "*", "/", "//", "%", "@", "^", "**", "<", ">", "<=", ">=", "==", "!=", "if", "and", "or", "not", "."}
+_OPERATORS = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "@",
+    "^",
+    "**",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "if",
+    "and",
+    "or",
+    "not",
+    ".",
+}
 _STRANGE = {
     "&": "write 'and' or multiply the comparisons", "|": "write 'or'", "~": "write 'not'", "!": "write != or not",
     "?": "write a if x > 0 else b", "{": "sets and dicts are not part of the language", ":=": "write u = ...; ...",
@@ -68,7 +89,10 @@ def tokens(text: str) -> list[Token]:
     Raises  BadExpression, TooLarge.
     """
     if len(text) > MAX_CHARACTERS:
-        raise TooLarge(f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}", do="give data as files: --at x=@x.npy")
+        raise TooLarge(
+            f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}",
+            do="give data as files: --at x=@x.npy",
+        )
     found, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -76,7 +100,9 @@ def tokens(text: str) -> list[Token]:
             raise _strange(text, at)
         kind = match.lastgroup or ""
         if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
-            raise TooLarge(f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at))
+            raise TooLarge(
+                f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at)
+            )
         if kind == "name" and not match.group().isidentifier():
             raise _strange(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
         if kind != "space":
@@ -89,8 +115,10 @@ def _strange(text: str, at: int) -> BadExpression:
     character = text[at]
     where = Span(text, at)
     if character in _SPELLINGS:
-        return BadExpression(f"'{character}' is not part of the language", where=where, do=f"write {_SPELLINGS[character]}")
-    return BadExpression(f"the character {ascii(character)} is not part of the language", where=where, do="leave it out")
+        return BadExpression(
+            f"'{character}' is not part of the language", where=where, do=f"write {_SPELLINGS[character]}"
+        )
+    return BadExpression(f"the character {character!a} is not part of the language", where=where, do="leave it out")
 
 
 def statements(text: str) -> list[Statement]:
@@ -129,7 +157,11 @@ def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterat
             open_brackets.append(token)
             chains.append(0)
             if len(open_brackets) > MAX_NESTING:
-                raise TooLarge(f"nested deeper than {MAX_NESTING} brackets", where=Span(text, token.start), do="name the inner part: u = ...; ...")
+                raise TooLarge(
+                    f"nested deeper than {MAX_NESTING} brackets",
+                    where=Span(text, token.start),
+                    do="name the inner part: u = ...; ...",
+                )
         elif token.text in _PAIRS:
             _close(text, token, open_brackets)
             chains.pop()
@@ -142,7 +174,9 @@ def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterat
             chains[-1] += 1
             if sum(chains) > MAX_CHAIN:
                 raise TooLarge(
-                    f"more than {MAX_CHAIN:,} operators in a row", where=Span(text, token.start), do="name parts of it: u = ...; u + ...; or use sum(x)"
+                    f"more than {MAX_CHAIN:,} operators in a row",
+                    where=Span(text, token.start),
+                    do="name parts of it: u = ...; u + ...; or use sum(x)",
                 )
         elif token.text == ",":
             chains[-1] = 0
@@ -169,7 +203,9 @@ def _statement(text: str, found: list[Token]) -> Statement:
     if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
         name, body = found[0], found[2:]
         if not body:
-            raise BadExpression(f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ...")
+            raise BadExpression(
+                f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ..."
+            )
         if keyword.iskeyword(name.text):
             raise _keyword(text, name)
     _plausible(text, body)
@@ -198,14 +234,26 @@ def _plausible(text: str, body: list[Token]) -> None:
         if token.text in ("'", '"'):
             raise BadExpression("a string was never closed", where=where)
         if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
-            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name")
+            raise BadExpression(
+                f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name"
+            )
         if token.text == "=" and depth == 0:
-            raise BadExpression("'=' names one value, at the beginning of a statement", where=where, do="write u = ...; or == to compare")
+            raise BadExpression(
+                "'=' names one value, at the beginning of a statement",
+                where=where,
+                do="write u = ...; or == to compare",
+            )
         if k and _ends_value(body[k - 1]) and _begins_value(token):
-            raise BadExpression("an operator is missing here", where=where, do=f"write {body[k - 1].text[-12:]}*{token.text[:12]}")
+            raise BadExpression(
+                "an operator is missing here", where=where, do=f"write {body[k - 1].text[-12:]}*{token.text[:12]}"
+            )
     if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
         last = body[-1]
-        raise BadExpression(f"something is missing after '{last.text}'", where=Span(text, last.start, len(last.text)), do="complete the expression")
+        raise BadExpression(
+            f"something is missing after '{last.text}'",
+            where=Span(text, last.start, len(last.text)),
+            do="complete the expression",
+        )
 
 
 _WORDS = {"if", "else", "and", "or", "not", "None", "True", "False"}
@@ -222,7 +270,11 @@ def _begins_value(token: Token) -> bool:
 
 
 def _keyword(text: str, token: Token) -> BadExpression:
-    advice = {"lambda": "write lam", "for": "write sums over arrays: sum(x**2)", "import": "functions are there without importing"}
+    advice = {
+        "lambda": "write lam",
+        "for": "write sums over arrays: sum(x**2)",
+        "import": "functions are there without importing",
+    }
     return BadExpression(
         f"'{token.text}' is a Python keyword",
         where=Span(text, token.start, len(token.text)),

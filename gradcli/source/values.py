@@ -60,29 +60,37 @@ def assignments(text: str, seed: int = 0, point: int = 0) -> dict[str, Any]:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
         name = folded(part.name.text)
         if name in found:
-            raise BadPoint(f"'{name}' is given twice", where=Span(text, part.name.start, len(part.name.text)), do="leave one out")
+            raise BadPoint(
+                f"'{name}' is given twice", where=Span(text, part.name.start, len(part.name.text)), do="leave one out"
+            )
         found[name] = _value(part, Source(seed, name, point))
     return found
 
 
 def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
     """Return the value that one text names."""
-    (part,) = parts(text, ()) or [None]
-    if part is None:
+    found = parts(text, ())
+    if not found:
         raise BadPoint(f"{name} has no value", do=f"write {name}=0.5")
-    return _value(part, Source(seed, name, point))
+    return _value(found[0], Source(seed, name, point))
 
 
 def _value(part: Statement, source: Source) -> Any:
     try:
         tree = ast.parse(part.source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadPoint("this value cannot be read", where=part.span(0, len(part.source)), do="write a number, a list or randn(3, 4)") from None
-    functions = {**source.functions(), **CONSTRUCTORS, "int": int}
+        raise BadPoint(
+            "this value cannot be read",
+            where=part.span(0, len(part.source)),
+            do="write a number, a list or randn(3, 4)",
+        ) from None
+    functions: dict[str, Callable[..., Any]] = {**source.functions(), **CONSTRUCTORS, "int": int}
     try:
         return _Reader(part, functions).read(tree)
     except RecursionError:
-        raise TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy") from None
+        raise TooLarge(
+            "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
+        ) from None
 
 
 class _Reader:
@@ -112,7 +120,11 @@ class _Reader:
     def _constant(self, node: ast.Name) -> float:
         known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan}
         if node.id not in known:
-            raise self._error(node, f"unknown value '{node.id}'", "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)")
+            raise self._error(
+                node,
+                f"unknown value '{node.id}'",
+                "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)",
+            )
         return known[node.id]
 
     def _number(self, node: ast.expr) -> Any:
@@ -138,14 +150,18 @@ class _Reader:
         try:
             return np.array(entries, dtype=float) if isinstance(node, ast.List) else tuple(entries)
         except (ValueError, TypeError):
-            raise self._error(node, "the rows of this list have different lengths", "make all rows equally long") from None
+            raise self._error(
+                node, "the rows of this list have different lengths", "make all rows equally long"
+            ) from None
 
     def _call(self, node: ast.Call, name: str) -> Any:
         function = self.functions.get(name)
         if function is None:
             close = nearest(name, self.functions)
             known = "known: " + " ".join(sorted(self.functions))
-            raise self._error(node.func, f"unknown function '{name}' in a value", f"did you mean '{close}'?" if close else known)
+            raise self._error(
+                node.func, f"unknown function '{name}' in a value", f"did you mean '{close}'?" if close else known
+            )
         args = [self.read(part) for part in node.args]
         kwargs = {part.arg: self.read(part.value) for part in node.keywords if part.arg}
         try:
@@ -155,7 +171,9 @@ class _Reader:
             error.where = error.where or self.part.span(node.col_offset, node.end_col_offset or 0)
             raise
         except (TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
-            raise self._error(node, f"{name} cannot be computed: {error}", f"write {name} with whole numbers for sizes") from None
+            raise self._error(
+                node, f"{name} cannot be computed: {error}", f"write {name} with whole numbers for sizes"
+            ) from None
 
     def _admit(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
         if name in ("randn", "rand", "uniform"):
@@ -195,7 +213,10 @@ def from_file(reference: str, name: str) -> Any:
     except GradcliError:
         raise
     except (ValueError, OSError, EOFError, KeyError, TypeError, RecursionError, SyntaxError):
-        raise BadPoint(f"{path.name} cannot be read as {path.suffix[1:]} data", do="write numbers with numpy.save, json.dump or numpy.savetxt") from None
+        raise BadPoint(
+            f"{path.name} cannot be read as {path.suffix[1:]} data",
+            do="write numbers with numpy.save, json.dump or numpy.savetxt",
+        ) from None
     return found
 
 
@@ -214,7 +235,7 @@ def whole_point(reference: str) -> dict[str, Any]:
     except GradcliError:
         raise
     except (ValueError, OSError, KeyError, TypeError, AttributeError, IndexError, RecursionError, EOFError):
-        raise BadPoint(f"{path.name} holds no point", do="write named values: {\"x\": 0.5, \"y\": [1, 2]}") from None
+        raise BadPoint(f"{path.name} holds no point", do='write named values: {"x": 0.5, "y": [1, 2]}') from None
     raise BadPoint(f"{path.name} holds no point", do="use .npz or .json for a whole point, x=@file.npy for one input")
 
 
@@ -248,7 +269,9 @@ def _npz(path: Path, key: str) -> Any:
     with np.load(path, allow_pickle=False) as data:
         names = list(data.files)
     if key not in names:
-        raise BadPoint(f"{path.name} has no array '{key}'", do=f"it has: {', '.join(names[:10])}; write @{path.name}:NAME")
+        raise BadPoint(
+            f"{path.name} has no array '{key}'", do=f"it has: {', '.join(names[:10])}; write @{path.name}:NAME"
+        )
     return _npz_member(path, key)
 
 

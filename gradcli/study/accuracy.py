@@ -75,7 +75,7 @@ def _ulps(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params)
         return 0.0
     slope = np.float64(rule.slope(row.fun(*xs, **params), xs, params))
     size = abs(float(nearest(right)))
-    if not np.isfinite(size) or not SMALLEST < size or not np.isfinite(float(row.fun(*xs, **params))):
+    if not np.isfinite(size) or not size > SMALLEST or not np.isfinite(float(row.fun(*xs, **params))):
         return 0.0
     return float(error_of(right, slope) / np.spacing(size))
 
@@ -120,5 +120,3 @@ class _Alone:
 def functions() -> tuple[str, ...]:
     """Return the names an expression can call."""
     return tuple(sorted(FUNCTIONS))
-
-

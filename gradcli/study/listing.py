@@ -21,7 +21,9 @@ def available_modes() -> ModesReport:
         version = installed(package)
         rests = tuple(w.value for w in Witness if w in mode.rests_on)
         what = (type(mode).__doc__ or "").strip().split("\n")[0].rstrip(".")
-        entries.append(ModeEntry(name, state.yes, f"{package} {version}" if version else None, rests, what, state.install or None))
+        entries.append(
+            ModeEntry(name, state.yes, f"{package} {version}" if version else None, rests, what, state.install or None)
+        )
     return ModesReport(tuple(entries), ("cpu",), environment())
 
 
@@ -31,6 +33,8 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
     if not found:
         names = [op.name for op in operations()]
         close = nearest(str(name), names)
-        raise BadOption(f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them")
+        raise BadOption(
+            f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
+        )
     failed = any(op.checked not in (None, "ok") for op in found)
     return OpsReport(found, () if name else functions(), environment(), int(Exit.WRONG if failed else Exit.CONFIRMED))

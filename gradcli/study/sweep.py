@@ -88,7 +88,9 @@ def _analytic(q: Question) -> bool:
     return True
 
 
-def _summarise(scheme: str, slope: float, estimate: Callable[[float], Any], predicted: tuple[float | None, float | None]) -> SchemeSummary:
+def _summarise(
+    scheme: str, slope: float, estimate: Callable[[float], Any], predicted: tuple[float | None, float | None]
+) -> SchemeSummary:
     with np.errstate(all="ignore"):
         errors = np.array([abs(float(estimate(float(h))) - slope) / abs(slope) for h in STEPS])
     usable = np.where(np.isfinite(errors), errors, np.inf)
@@ -102,6 +104,6 @@ def _order(errors: Any, best: int) -> float | None:
     slopes = [
         float(np.log10(errors[k] / errors[k + 1]) / 0.5)
         for k in range(max(0, best - 2))
-        if 0 < errors[k + 1] and errors[k] < 0.1 and errors[k + 1] > 30 * max(errors[best], EPS)
+        if errors[k + 1] > 0 and errors[k] < 0.1 and errors[k + 1] > 30 * max(errors[best], EPS)
     ]
     return float(np.median(slopes)) if len(slopes) >= 2 else None

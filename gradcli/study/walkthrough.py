@@ -29,8 +29,13 @@ def walkthrough(q: Question) -> TraceReport:
             if line[0] is not None:
                 partials[slot] = _partials(line, names)
                 _contribute(uses, slot, line, bars[slot], names)
-    nodes = tuple(_node(slot, line, names, bars, partials.get(slot, {}), uses[slot]) for slot, line in enumerate(tape.lines))
-    findings = [finding("kink", "warning", mark.says, at=getattr(mark.line[5], "span", None)) for mark in (*q.kinks, *q.staircases)]
+    nodes = tuple(
+        _node(slot, line, names, bars, partials.get(slot, {}), uses[slot]) for slot, line in enumerate(tape.lines)
+    )
+    findings = [
+        finding("kink", "warning", mark.says, at=getattr(mark.line[5], "span", None))
+        for mark in (*q.kinks, *q.staircases)
+    ]
     if q.not_finite is not None:
         findings.append(finding("non-finite", "warning", q.not_finite.says))
     return TraceReport(Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, nodes, tuple(findings), environment())
@@ -92,7 +97,9 @@ def _contribute(uses: dict[int, list[Contribution]], slot: int, line: Line, ybar
             uses[operand].append(Contribution(names[slot], ybar, _partial(line, i), product))
 
 
-def _node(slot: int, line: Line, names: list[str], bars: list[Value], partials: dict[str, Any], uses: list[Contribution]) -> Node:
+def _node(
+    slot: int, line: Line, names: list[str], bars: list[Value], partials: dict[str, Any], uses: list[Contribution]
+) -> Node:
     primitive, slots, xs, y, _, position = line
     operands = tuple(names[s] if s != CONSTANT else numbers.value(x) for s, x in zip(slots, xs, strict=True))
     adjoint = np.zeros(shape(y))[()] if bars[slot] is None else bars[slot]

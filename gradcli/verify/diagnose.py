@@ -33,7 +33,6 @@ def _shifted(step: int) -> Callable[[Array], Array | None]:
     return lambda g: np.roll(g, step) if np.ndim(g) == 1 and np.size(g) > 2 else None
 
 
-
 # fmt: off
 SIGN   = _factor("sign",   -1.0, "the sign is flipped")
 DOUBLE = _factor("factor",  2.0, "a factor 2 too large")

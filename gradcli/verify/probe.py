@@ -16,7 +16,9 @@ from gradcli.source.tokens import folded
 ATTEMPTS = 60
 
 
-def locate(text: str, at: Sequence[str], *, seed: int, shapes: dict[str, tuple[int, ...]], count: int, wrt: str | None = None) -> tuple[Expression, tuple[Point, ...], tuple[str, ...]]:
+def locate(
+    text: str, at: Sequence[str], *, seed: int, shapes: dict[str, tuple[int, ...]], count: int, wrt: str | None = None
+) -> tuple[Expression, tuple[Point, ...], tuple[str, ...]]:
     """Return an expression, the points to look at, and the inputs to differentiate.
 
     Raises  BadExpression, BadPoint, TooLarge.
@@ -34,7 +36,10 @@ def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
         if name not in f.inputs:
             close = nearest(name, f.inputs)
             inputs = ", ".join(f.inputs) or "none"
-            raise BadPoint(f"'{name}' is no input of the expression", do=f"did you mean '{close}'?" if close else f"its inputs: {inputs}")
+            raise BadPoint(
+                f"'{name}' is no input of the expression",
+                do=f"did you mean '{close}'?" if close else f"its inputs: {inputs}",
+            )
 
 
 def chosen_inputs(f: Expression, wrt: str | None) -> tuple[str, ...]:
@@ -47,11 +52,16 @@ def chosen_inputs(f: Expression, wrt: str | None) -> tuple[str, ...]:
     for pattern in patterns:
         if not fnmatch.filter(f.inputs, pattern):
             close = nearest(pattern, f.inputs)
-            raise BadPoint(f"--wrt names '{pattern}', which is no input", do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(f.inputs) or 'none'}")
+            raise BadPoint(
+                f"--wrt names '{pattern}', which is no input",
+                do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(f.inputs) or 'none'}",
+            )
     return tuple(name for name in f.inputs if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def _complete(f: Expression, given: dict[str, Any], number: int, seed: int, shapes: dict[str, tuple[int, ...]]) -> Point:
+def _complete(
+    f: Expression, given: dict[str, Any], number: int, seed: int, shapes: dict[str, tuple[int, ...]]
+) -> Point:
     """Return a point with every input: given, or drawn where f is smooth."""
     values = {name: as_input(name, x) for name, x in given.items()}
     missing = tuple(name for name in f.inputs if name not in values)
@@ -99,6 +109,8 @@ def _inside(line: Any) -> bool:
     primitive, slots, xs, _, _, _ = line
     if primitive is None or primitive.kind != "elementwise":
         return True
-    return all(bool(np.all(domain.contains(np.asarray(x)))) for domain, slot, x in zip(primitive.on, slots, xs, strict=False) if slot >= 0)
-
-
+    return all(
+        bool(np.all(domain.contains(np.asarray(x))))
+        for domain, slot, x in zip(primitive.on, slots, xs, strict=False)
+        if slot >= 0
+    )

@@ -26,7 +26,9 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     """
     rng = np.random.default_rng([q.seed, 0xD1EC])
     weights = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
-    moved = [rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
+    moved = [
+        rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs
+    ]
     vs = [np.where(mask, 0.0, v) for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
@@ -40,7 +42,9 @@ def directional(q: Question, gradient: Estimate) -> Direction:
             terms = np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * g * v
             along += float(np.sum(terms))
             scale += float(np.sum(np.abs(terms)))
-            rounding += float(np.sum(np.abs(np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * gradient.bound[name] * v)))
+            rounding += float(
+                np.sum(np.abs(np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * gradient.bound[name] * v))
+            )
         room = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
     relative = room / scale if scale else 0.0

@@ -1,0 +1,62 @@
+"""What is known of a syntax tree without running it: integers, axes, shapes, dotted names."""
+
+import ast
+import operator
+from typing import Any
+
+INTEGERS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+NOT_STATIC = object()
+
+
+def fact(node: ast.expr) -> Any:
+    """Return a fact of the program (an axis, a shape, a string), or `NOT_STATIC` for a value that is computed."""
+    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str) or node.value is None):
+        return node.value
+    if isinstance(node, ast.Tuple):
+        parts = [fact(part) for part in node.elts]
+        return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
+    whole = integer(node)
+    return NOT_STATIC if whole is None else whole
+
+
+def integer(root: ast.expr) -> int | None:
+    """Return the value of integer arithmetic on literals, or None; never a number of more than 53 bits by a power."""
+    node, sign = root, 1
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node, sign = node.operand, -sign
+    if isinstance(node, ast.Constant):
+        return sign * node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in INTEGERS or _height(node) > 20:
+        return None
+    left, right = integer(node.left), integer(node.right)
+    if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
+        return None
+    if isinstance(node.op, ast.FloorDiv) and right == 0:
+        return None
+    if isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64):
+        return None
+    return sign * int(INTEGERS[type(node.op)](left, right))
+
+
+def _height(node: ast.expr) -> int:
+    """Return the height of a tree of binary operators, counted to 21 at most."""
+    level: list[ast.expr] = [node]
+    height = 0
+    while level and height <= 20:
+        level = [child for n in level if isinstance(n, ast.BinOp) for child in (n.left, n.right)][:1000]
+        height += 1
+    return height
+
+
+def dotted_name(node: ast.expr) -> str | None:
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None

@@ -1,0 +1,150 @@
+"""One point under way: what the modes said of it, and which of them confirm each other."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.modes.claim import Claim, ClaimedExpressions, WrongShape
+from gradcli.modes.mode import Question
+from gradcli.numerics.kinks import Mark
+from gradcli.point import Estimate
+from gradcli.report.check import Diagnosis
+from gradcli.report.common import Finding, finding
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise
+
+_NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
+
+
+@dataclass
+class Case:
+    """One point under way: what the modes said, and what was found."""
+
+    q: Question
+    outcomes: dict[str, Outcome]
+    reference: str | None
+    fixed: Tolerance | None
+    claimed: tuple[str, ...] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None
+
+    def estimate(self, mode: str) -> Estimate:
+        """The estimate of a mode that answered."""
+        found = self.outcomes[mode].estimate
+        if found is None:
+            raise KeyError(mode)
+        return found
+
+    def inconclusive(self, kind: str, message: str, **where: Any) -> None:
+        """Note why there may be no verdict."""
+        self.findings.append(finding(kind, "inconclusive", message, **where))
+
+
+def place_findings(case: Case) -> None:
+    """What the recorded run says about the place: not finite, kinks, staircases."""
+    q = case.q
+    bad = q.not_finite
+    if bad is not None:
+        case.inconclusive(
+            "non-finite",
+            bad.says,
+            at=_span(bad),
+            operation=_operation(bad),
+            hint="move the point into the domain of the function",
+        )
+        return
+    for mark in q.kinks:
+        names = _reached(q, mark)
+        where = f" at {names}" if names else ""
+        case.inconclusive(
+            "kink", f"f has a kink{where}: {mark.says}", at=_span(mark), operation=_operation(mark),
+            hint="the value shown is a convention; move the point, or accept it: --allow kink",
+        )  # fmt: skip
+    for mark in q.staircases:
+        case.inconclusive(
+            "staircase", mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
+        )
+
+
+def _span(mark: Mark) -> Any:
+    return getattr(mark.line[5], "span", None)
+
+
+def _operation(mark: Mark) -> str | None:
+    return None if mark.line[0] is None else mark.line[0].name
+
+
+def _reached(q: Question, mark: Mark) -> str:
+    """Return the entries a kink reaches, `x[1] = 0`, three at most."""
+    found = []
+    for name, x, mask in zip(q.wrt, q.xs, mark.reach, strict=True):
+        for at in np.argwhere(mask)[:3]:
+            entry = f"{name}[{','.join(map(str, at))}]" if len(at) else name
+            found.append(f"{entry} = {float(np.asarray(x)[tuple(at)]):.6g}")
+    return ", ".join(found[:3])
+
+
+def add_claim(case: Case, claimed: ClaimedExpressions) -> None:
+    claim = Claim(claimed)
+    case.claimed = claimed.names
+    try:
+        estimate = claim.gradient(case.q)
+    except WrongShape as error:
+        case.diagnosis = Diagnosis("shape", error.what)
+        case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
+        return
+    case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
+
+
+def _scale(case: Case) -> float:
+    """Return the size of gradient below which entries count as zero."""
+    if case.reference is None:
+        return 0.0
+    g = case.estimate(case.reference).value
+    largest = max(
+        (float(np.max(np.abs(v[np.isfinite(v)]), initial=0.0)) for v in map(np.atleast_1d, g.values())), default=0.0
+    )
+    x = max((float(np.max(np.abs(x), initial=0.0)) for x in case.q.xs), default=0.0)
+    value = np.abs(np.atleast_1d(case.q.value))
+    return _NEAR_ZERO * max(largest, float(np.max(value[np.isfinite(value)], initial=0.0)) / max(x, 1.0))
+
+
+def compare_all(case: Case) -> None:
+    if case.reference is None:
+        return
+    right, scale = case.estimate(case.reference), _scale(case)
+    for mode, outcome in case.outcomes.items():
+        if outcome.estimate is None:
+            continue
+        fixed = case.fixed if mode == "claim" else None
+        words = {}
+        for k, name in enumerate(case.q.wrt):
+            if name in outcome.estimate.value:
+                word = entrywise(outcome.estimate, right, name, scale, fixed)
+                if mode == "claim":
+                    word = np.where(
+                        ~np.isfinite(outcome.estimate.value[name]) & np.isfinite(right.value[name]), DISAGREE, word
+                    )
+                words[name] = np.where(np.broadcast_to(case.q.undecided[k], word.shape), CANNOT_TELL, word)
+        case.verdicts[mode] = words
+
+
+def independent(a: Outcome, b: Outcome) -> bool:
+    return not (a.mode.rests_on & b.mode.rests_on)
+
+
+def witnessed(case: Case) -> dict[str, Any]:
+    """Return, for each input, which entries two modes agree on that rest on nothing in common."""
+    names = [mode for mode in case.verdicts if mode != "claim"]
+    confirmed = {
+        name: np.zeros(shape(case.q.value) + shape(x), dtype=bool)
+        for name, x in zip(case.q.wrt, case.q.xs, strict=True)
+    }
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            if independent(case.outcomes[a], case.outcomes[b]):
+                for name, mask in confirmed.items():
+                    mask |= (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
+    return confirmed

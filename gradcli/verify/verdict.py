@@ -1,0 +1,158 @@
+"""From what the modes said at one point to a verdict, and to the reason where there is none."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.modes.mode import Contradiction
+from gradcli.point import Array, Estimate, Witness
+from gradcli.report.check import Detects
+from gradcli.report.common import finding
+from gradcli.verify.case import Case, independent, witnessed
+from gradcli.verify.compare import AGREE, DISAGREE, allowed
+from gradcli.verify.diagnose import diagnose
+from gradcli.verify.witness import directional
+
+
+def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
+    """Where a certified value has no second witness entry by entry, one direction of the untouched function must do."""
+    if case.reference != "certified" or all(
+        np.all(mask | u) for mask, u in zip(confirmed.values(), case.q.undecided, strict=True)
+    ):
+        return
+    direction = directional(case.q, case.estimate("certified"))
+    if direction.agrees is False:
+        case.inconclusive(
+            "trace", "the trace differs from the function: a difference of the untouched function contradicts it"
+        )
+    elif direction.agrees:
+        for name, word in case.verdicts["certified"].items():
+            confirmed[name] = confirmed[name] | (word == AGREE)
+        case.findings.append(
+            finding(
+                "direction", "info", f"the untouched function confirms one random direction to {direction.relative:.0e}"
+            )
+        )
+
+
+def verdict_of(case: Case) -> str:
+    if case.q.not_finite is not None and case.diagnosis is None:
+        return "inconclusive"
+    contradictions = [o for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
+    if contradictions:
+        case.findings.append(finding("contradiction", "error", str(contradictions[0].error)))
+        return "fail" if case.claimed is None else "inconclusive"
+    if case.diagnosis is not None:
+        return "fail"
+    for name, outcome in case.outcomes.items():
+        if outcome.status == "timeout":
+            case.findings.append(finding("timeout", "info", f"{name}: {outcome.error}"))
+    if case.reference is None:
+        case.inconclusive("no second witness", "no mode answered", hint="--modes all")
+        return "inconclusive"
+    confirmed = witnessed(case)
+    _guarded(case, confirmed)
+    return _claim_verdict(case, confirmed) if case.claimed is not None else _own_verdict(case, confirmed)
+
+
+def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
+    words = case.verdicts["claim"]
+    wrong = any(np.any((word == DISAGREE) & confirmed[name]) for name, word in words.items())
+    if wrong:
+        case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value)
+        return "fail"
+    right = all(np.all((word == AGREE) & confirmed[name]) for name, word in words.items())
+    if right and not _blocked(case):
+        _weak_evidence(case)
+        return "pass"
+    _why_not(case, confirmed, words)
+    return "inconclusive"
+
+
+def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:
+    for mode, words in case.verdicts.items():
+        if any(np.any(word == DISAGREE) for word in words.values()):
+            case.inconclusive(
+                "disagreement", f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
+            )
+    if all(np.all(mask) for mask in confirmed.values()) and not _blocked(case):
+        _weak_evidence(case)
+        return "pass"
+    _why_not(case, confirmed, {})
+    return "inconclusive"
+
+
+def _blocked(case: Case) -> bool:
+    return any(f.severity == "inconclusive" for f in case.findings)
+
+
+def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> None:
+    """Say why there is no verdict, if nothing said it yet."""
+    if _blocked(case):
+        return
+    answered = [o.mode for name, o in case.outcomes.items() if o.estimate is not None and name != "claim"]
+    rests = [mode.rests_on for mode in answered]
+    if not any(not (a & b) for a in rests for b in rests):
+        values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
+        missing = "forward or certified" if values else "finite-difference"
+        case.inconclusive(
+            "no second witness",
+            f"{' and '.join(m.name for m in answered)} share what they rest on",
+            hint=f"add {missing} to --modes",
+        )
+        return
+    open_entries = sum(int(np.sum(~mask)) for mask in confirmed.values())
+    doubtful = sum(int(np.sum(word != AGREE)) for word in words.values())
+    count = max(open_entries, doubtful)
+    case.inconclusive(
+        "noise",
+        f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}",
+        hint="compare-modes shows the bounds",
+    )
+
+
+def _weak_evidence(case: Case) -> None:
+    """A gradient of zero everywhere proves little: many wrong gradients are zero there too."""
+    value = case.estimate(str(case.reference)).value
+    if case.q.wrt and all(np.all(np.asarray(v) == 0) for v in value.values()):
+        case.findings.append(
+            finding(
+                "weak",
+                "warning",
+                "every entry of the gradient is zero here, which proves little",
+                hint="check at another point too",
+            )
+        )
+
+
+def detects_of(case: Case, verdict: str) -> Detects:
+    """Return the largest relative error that could have stayed unseen, over the entries that are not zero."""
+    if case.reference is None or verdict == "inconclusive":
+        return Detects(None, None)
+    right = case.estimate(case.reference)
+    smallest, at = -1.0, None
+    for name in case.claimed or case.q.wrt:
+        room = _room(case, right, name)
+        g = np.abs(np.asarray(right.value[name]))
+        if room is None or not np.any(g > 0):
+            continue
+        relative = np.where(g > 0, room / np.where(g > 0, g, 1.0), 0.0)
+        k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
+        if float(relative[k]) > smallest:
+            smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
+    return Detects(smallest if smallest >= 0 else None, at)
+
+
+def _room(case: Case, right: Estimate, name: str) -> Array | None:
+    """Return how wrong each entry of one input could be unseen: by the claim's bound, or by the best independent pair."""
+    if case.claimed is not None:
+        claim = case.outcomes["claim"].estimate
+        return None if claim is None or name not in claim.value else np.asarray(allowed(claim, right, name, case.fixed))
+    rooms = []
+    names = list(case.verdicts)
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            if independent(case.outcomes[a], case.outcomes[b]):
+                both = (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
+                rooms.append(np.where(both, allowed(case.estimate(a), case.estimate(b), name, None), np.inf))
+    return np.min(np.stack(rooms), axis=0) if rooms else None
