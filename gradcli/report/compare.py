@@ -124,13 +124,7 @@ class CompareReport:
 
     def _steps(self) -> Table:
         columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
-        rows = tuple(
-            (
-                s.scheme, _or_dash(s.order, lambda x: f"{x:.2f}"), numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}",
-                _or_dash(s.predicted_h, lambda x: numbers.short(x, 2)), _or_dash(s.predicted_error, lambda x: numbers.short(x, 2)),
-            )
-            for s in self.sweep
-        )  # fmt: skip
+        rows = tuple(_step_row(s) for s in self.sweep)
         return Table(
             columns,
             rows,
@@ -150,8 +144,15 @@ class CompareReport:
         return ("mode", "input", "index", "value", "bound"), rows
 
 
-def _or_dash(x: float | None, write: Any) -> str:
-    return "-" if x is None else str(write(x))
+def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
+    order = "-" if s.order is None else f"{s.order:.2f}"
+    observed = (numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}")
+    return (
+        s.scheme,
+        order,
+        *observed,
+        *("-" if x is None else numbers.short(x, 2) for x in (s.predicted_h, s.predicted_error)),
+    )
 
 
 def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
@@ -180,7 +181,11 @@ def _cost_cells(row: ModeRow) -> tuple[Cell, Cell, Cell]:
 def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
     best = max(sweep, key=lambda s: s.digits)
     forward = next((s for s in sweep if s.scheme == "forward"), None)
-    text = f"{best.scheme.capitalize()} is best: {best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)} of the inputs' size."
+    reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
+    text = f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
     if forward is not None:
-        text += " Left of the best step rounding wins: the error grows as 1/h, because f(x+h) and f(x-h) agree in all but the last digits."
+        text += (
+            " Left of the best step rounding wins: the error grows as 1/h, because f(x+h) and f(x-h) agree "
+            "in all but the last digits."
+        )
     return text

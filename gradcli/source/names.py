@@ -146,7 +146,8 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 CONSTRUCTORS: dict[str, Callable[..., Any]] = {
-    "zeros": _zeros, "ones": _ones, "full": _full, "eye": _eye, "identity": _eye, "arange": _arange, "linspace": _linspace, "onehot": _onehot,
+    "zeros": _zeros, "ones": _ones, "full": _full, "eye": _eye, "identity": _eye,
+    "arange": _arange, "linspace": _linspace, "onehot": _onehot,
 }  # fmt: skip
 
 

@@ -21,7 +21,8 @@ def compared(function: Any) -> Callable[[Value, Value], Value]:
 
 BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
-    ast.Pow: (operator.pow, "**"), ast.MatMult: (np.matmul, "@"), ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
+    ast.Pow: (operator.pow, "**"), ast.MatMult: (np.matmul, "@"),
+    ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
 }  # fmt: skip
 COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Lt: (compared(np.less), "<"), ast.LtE: (compared(np.less_equal), "<="), ast.Gt: (compared(np.greater), ">"),
@@ -29,7 +30,10 @@ COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
 }  # fmt: skip
 LOGICAL = {ast.And: (compared(np.logical_and), "and"), ast.Or: (compared(np.logical_or), "or")}
 REFUSED = {
-    ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)", ast.GeneratorExp: "write sum(x**2)",
-    ast.Dict: "give several outputs as a list: [a, b]", ast.Set: "give several outputs as a list: [a, b]", ast.JoinedStr: "leave it out",
-    ast.Tuple: "give several outputs as a list: [a, b]", ast.Starred: "write the arguments out", ast.NamedExpr: "write u = ...; ...",
+    ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)",
+    ast.GeneratorExp: "write sum(x**2)",
+    ast.Dict: "give several outputs as a list: [a, b]", ast.Set: "give several outputs as a list: [a, b]",
+    ast.JoinedStr: "leave it out",
+    ast.Tuple: "give several outputs as a list: [a, b]", ast.Starred: "write the arguments out",
+    ast.NamedExpr: "write u = ...; ...",
 }  # fmt: skip

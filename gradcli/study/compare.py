@@ -34,7 +34,8 @@ def compare_modes(request: Request) -> CompareReport:
         findings = _findings(q)
     judged = check(request) if request.claim else None
     return CompareReport(
-        target=Target(q.f.kind, q.f.text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value, f_seconds=q.seconds,
+        target=Target(q.f.kind, q.f.text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
+        f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=findings,
         exit_status=judged.exit_status if judged else int(Exit.CONFIRMED), verdict=judged.verdict if judged else ABSENT,
         environment=environment(),
@@ -57,7 +58,8 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None) -> ModeRow:
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
         right_digits=_digits(estimate, right) if right is not None else ABSENT, bound=estimate.bound, proved=estimate.proved,
-        bound_held=_held(estimate, right) if right is not None else ABSENT, evaluations=cost.evaluations, operations=cost.operations,
+        bound_held=_held(estimate, right) if right is not None else ABSENT, evaluations=cost.evaluations,
+        operations=cost.operations,
         seconds=cost.seconds, relative_time=cost.seconds / q.seconds, peak_bytes=cost.peak_bytes,
     )  # fmt: skip
 

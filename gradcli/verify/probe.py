@@ -88,8 +88,8 @@ def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str]) -> No
             value, _ = f.survey(values)
     except (BadShape, BadExpression) as error:
         if missing and not isinstance(error, TooLarge):
-            scalars = ", ".join(missing)
-            error.do = f'{scalars} {"was" if len(missing) == 1 else "were"} drawn as scalars; give shapes: --shapes "{missing[0]}: 3 4" or --at "{missing[0]}=randn(3, 4)"'
+            drawn_ = f"{', '.join(missing)} {'was' if len(missing) == 1 else 'were'} drawn as scalars"
+            error.do = f'{drawn_}; give shapes: --shapes "{missing[0]}: 3 4" or --at "{missing[0]}=randn(3, 4)"'
         raise
     if isinstance(value, tuple) or np.asarray(value).dtype == object:
         raise BadExpression("the result is several values", do="pick one: slogdet(S)[1]")
