@@ -2,11 +2,11 @@
 
 import itertools
 import os
+import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from gradcli import __version__
-from gradcli.errors import GradcliError
+from gradcli.errors import BadOption, GradcliError, TooLarge
 from gradcli.exits import Exit
 from gradcli.world import World
 
@@ -30,12 +30,27 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
         world.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered for the closed pipe goes nowhere
-        return Exit.CONFIRMED
+        return _closed(world)
+    except MemoryError:
+        return _said(
+            TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes"), argv, world
+        )
+    except OSError as error:
+        return _said(
+            BadOption(f"a stream or file cannot be used: {error.strerror or error}", do="check where output goes"),
+            argv,
+            world,
+        )
     except Exception as error:
         return _internal(error, argv, world)
     finally:
         WORKERS.stop()
+
+
+def _closed(world: World) -> int:
+    """The reader of our output is gone: end quietly, and let nothing that is still buffered raise again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return Exit.CONFIRMED
 
 
 def _load_sympy_early(argv: Sequence[str]) -> None:
@@ -58,8 +73,9 @@ def _dispatch(argv: Sequence[str], world: World) -> int:
     from gradcli.commands.program import command
 
     app = command()
-    found: Any = app.main(args=arranged(list(argv), app), prog_name="gradcli", standalone_mode=False, obj=world)
-    return int(found or 0)
+    with warnings.catch_warnings(), app.make_context("gradcli", arranged(list(argv), app), obj=world) as context:
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
+        return int(app.invoke(context) or 0)
 
 
 def _finished(status: int, world: World) -> int:
@@ -75,6 +91,10 @@ def _wants_json(argv: Sequence[str]) -> bool:
     )
 
 
+def _color(argv: Sequence[str]) -> bool | None:
+    return True if "--color" in argv else False if "--no-color" in argv else None
+
+
 def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
     """Print an error: a document under --json, text on standard error otherwise."""
     from gradcli.commands.output import print_error
@@ -83,15 +103,15 @@ def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
         import traceback
 
         traceback.print_exception(error, file=world.stderr)
-    print_error(error, _wants_json(argv), world)
+    print_error(error, _wants_json(argv), world, color=_color(argv))
     return Exit.UNUSABLE
 
 
 def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
     """Say an internal error in one line; errors of the argument parser are the user's and become ours."""
+    if type(error).__name__ == "Exit":  # the parser's own way to end, after --help
+        return int(getattr(error, "exit_code", 0))
     if hasattr(error, "format_message") and not isinstance(error, GradcliError):
-        from gradcli.errors import BadOption
-
         return _said(BadOption(error.format_message().rstrip("."), do="gradcli --help"), argv, world)
     if "--traceback" in argv:
         import traceback
@@ -102,5 +122,5 @@ def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
     what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
     report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
     report.kind = "internal"
-    print_error(report, _wants_json(argv), world)
+    print_error(report, _wants_json(argv), world, color=_color(argv))
     return Exit.INTERNAL

@@ -44,6 +44,9 @@ class Cost:
 class Estimate:
     """What a mode returns.
 
+    Where a value is known beyond float64, `decimals` holds it as decimal strings, `value` is the nearest float64, and
+    the bound is that of the decimals.
+
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
     Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`.
     """
@@ -54,6 +57,7 @@ class Estimate:
     statistical: bool = False
     cost: Cost = field(default_factory=Cost)
     notes: tuple[str, ...] = ()
+    decimals: dict[str, Any] | None = None
 
 
 def as_value(x: Any) -> Array:

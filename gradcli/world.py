@@ -1,5 +1,6 @@
 """The outside world as one object: streams, terminal, environment, clock. Nothing below floor 7 touches them otherwise."""
 
+import io
 import os
 import sys
 import threading
@@ -18,9 +19,9 @@ _PIPE_WIDTH = 80
 class World:
     """What the program can see and touch."""
 
-    stdin: TextIO = field(default_factory=lambda: sys.stdin)
-    stdout: TextIO = field(default_factory=lambda: sys.stdout)
-    stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    stdin: TextIO = field(default_factory=lambda: sys.stdin or io.StringIO())
+    stdout: TextIO = field(default_factory=lambda: sys.stdout or io.StringIO())
+    stderr: TextIO = field(default_factory=lambda: sys.stderr or io.StringIO())
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def width(self, stream: TextIO) -> int:

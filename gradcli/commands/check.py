@@ -7,7 +7,7 @@ import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import DATA, Output, emit, output, print_error
-from gradcli.commands.request import Ask, asks, kinds_of, seconds_of, seed_of, with_values
+from gradcli.commands.request import Ask, asks, kinds_of, seconds_of, seed_of, several, with_values
 from gradcli.errors import BadOption, GradcliError
 from gradcli.exits import Exit, worst
 from gradcli.world import World
@@ -64,10 +64,10 @@ def check(
         seed_of(seed), tuple(shapes or ()), points or 3, modes, (rtol, atol), seconds_of(mode_timeout, "--mode-timeout"),
         kinds_of(allow), allow_inconclusive, require_claim,
     )  # fmt: skip
-    several = targets[0] == "-" or sum(word == "-" or "=" not in word for word in targets) > 1
-    if several and to.form == "json":
+    many = several(targets)
+    if many and to.form == "json":
         to = dataclasses.replace(to, form="ndjson")
-    return worst(_one(ask, settings, to, world) for ask in asks(targets, at, world, claim, wrt))
+    return worst(_one(ask, settings, to, world, many) for ask in asks(targets, at, world, claim, wrt))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class Settings:
     require_claim: bool
 
 
-def _one(ask: Ask, settings: Settings, to: Output, world: World) -> Exit:
-    """Check one target; on standard input an error is that line's result and the next line follows."""
+def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool) -> Exit:
+    """Check one target; where there are several, an error is that one's result and the next follows."""
     from gradcli.verify.check import check as verify
 
     try:
         with world.working(f"checking {ask.target[:40]}", to.quiet):
             report = verify(request(ask, settings))
     except GradcliError as error:
-        if ask.line is None:
+        if not many:
             raise
-        print_error(error, to.form in DATA, world, ask.line)
+        print_error(error, to.form in DATA, world, ask.line, compact=True)
         return Exit.UNUSABLE
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)

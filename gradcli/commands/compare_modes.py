@@ -5,7 +5,7 @@ import typer
 from gradcli.commands import options
 from gradcli.commands.check import Settings, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, seconds_of, seed_of
+from gradcli.commands.request import asks, only, seconds_of, seed_of
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
@@ -55,7 +55,7 @@ def compare_modes(
         False,
         False,
     )
-    (ask,) = asks(target, at, world, grad if grad is not None else jac, wrt)
+    ask = only(asks(target, at, world, grad if grad is not None else jac, wrt))
     with world.working("comparing modes", quiet):
         report = study(request(ask, settings))
     emit(report, to, world)

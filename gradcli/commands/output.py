@@ -1,13 +1,15 @@
 """Where reports go: standard output in one form, and files by their endings."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
-from gradcli.render import ENDINGS, Page, rendered
+from gradcli.render import ENDINGS, Page, encodable, rendered
 from gradcli.report.common import error_report
+from gradcli.report.escape import workflow_data
 from gradcli.world import World
 
 DATA = ("json", "ndjson")
@@ -50,8 +52,14 @@ def _form_of(path: Path, forms: Sequence[str]) -> str:
     if form is None or form not in forms:
         endings = ", ".join(ending for ending, kind in ENDINGS.items() if kind in forms)
         raise BadOption(f"{path} has no ending this command can write", do=f"endings: {endings}")
-    if not path.parent.is_dir():
-        raise BadOption(f"the folder of {path} does not exist", do="create it first")
+    try:
+        usable = (
+            path.parent.is_dir() and not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
+        )
+    except (OSError, ValueError):
+        usable = False
+    if not usable:
+        raise BadOption(f"{str(path)[:80]} cannot be written", do="name a file in a folder that exists")
     return form
 
 
@@ -62,34 +70,49 @@ def page(world: World, stream: TextIO, color: bool | None) -> Page:
 
 def emit(report: Any, to: Output, world: World) -> None:
     """Write a report to standard output and to the files that were asked for."""
-    for form, path in to.files:
-        path.write_text(rendered(form, report), encoding="utf-8")
     if to.annotations:
         _annotate(report, world)
     if not to.quiet:
-        world.stdout.write(rendered(to.form, report, page(world, world.stdout, to.color)))
+        world.stdout.write(
+            encodable(rendered(to.form, report, page(world, world.stdout, to.color)), world.encoding(world.stdout))
+        )
         world.stdout.flush()
+    for form, path in to.files:
+        try:
+            path.write_text(rendered(form, report), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
 
 
 def _annotate(report: Any, world: World) -> None:
     """Under GitHub Actions: annotations beside the text, and the report in the job's step summary."""
-    world.stdout.write(rendered("github", report))
+    world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))
     summary = world.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as stream:
             stream.write(rendered("markdown", report))
 
 
-def print_error(error: GradcliError, as_data: bool, world: World, line: int | None = None) -> None:
+def print_error(
+    error: GradcliError,
+    as_data: bool,
+    world: World,
+    line: int | None = None,
+    compact: bool = False,
+    color: bool | None = None,
+) -> None:
     """Print an error: a document on standard output for programs, text on standard error for people."""
     if as_data:
         report = error_report(error)
         import dataclasses
 
-        form = "json" if line is None else "ndjson"
+        form = "ndjson" if compact else "json"
         world.stdout.write(rendered(form, dataclasses.replace(report, line=line)))
         return
     from gradcli.render.text import error_as_text
 
+    if world.on_github:
+        world.stdout.write(f"::error title=gradcli::{workflow_data(error.what)}\n")
+
     prefix = f"line {line}: " if line is not None else ""
-    world.stderr.write(prefix + error_as_text(error, page(world, world.stderr, None)))
+    world.stderr.write(prefix + error_as_text(error, page(world, world.stderr, color)))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gradcli.commands.request import asks, seed_of, with_values
+from gradcli.commands.request import asks, only, seed_of, with_values
 from gradcli.world import World
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def asked(
     from gradcli.verify.probe import locate
 
     number = seed_of(seed)
-    (ask,) = asks(target, at, world, None, wrt)
+    ask = only(asks(target, at, world, None, wrt))
     f, points, names = locate(
         ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt
     )

@@ -27,6 +27,7 @@ class Ask:
     wrt: str | None = None
     line: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
 
 
 def asks(
@@ -45,7 +46,6 @@ def asks(
         if target == "-":
             yield from _lines(world, common, grad, wrt)
         else:
-            _expression_only(target)
             yield Ask(target, common, grad, wrt)
 
 
@@ -64,16 +64,44 @@ def _lines(world: World, at: tuple[str, ...], grad: str | None, wrt: str | None)
             yield _object(text, number, at, grad, wrt) if text.startswith("{") else Ask(text, at, grad, wrt, number)
 
 
+def only(found: Iterator[Ask]) -> Ask:
+    """Return the one target of a command that takes one. Raises BadOption."""
+    targets = list(found)
+    if len(targets) != 1:
+        raise BadOption(f"this command takes one target, not {len(targets)}", do="run it once for each")
+    return targets[0]
+
+
+def several(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name more than one target, or standard input."""
+    return (
+        words[:1] == ["-"]
+        or "-" in words
+        or sum(k == 0 or not _ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
+    )
+
+
 def _object(text: str, number: int, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Ask:
     try:
         found = json.loads(text)
-    except ValueError:
-        return Ask(text, at, grad, wrt, number)
-    unknown = set(found) - {"target", "grad", "at", "wrt"}
+    except (ValueError, RecursionError):
+        return Ask(text, at, grad, wrt, number, problem="this line is not a JSON object")
     here = found.get("at")
     texts_only = all(isinstance(found.get(key, ""), str) for key in ("target", "grad", "wrt"))
-    if unknown or not texts_only or "target" not in found or not isinstance(here, str | dict | None):
-        return Ask("", at, grad, wrt, number)
+    if (
+        set(found) - {"target", "grad", "at", "wrt"}
+        or not texts_only
+        or "target" not in found
+        or not isinstance(here, str | dict | None)
+    ):
+        return Ask(
+            text,
+            at,
+            grad,
+            wrt,
+            number,
+            problem="a line's object has target, grad, at and wrt, as texts (at also as an object)",
+        )
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
     return Ask(found["target"], points, found.get("grad", grad), found.get("wrt", wrt), number, values)
@@ -84,6 +112,11 @@ def with_values(ask: Ask) -> tuple[str, ...]:
 
     Raises  BadPoint for a value that is not numeric.
     """
+    if ask.problem is not None:
+        raise BadOption(ask.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
+    _expression_only(ask.target)
+    if not all(name.isidentifier() for name in ask.values):
+        raise BadPoint("a name in `at` is no name of an input", do="use the inputs' names as keys")
     written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]
     return (*ask.at, ", ".join(written)) if written else ask.at
 
@@ -100,7 +133,7 @@ def seed_of(text: str) -> int:
     """Return the seed that `--seed` names. Raises BadOption."""
     if text.strip() == "random":
         return secrets.randbelow(2**31)
-    if not text.strip().isdecimal():
+    if not text.strip().isdecimal() or len(text.strip()) > 18:
         raise BadOption(f"--seed takes a whole number or 'random', not '{text}'", do="write --seed 0")
     return int(text)
 

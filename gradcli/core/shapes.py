@@ -76,4 +76,10 @@ def is_plain(x: Value) -> bool:
     return type(x) in _PLAIN
 
 
+def is_number(x: Value) -> bool:
+    """Whether `x` is numbers of numpy's or Python's own, which another arithmetic must lift."""
+    return type(x) in _NUMBERS
+
+
 _PLAIN = {float, np.float64, np.ndarray}
+_NUMBERS = _PLAIN | {int, np.int64}

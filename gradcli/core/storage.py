@@ -1,30 +1,34 @@
 """Memory shared between traced arrays: views, and writes that every view must see.
 
-Tracers are values: a write makes a new value. What numpy users expect of `y = x[1:]; y[0] = 5` is kept here: a view
-remembers its base, how it reads from it and how its own new value is written into it. A write goes to the base of all
-and comes back to every view that is still alive, so that reading costs nothing.
+Tracers are values: a write makes a new value. What numpy users expect of `y = x[1:]; y[0] = 5` is kept here. A view
+remembers its base and the numpy call that made it; which entries of the base those are is asked of numpy itself, by
+making the same call on an array of positions, and only when something is written. A write goes to the owner of the
+memory and comes back to every view that is still alive, so that reading costs nothing.
 """
 
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from gradcli.core.bind import bind
+from gradcli.core.shapes import size
+
 if TYPE_CHECKING:
     from gradcli.core.tracer import Tracer
 
-Read = Callable[["Tracer"], "Tracer"]
-Write = Callable[["Tracer", "Tracer"], "Tracer"]
+_MANY = 64
 
 
 class Storage:
-    """The memory behind one traced array: its base (none if it owns its memory), its views, and a count of writes."""
+    """The memory behind one traced array: its base and the call that indexes it, its views, and a count of writes."""
 
-    __slots__ = ("base", "read", "version", "views", "write")
+    __slots__ = ("base", "index", "version", "views")
 
-    def __init__(self, base: "Tracer | None" = None, read: Read | None = None, write: Write | None = None) -> None:
+    def __init__(self, base: "Tracer | None" = None, index: Callable[[Any], Any] | None = None) -> None:
         self.base = base
-        self.read = read
-        self.write = write
+        self.index = index
         self.version = 0
         self.views: list[weakref.ref[Any]] = []
 
@@ -36,30 +40,51 @@ def storage(x: "Tracer") -> Storage:
     return x.storage
 
 
-def view(base: "Tracer", read: Read, write: Write) -> "Tracer":
-    """Return `read(base)`, sharing memory with it: `write(base, new)` is the base after the view became `new`."""
-    seen = read(base)
-    seen.storage = Storage(base, read, write)
-    storage(base).views.append(weakref.ref(seen))
+def view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
+    """Return `index(base)`, sharing memory with it where numpy would; `index` takes tracers and arrays alike."""
+    seen = index(base)
+    if not seen.shape or seen is base:
+        return seen
+    seen.storage = Storage(base, index)
+    views = storage(base).views
+    if len(views) >= _MANY:
+        views[:] = [ref for ref in views if ref() is not None]
+    views.append(weakref.ref(seen))
     return seen
+
+
+def _positions(x: "Tracer") -> tuple["Tracer", Any]:
+    """Return the owner of the memory behind `x`, and which of its entries `x` holds; a copy becomes its own owner."""
+    memory = storage(x)
+    if memory.base is None or memory.index is None:
+        return x, np.arange(size(x)).reshape(x.shape)
+    owner, of_base = _positions(memory.base)
+    mine = memory.index(of_base)
+    if np.may_share_memory(mine, of_base):
+        return owner, mine
+    memory.base = memory.index = None
+    return x, np.arange(size(x)).reshape(x.shape)
 
 
 def assign(x: "Tracer", new: "Tracer") -> None:
     """Let `x` stand for `new` from now on, in every array that shares its memory."""
-    memory = storage(x)
-    if memory.base is not None and memory.write is not None:
-        assign(memory.base, memory.write(memory.base, new))
-        return
-    x.rebind(new)
-    _refresh(x)
+    from operator import setitem
+
+    owner, positions = _positions(x)
+    if owner is x:
+        x.rebind(new)
+    else:
+        flat = bind(setitem, bind(np.reshape, owner, -1), positions, new)
+        owner.rebind(bind(np.reshape, flat, owner.shape))
+    _refresh(owner)
 
 
 def _refresh(x: "Tracer") -> None:
     memory = storage(x)
     memory.version += 1
-    memory.views = [ref for ref in memory.views if ref() is not None]
-    for ref in memory.views:
-        seen = ref()
-        if seen is not None and seen.storage is not None and seen.storage.read is not None:
-            seen.rebind(seen.storage.read(x))
+    for seen in [view for ref in memory.views if (view := ref()) is not None]:
+        _positions(seen)  # a call that turns out to copy ends the sharing here
+        if seen.storage.base is not None:
+            seen.rebind(seen.storage.index(x))
             _refresh(seen)
+    memory.views = [ref for ref in memory.views if (view := ref()) is not None and view.storage.base is not None]

@@ -5,7 +5,7 @@ operators and array methods here. All of them end in `bind`, which knows what st
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +17,17 @@ from gradcli.core.storage import Storage, assign, view
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
 _REDUCTIONS: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+_VIEWS = {
+    np.reshape,
+    np.ravel,
+    np.transpose,
+    np.swapaxes,
+    np.moveaxis,
+    np.squeeze,
+    np.expand_dims,
+    np.flip,
+    np.diagonal,
+}
 _IGNORED = {"casting", "order", "subok"}
 
 
@@ -52,15 +63,18 @@ class Tracer(Interpreted):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         unknown = set(kwargs) - _IGNORED
         if method == "reduce" and ufunc in _REDUCTIONS:
-            return bind(_REDUCTIONS[ufunc], *inputs, **_reduce_arguments(kwargs))
-        if method == "accumulate" and ufunc is np.add:
-            return bind(np.cumsum, *inputs, **kwargs)
-        if method != "__call__" or unknown:
+            y = bind(_REDUCTIONS[ufunc], *inputs, **_reduce_arguments(kwargs))
+        elif method == "accumulate" and ufunc is np.add:
+            y = bind(np.cumsum, *inputs, **_reduce_arguments(kwargs))
+        elif method == "__call__" and not unknown:
+            y = bind(ufunc, *inputs)
+        else:
             raise NoRule(f"np.{ufunc.__name__}.{method}({', '.join(sorted(unknown))}) has no derivative rule")
-        y = bind(ufunc, *inputs)
         return y if out is None else _store(out[0], y)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in _VIEWS and args and isinstance(args[0], Tracer):
+            return view(args[0], _call(function, *args[1:], **kwargs))
         return bind(function, *args, **kwargs)
 
     # What Python asks.
@@ -83,7 +97,7 @@ class Tracer(Interpreted):
 
     @property
     def T(self) -> Any:
-        return view(self, lambda x: bind(np.transpose, x), lambda x, new: bind(np.transpose, new))
+        return view(self, _call(np.transpose))
 
     @property
     def __class__(self) -> type:
@@ -103,11 +117,9 @@ class Tracer(Interpreted):
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        if not is_view(index, self.ndim):
+        if type(index) is int and self.ndim == 1:
             return bind(operator.getitem, self, index)
-        return view(
-            self, lambda x: bind(operator.getitem, x, index), lambda x, new: bind(operator.setitem, x, index, new)
-        )
+        return view(self, lambda x: bind(operator.getitem, x, index) if isinstance(x, Tracer) else x[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         assign(self, bind(operator.setitem, self, index, value))
@@ -139,12 +151,9 @@ class Tracer(Interpreted):
         return bind(np.positive, self)
 
 
-def is_view(index: Any, ndim: int) -> bool:
-    """Whether indexing gives a view in numpy: slices and integers only, and not down to a scalar."""
-    parts = index if type(index) is tuple else (index,)
-    if not all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts):
-        return False
-    return sum(isinstance(part, int | np.integer) for part in parts) < ndim
+def _call(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    """Return a numpy call waiting for its first argument, traced or not."""
+    return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
 
 
 def _reduce_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -199,13 +208,15 @@ _UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.abso
 _METHODS: dict[str, Any] = {
     "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "var": np.var, "std": np.std,
     "dot": np.dot, "cumsum": np.cumsum, "trace": np.trace, "diagonal": np.diagonal, "argmax": np.argmax,
-    "argmin": np.argmin, "clip": np.clip, "squeeze": np.squeeze, "swapaxes": np.swapaxes,
+    "argmin": np.argmin, "clip": np.clip, "ravel": np.ravel, "squeeze": np.squeeze, "swapaxes": np.swapaxes,
     "repeat": np.repeat, "take": np.take, "any": np.any, "all": np.all, "round": np.round,
 }  # fmt: skip
 
 
 def _method(function: Any) -> Any:
     def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        if function in _VIEWS:
+            return view(self, _call(function, *args, **kwargs))
         return bind(function, self, *args, **kwargs)
 
     method.__name__ = function.__name__
@@ -213,16 +224,11 @@ def _method(function: Any) -> Any:
 
 
 def _reshape(self: Tracer, *shape: Any, order: str = "C") -> Any:
-    to = shape[0] if len(shape) == 1 else shape
-    return view(self, lambda x: bind(np.reshape, x, to, order=order), lambda x, new: bind(np.reshape, new, x.shape))
-
-
-def _ravel(self: Tracer, order: str = "C") -> Any:
-    return _reshape(self, -1, order=order)
+    return view(self, _call(np.reshape, shape[0] if len(shape) == 1 else shape, order=order))
 
 
 def _transpose(self: Tracer, *axes: Any) -> Any:
-    return bind(np.transpose, self, (axes[0] if len(axes) == 1 else axes) or None)
+    return view(self, _call(np.transpose, (axes[0] if len(axes) == 1 else axes) or None))
 
 
 def _astype(self: Tracer, dtype: Any, **kwargs: Any) -> Any:
@@ -249,7 +255,7 @@ def _install() -> None:
         setattr(Tracer, f"__{name}__", lambda self, function=function: bind(function, self))
     for name, function in _METHODS.items():
         setattr(Tracer, name, _method(function))
-    for method in (_reshape, _ravel, _transpose, _astype, _flatten):
+    for method in (_reshape, _transpose, _astype, _flatten):
         setattr(Tracer, method.__name__[1:], method)
 
 

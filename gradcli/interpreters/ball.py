@@ -55,14 +55,22 @@ def nearest(x: Value) -> Value:
 
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where nothing is known."""
-    return _each(x, lambda entry: _up(float(entry.rad())) if entry.is_finite() else np.inf)
+    return _each(x, lambda entry: _up(entry.rad()) if entry.is_finite() else np.inf)
+
+
+def decimals(x: Value, digits: int) -> Any:
+    """Return the midpoints as decimal strings, in an object array."""
+    entries = np.asarray(Ball.objects(x), dtype=object)
+    written = [str(entry.mid().str(digits, radius=False)) for entry in entries.reshape(-1).tolist()]
+    return np.array(written, dtype=object).reshape(entries.shape)
 
 
 def error_of(x: Value, approximate: Value) -> Value:
     """Return a float64 upper bound on |approximate - x|, entry by entry."""
     distance = Ball.objects(np.subtract(Ball.lift(approximate), x))
-    return _each(Ball(distance), lambda entry: _up(float(abs(entry).upper())) if entry.is_finite() else np.inf)
+    return _each(Ball(distance), lambda entry: _up(abs(entry).upper()) if entry.is_finite() else np.inf)
 
 
-def _up(number: float) -> float:
-    return float(np.nextafter(number, np.inf)) if number > 0 else number
+def _up(bound: arb) -> float:
+    """Return an exact bound as a float64 that is not smaller; zero only for zero."""
+    return 0.0 if bound.is_zero() else float(np.nextafter(float(bound), np.inf))

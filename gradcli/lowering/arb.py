@@ -77,14 +77,20 @@ def rint(x: arb) -> arb:
 
 def power(x: arb, p: arb) -> arb:
     if p.is_exact() and p.is_integer() and abs(p) <= 10**6:
-        return x ** int(float(p))
+        return integer_power(x, n=int(float(p)))
     if x.is_zero() and p > 0:
         return arb(0)
     return x**p
 
 
 def integer_power(x: arb, *, n: int) -> arb:
-    return x**n
+    """Return x**n by squaring: flint's own power is nan for a ball around zero."""
+    if n < 0:
+        return 1 / integer_power(x, n=-n)
+    y = arb(1)
+    while n:
+        y, n, x = (y * x if n & 1 else y), n >> 1, x * x
+    return y
 
 
 def cbrt(x: arb) -> arb:

@@ -31,7 +31,7 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "positive": lambda x: x, "negative": lambda x: -x,
     "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b, "divide": lambda a, b: a / b,
     "power": lambda x, p: x**p, "integer_power": lambda x, *, n: x**n, "square": lambda x: x**2, "reciprocal": lambda x: 1 / x,
-    "sqrt": sp.sqrt, "cbrt": lambda x: x ** sp.Rational(1, 3), "hypot": lambda a, b: sp.sqrt(a**2 + b**2),
+    "sqrt": sp.sqrt, "cbrt": lambda x: x / (x**2) ** sp.Rational(1, 3), "hypot": lambda a, b: sp.sqrt(a**2 + b**2),
     "exp": sp.exp, "exp2": lambda x: sp.Integer(2) ** x, "expm1": lambda x: sp.exp(x) - 1,
     "log": sp.log, "log1p": lambda x: sp.log(1 + x), "log2": lambda x: sp.log(x) / sp.log(2), "log10": lambda x: sp.log(x) / sp.log(10),
     "logaddexp": lambda a, b: sp.log(sp.exp(a) + sp.exp(b)),

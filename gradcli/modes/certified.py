@@ -1,22 +1,26 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.errors import Undecided
-from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
+from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Recorded, Tape, record
 from gradcli.modes.mode import Available, Contradiction, NotRun, Question
-from gradcli.numerics.rounding import ULPS, jacobian, stacked
+from gradcli.numerics.rounding import ULPS, jacobian
 from gradcli.point import Array, Cost, Estimate, Witness
 
 FIRST_BITS = 128
 LAST_BITS = 4096
 RELATIVE_RADIUS = 1e-30
 CHEAP_SECONDS = 0.2
+DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
+MOST_DECIMALS = 1_000
+UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
 WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
 
 
@@ -49,9 +53,7 @@ class Certified:
                 found = self._attempt(q, bits)
                 evaluations += 3
                 if found is not None:
-                    value, bound = found
-                    notes = (f"{bits} bits",)
-                    return Estimate(value, bound, proved=True, cost=Cost(evaluations=evaluations), notes=notes)
+                    return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
                 bits *= 2
         raise Undecided(
             f"{LAST_BITS} bits do not settle the gradient here",
@@ -70,26 +72,27 @@ class Certified:
         if np.any(excess > 0):
             raise Contradiction("the trace differs from the function: the ball does not contain the function's value")
 
-    def _attempt(self, q: Question, bits: int) -> tuple[dict[str, Array], dict[str, Array]] | None:
-        """Return values and bounds at this precision, or None where they are not yet known well enough."""
+    def _attempt(self, q: Question, bits: int) -> Estimate | None:
+        """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
                 y, inputs, tape = record(q.g, [Ball.lift(x) for x in q.xs])
                 rows = jacobian(y, inputs, tape, Ball.lift(1))
-                if not self._settled(rows, inputs, tape, bits) or not self._witnessed(q, y, rows, bits):
+                if not self._settled(q, rows, inputs, tape, bits) or not self._witnessed(q, y, rows, bits):
                     return None
             except Undecided:
                 return None
-            midpoints = [[nearest(xbar) for xbar in row] for row in rows]
-            radii = [[_bound_of(xbar) for xbar in row] for row in rows]
-        value = {name: stacked(midpoints, y, k) for k, name in enumerate(q.wrt)}
-        bound = {name: stacked(radii, y, k) for k, name in enumerate(q.wrt)}
-        return value, bound
+            value, bound = (
+                _by_input(q, y, [[part(xbar) for xbar in row] for row in rows]) for part in (nearest, _bound)
+            )
+            few = sum(size(x) for x in q.xs) * len(rows) <= MOST_DECIMALS
+            written = _by_input(q, y, [[decimals(xbar, DIGITS) for xbar in row] for row in rows]) if few else None
+        return Estimate(value, bound, proved=True, decimals=written)
 
-    def _settled(self, rows: list[list[Value]], inputs: list[Recorded], tape: Tape, bits: int) -> bool:
+    def _settled(self, q: Question, rows: list[list[Value]], inputs: list[Recorded], tape: Tape, bits: int) -> bool:
         """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from."""
         scale = max((float(np.max(np.abs(nearest(xbar)), initial=0.0)) for row in rows for xbar in row), default=0.0)
-        reach = max((_magnitude(line[3]) for line in tape.lines[len(inputs) :]), default=0.0)
+        reach = max((_magnitude(line[3]) for line in tape.lines[len(inputs) :]), default=0.0) + q.largest_adjoint
         for row in rows:
             for xbar in row:
                 r, g = radius(xbar), np.abs(nearest(xbar))
@@ -119,10 +122,10 @@ class Certified:
                 along = along + float(weight) * np.sum(xbar * part)
                 scale += float(abs(weight) * np.sum(np.abs(nearest(xbar) * part)))
         distance = float(error_of(difference - along, 0.0))
-        size = float(np.max(np.abs(nearest(up)))) if scale == 0 else 0.0
-        agrees = distance <= WITNESS_AGREEMENT * scale or (
-            scale == 0 and distance <= WITNESS_AGREEMENT * max(size, 1.0)
+        natural = abs(float(nearest(up))) + q.largest_adjoint * max(
+            float(np.max(np.abs(part), initial=0.0)) for part in v
         )
+        agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
             raise Contradiction(
                 "the rules disagree with the function's values along a random direction",
@@ -154,6 +157,16 @@ def _magnitude(y: Value) -> float:
     )
 
 
-def _bound_of(xbar: Value) -> Array:
-    """Return the distance from the float64 midpoint to everything in the ball, without the rounding to float64."""
-    return radius(xbar)
+def _bound(xbar: Value) -> Array:
+    """Return the radius, and what writing the midpoint in decimals loses."""
+    return radius(xbar) + np.abs(nearest(xbar)) * 10.0 ** (1 - DIGITS)
+
+
+def _by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:
+    """Return row by row results as one array for each input: the output's shape, then the input's."""
+    return {
+        name: np.stack([np.asarray(row[k]) for row in rows]).reshape(shape(y) + shape(x))[()]
+        if rows
+        else np.zeros(shape(y) + shape(x))
+        for k, (name, x) in enumerate(zip(q.wrt, q.xs, strict=True))
+    }

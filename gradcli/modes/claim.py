@@ -29,14 +29,22 @@ class ClaimedExpressions:
     def __init__(self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset()) -> None:
         self.text = text
         self.programs: dict[str, Program] = {}
+        self.excluded: set[str] = set()
         shared, pieces = shared_and_parts(text)
         if not pieces:
             raise BadClaim("the claimed gradient is empty", do='write --grad "x=2*x, y=1"')
         for piece in pieces:
+            name = _name(piece, wrt, len(pieces))
+            if name in self.programs or name in self.excluded:
+                raise BadClaim(f"the gradient of {name} is claimed twice", where=piece.span(0, 1), do="leave one out")
+            if piece.source == "None":
+                self.excluded.add(name)
+                continue
             compiler = Compiler(given)
             for statement in (*shared, piece):
                 compiler.add(statement)
-            self.programs[_name(piece, wrt, len(pieces))] = compiler.program
+            self.programs[name] = compiler.program
+        _not_meant_as_claims(shared, wrt, self.programs)
         strangers = set(self.programs) - set(wrt)
         if strangers:
             raise BadClaim(
@@ -64,8 +72,20 @@ class ClaimedExpressions:
                     do="use the inputs' names",
                 )
             with np.errstate(all="ignore"):
-                found[name] = np.asarray(program.run(values), dtype=float)[()]
+                found[name] = np.asarray(program.survey(values)[0], dtype=float)[()]
         return found
+
+
+def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Program]) -> None:
+    """Refuse `x=2*x; y=1`: a semicolon makes `x` a shared value, and the gradient of x would go unchecked."""
+    for statement in shared:
+        if statement.name is not None and folded(statement.name.text) in set(wrt) - set(claimed):
+            name = statement.name.text
+            raise BadClaim(
+                f"'{name} = ...;' names a shared value, and the gradient of {name} is not claimed",
+                where=statement.span(0, 1),
+                do="separate the gradients of inputs by commas: x=..., y=...",
+            )
 
 
 def _name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
@@ -100,5 +120,5 @@ class Claim:
                 raise WrongShape(
                     f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}"
                 )
-        bound = {name: GRANT * q.rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
+        bound = {name: GRANT * q.rounding_of_textbook[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.modes.forward import columns_to_array, directions
 from gradcli.modes.mode import Available, Question
@@ -33,6 +33,7 @@ class ComplexStep:
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
+        q.affordable(4 * sum(size(x) for x in q.xs))
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in directions(q.xs[k]):
@@ -40,7 +41,8 @@ class ComplexStep:
                 columns.append(self._evaluate(q, k, direction, h))
             count += len(columns)
             value[name] = columns_to_array(columns, q.value, q.xs[k])
-        bound = {name: 4 * bound for name, bound in q.rounding.items()}  # complex functions take more operations
+        # complex functions take more operations than real ones; truncation is of the order of H squared
+        bound = {name: 4 * b + H**1.5 * (q.largest_adjoint + _size(q)) for name, b in q.rounding.items()}
         return Estimate(value, bound, cost=Cost(evaluations=count, operations=4 * q.operations * count))
 
     def refuse_if_not_analytic(self, q: Question) -> None:
@@ -60,3 +62,10 @@ class ComplexStep:
                 what = getattr(error, "what", str(error)).split("\n")[0]
                 raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
+
+
+def _size(q: Question) -> float:
+    """Return the size of f per unit of its inputs, in which truncation is measured."""
+    return float(np.max(np.abs(q.value), initial=0.0)) / max(
+        1e-3, max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)
+    )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.interpreters.dual import jvp
 from gradcli.modes.mode import Available, Question
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -21,6 +21,7 @@ class Forward:
         """Error: what rounding can have done, by balls of 53 bits."""
         value: dict[str, Array] = {}
         count = 0
+        q.affordable(4 * sum(size(x) for x in q.xs))
         with np.errstate(all="ignore"):
             for k, name in enumerate(q.wrt):
                 columns = []
@@ -42,6 +43,6 @@ def directions(x: Array) -> list[Array]:
 
 def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
     """Return derivatives by input entry as one array: the output's shape, then the input's."""
-    if not columns:
+    if not columns or not np.size(columns[0]):
         return np.zeros(shape(y) + shape(x))
     return np.stack(columns, axis=-1).reshape(shape(y) + shape(x))[()]

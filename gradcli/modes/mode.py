@@ -17,6 +17,7 @@ from gradcli.numerics.rounding import EPS, ULPS, jacobian, rounding_bounds, stac
 from gradcli.point import Array, Estimate, Point, Witness
 from gradcli.source.function import Function, of
 
+MOST_JACOBIAN = 2**24
 _SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
 _SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward
 
@@ -81,9 +82,24 @@ class Question:
 
     @cached_property
     def rows(self) -> list[list[Value]]:
-        """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs."""
+        """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs.
+
+        Raises  NotRun if there are so many outputs that it would take too long or be too large.
+        """
+        outputs, entries = size(self.value), sum(size(x) for x in self.xs)
+        if outputs * entries > MOST_JACOBIAN:
+            raise NotRun(
+                f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
+            )
+        self.affordable(4 * outputs)
         with np.errstate(all="ignore"):
             return jacobian(*self.recording, np.float64(1))
+
+    def affordable(self, evaluations: float) -> None:
+        """Refuse work predicted to take longer than a mode may. Raises NotRun."""
+        predicted = evaluations * self.seconds
+        if predicted > self.mode_timeout:
+            raise NotRun(f"it would take about {predicted:.0f} s", do=f"--mode-timeout {2 * predicted:.0f}s")
 
     @cached_property
     def bars(self) -> list[Value]:
@@ -93,6 +109,12 @@ class Question:
             return [None] * len(tape.lines)
         with np.errstate(all="ignore"):
             return tape.sweep(y.slot, np.ones(shape(y))[()])
+
+    @cached_property
+    def largest_adjoint(self) -> float:
+        """The largest adjoint of any line: the size a slope would have if nothing cancelled."""
+        found = [np.abs(np.asarray(bar)) for bar in self.bars if bar is not None]
+        return max((float(np.max(a[np.isfinite(a)], initial=0.0)) for a in found), default=0.0)
 
     @cached_property
     def kinks(self) -> list[Mark]:
@@ -137,27 +159,32 @@ class Question:
 
     @cached_property
     def rounding(self) -> dict[str, Array]:
-        """A bound on what rounding can have done to a float64 gradient, entry by entry.
+        """A bound on what rounding can have done to our float64 gradient, entry by entry.
 
         Error   proved up to a few ulps where balls of 53 bits can say; else estimated from the length of the program.
         """
-        found = self._rounding_by_balls()
+        return self._rounding(kernels=True)
+
+    @cached_property
+    def rounding_of_textbook(self) -> dict[str, Array]:
+        """The same for a gradient written with the textbook's partials, as a claim may be."""
+        return self._rounding(kernels=False)
+
+    def _rounding(self, kernels: bool) -> dict[str, Array]:
+        found = self._rounding_by_balls(kernels)
         bounds = {}
         for k, name in enumerate(self.wrt):
-            slopes = np.abs(stacked(self.rows, self.value, k))
-            spread = (
-                found[k]
-                if found is not None
-                else 8 * EPS * np.sqrt(len(self.recording[2].lines)) * np.max(slopes, initial=0.0)
-            )
+            slopes = np.abs(stacked(self.rows, self.value, k, self.xs[k]))
+            length = np.sqrt(len(self.recording[2].lines))
+            spread = found[k] if found is not None else 8 * EPS * length * np.max(slopes, initial=0.0)
             bounds[name] = np.asarray(2 * spread + ULPS * slopes + 1e-320)[()]
         return bounds
 
-    def _rounding_by_balls(self) -> list[Any] | None:
+    def _rounding_by_balls(self, kernels: bool) -> list[Any] | None:
         if self.ball_seconds > self.mode_timeout / 4:
             return None
         try:
-            _, radii = rounding_bounds(self.g, self.xs)
+            _, radii = rounding_bounds(self.g, self.xs, kernels)
         except (Undecided, NotSupported):
             return None
         return radii if all(np.all(np.isfinite(r)) for r in radii) else None

@@ -28,7 +28,7 @@ class Symbolic:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: estimated from the two precisions, plus rounding to float64.
+        """Error: estimated from the two precisions, plus what rounding did to constants while tracing.
 
         Raises  NotRun if the formula would be too large; OutOfTime; NotSupported.
         """
@@ -47,7 +47,7 @@ class Symbolic:
         answer = _ask((recorded, q.xs, q.value.shape), q.mode_timeout)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
-            dict(zip(q.wrt, answer["bounds"], strict=True)),
+            {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
             cost=Cost(evaluations=1),
             notes=(f"formula of {answer['operations']} operations",),
         )

@@ -103,11 +103,11 @@ def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
         if primitive is not None and not _finite(y) and all(_finite(x) for x in xs):
             return Mark(line, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
-        primitive, slots, xs, y, _, _ = line
+        primitive, slots, xs, y, params, _ = line
         if primitive is None or ybar is None or not _finite(ybar):
             continue
-        for slot in slots:
-            if slot != CONSTANT and bars[slot] is not None and not _finite(bars[slot]):
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT and not _finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
                 return Mark(line, f"the slope of {primitive.name} is not finite at {_operand(xs, y)}", ())
     return None
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.numerics.noise import noise
+from gradcli.numerics.noise import EPS, noise
 
 RATIO = np.sqrt(10.0)
 LEVELS = 3  # of Richardson's extrapolation: errors of order h^4, h^6, h^8
 EXPONENTS = np.arange(13) / 2 + 1  # h from 1e-1 to 1e-7 of the scale
+HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
 
 
@@ -58,21 +59,33 @@ def _scales(x: float, typical: float) -> list[float]:
 
 def _on_scale(phi: Callable[[float], Any], x: float, scale: float) -> Difference:
     sigma = noise(phi, scale)
+    values: list[Any] = []
     slopes, steps = [], []
     for exponent in EXPONENTS:
         h = scale * 10.0**-exponent
         up, down = (x + h) - x, x - (x - h)
-        slopes.append((np.asarray(phi(up), dtype=float) - np.asarray(phi(-down), dtype=float)) / (up + down))
+        values += [np.asarray(phi(up), dtype=float), np.asarray(phi(-down), dtype=float)]
+        slopes.append((values[-2] - values[-1]) / (up + down))
         steps.append((up + down) / 2)
+    if _hidden(sigma, values):
+        nothing = np.full(np.shape(values[0]), np.inf)
+        return Difference(slopes[0], nothing, nothing, 2 * len(EXPONENTS) + 9)
     d, h = np.stack(slopes), np.array(steps)
-    values, bounds, at = zip(*_levels(d, h, sigma), strict=True)
-    value, bound, used = np.concatenate(values), np.concatenate(bounds), np.concatenate(at)
+    found = list(_levels(d, h, sigma))
+    value, bound, used = (np.concatenate(column) for column in zip(*found, strict=True))
     k = np.argmin(bound, axis=0)[None]
     best = np.take_along_axis(value, k, axis=0)[0]
     calls = 2 * len(EXPONENTS) + 9
     return Difference(
         np.where(np.isfinite(best), best, np.nan), np.take_along_axis(bound, k, axis=0)[0], used[k[0]], calls
     )
+
+
+def _hidden(sigma: Any, values: list[Any]) -> bool:
+    """Whether the function moves hardly more than its noise: a wave shorter than every step looks like that."""
+    seen = np.stack(values)
+    moved, size = np.ptp(seen, axis=0), np.max(np.abs(seen), axis=0)
+    return bool(np.all(sigma > np.maximum(HIDDEN * moved, 100 * EPS * size)))
 
 
 def _levels(d: Any, h: Any, sigma: Any) -> Iterator[tuple[Any, Any, Any]]:

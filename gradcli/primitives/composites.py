@@ -14,9 +14,9 @@ from gradcli.primitives.reductions import log_softmax
 
 
 @handles(np.clip)
-def clip(a: Value, a_min: Value = None, a_max: Value = None, **bounds: Value) -> Value:
+def clip(a: Value, a_min: Value = None, a_max: Value = None, *, min: Value = None, max: Value = None) -> Value:
     """Return min(max(a, a_min), a_max)."""
-    low, high = bounds.get("min", a_min), bounds.get("max", a_max)
+    low, high = a_min if min is None else min, a_max if max is None else max
     y = a if low is None else np.maximum(a, low)
     return y if high is None else np.minimum(y, high)
 
@@ -27,7 +27,11 @@ def sinc(x: Value) -> Value:
     t = pi(x) * x
     origin = np.equal(plain(t), 0)
     safe = np.where(origin, 1.0, t)
-    return np.where(origin, 1.0 - t * t / 6, np.sin(safe) / safe)
+    q = t * t
+    series = 1.0 - q / 6 * (
+        1.0 - q / 20 * (1.0 - q / 42 * (1.0 - q / 72))
+    )  # exact in value, and to the ninth derivative
+    return np.where(origin, series, np.sin(safe) / safe)
 
 
 @handles(np.logaddexp2)
@@ -161,7 +165,7 @@ def _one_hot(y: Value, z: Value, axis: int) -> Any:
     classes = shape(z)[axis]
     labels = np.asarray(plain(y))
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
-        raise ValueError(f"class indices must be whole numbers from 0 to {classes - 1}")
+        raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, not differentiated: --wrt z")
     return np.moveaxis(np.eye(classes)[labels.astype(int)], -1, axis)
 
 

@@ -10,7 +10,7 @@ from gradcli.core.bind import handles
 from gradcli.core.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import zeros_like
-from gradcli.core.tracer import Tracer, exact
+from gradcli.core.tracer import Tracer, exact, plain
 from gradcli.primitives.kinds import constant, elementwise
 
 LN2, LN10 = np.log(2.0), np.log(10.0)
@@ -41,18 +41,21 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 def share(a: Value, b: Value) -> Value:
     """Return the share of `a` in maximum(a, b): 1 where it is larger, 0 where smaller, half at a tie."""
-    return np.heaviside(a - b, 0.5)
+    return (a > b) * 1.0 + (a == b) * 0.5
 
 
 def power_partial(y: Value, x: Value, p: Value) -> Value:
-    """Return d(x**p)/dx = p x**(p-1)."""
-    return p * x ** (p - 1)
+    """Return d(x**p)/dx = p x**(p-1); x**0 is 1 everywhere, also at 0."""
+    flat = np.equal(plain(x), 0) & np.equal(plain(p), 0)
+    if not np.any(flat):
+        return p * x ** (p - 1)
+    return np.where(flat, 0.0, p * np.where(flat, 1.0, x) ** (p - 1))
 
 
 def power_kernel(y: Value, x: Value, p: Value) -> Value:
     """Return p y / x where it loses nothing: p - 1 is rounded, and a large log(x) magnifies that."""
     usable = (np.abs(y) > 1e-290) & np.isfinite(y) & (np.abs(x) > 1e-290)
-    return np.where(usable, p * (y / np.where(usable, x, 1.0)), p * np.power(x, p - 1))[()]
+    return np.where(usable, p * (y / np.where(usable, x, 1.0)), power_partial(y, x, p))[()]
 
 
 def exponent_partial(y: Value, x: Value, p: Value) -> Value:
@@ -68,6 +71,7 @@ def hypot_partial(y: Value, x: Value, other: Value) -> Value:
 def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
     """Return 1 / (1 + exp(b - a)), with the rounding error of a - b put back."""
     d, error = two_sum(a, -b)
+    error = np.where(np.isfinite(error), error, 0.0)
     e = np.exp(-np.abs(d))
     s = np.where(d >= 0, 1.0 / (1.0 + e), e / (1.0 + e))
     return (s * (1.0 + error * (1.0 - s)))[()]
@@ -109,7 +113,7 @@ elementwise(np.divide,     lambda y, a, b: 1 / b,                      lambda y,
 elementwise(np.square,     lambda y, x: 2 * x)
 elementwise(np.reciprocal, lambda y, x: -y * y,                                                                    on=AWAY_FROM_0)
 elementwise(np.sqrt,       lambda y, x: 0.5 / y,                                                                   on=POSITIVE)
-elementwise(np.cbrt,       lambda y, x: 1 / (3 * y * y),                                                           on=AWAY_FROM_0)
+elementwise(np.cbrt,       lambda y, x: 1 / (3 * y * y),                                                           on=AWAY_FROM_0, analytic=False)
 elementwise(np.exp,        lambda y, x: y)
 elementwise(np.exp2,      (lambda y, x: y * ln(2, x),                  lambda y, x: y * LN2))
 elementwise(np.expm1,      lambda y, x: np.exp(x))

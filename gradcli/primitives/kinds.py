@@ -4,6 +4,7 @@ Each argument of a primitive has one rule; its jvp (`push`) and its vjp (`pull`)
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,20 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare
-from gradcli.core.shapes import is_plain, spread_like, unbroadcast, zeros_like
+from gradcli.core.shapes import is_number, is_plain, spread_like, unbroadcast, zeros_like
+from gradcli.core.tracer import arithmetic
+from gradcli.errors import GradcliError
 
 Function = Callable[..., Value]
+
+
+KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # follow float64's own operations, for their rounding
+
+
+def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
+    """Return operands with plain numbers in the arithmetic underneath `y`: 1 / 3.0 must not be a float64 among balls."""
+    system = arithmetic(y)
+    return xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +38,15 @@ class Partial:
 
     def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
         """Return dy/dx_i, by the kernel on plain floats."""
-        if self.kernel is not None and is_plain(y):
-            return self.kernel(y, *xs, **params)
-        return self.partial(y, *xs, **params)
+        if is_plain(y):
+            return (self.kernel or self.partial)(y, *xs, **params)
+        operands = lifted(xs, y)
+        if self.kernel is not None and KERNELS.get():
+            try:
+                return self.kernel(y, *operands, **params)
+            except (TypeError, GradcliError):  # a kernel of bits and branches that only float64 can run
+                pass
+        return self.partial(y, *operands, **params)
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         return self.slope(y, xs, params) * xdot

@@ -7,8 +7,8 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.bind import handles
 from gradcli.core.primitive import Primitive, Value, declare
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
+from gradcli.core.shapes import is_plain, shape
+from gradcli.core.tracer import exact, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.kinds import Linear, bilinear, differential
 from gradcli.primitives.shaping import SCATTER, as_value, diagonal
@@ -37,11 +37,38 @@ def _logdet(a: Value) -> Value:
     return np.linalg.slogdet(a)[1]
 
 
+MOST_MINORS = 5  # rows of a matrix whose cofactors are computed one by one
+
+
+def cofactors(y: Value, a: Value) -> Value:
+    """Return the derivative of det(a) = y by each entry, also where the matrix is singular.
+
+    Source  in float64 from the singular values (Stewart 1998, On the adjugate matrix), else by minors.
+    """
+    n = shape(a)[0]
+    if is_plain(a):
+        u, s, vt = np.linalg.svd(a)
+        others = np.array([np.prod(np.delete(s, k)) for k in range(n)])
+        return np.linalg.det(u) * np.linalg.det(vt) * (u * others) @ vt
+    if n > MOST_MINORS:
+        return y * T(np.linalg.inv(a))
+    return np.stack([np.stack([_minor(a, i, j) for j in range(n)]) for i in range(n)])
+
+
+def _minor(a: Value, i: int, j: int) -> Value:
+    """Return the signed determinant of a matrix without row i and column j."""
+    n = shape(a)[0]
+    if n == 1:
+        return exact(1, a)
+    rows, columns = ([k for k in range(n) if k != out] for out in (i, j))
+    return (-1.0) ** (i + j) * np.linalg.det(a[np.ix_(rows, columns)])
+
+
 # fmt: off
 MATMUL = bilinear(np.matmul, _left, _right)
 #                     numpy           ydot, given the tangent, y and the arguments
-DET    = differential(np.linalg.det,  lambda adot, y, a: y * np.trace(np.linalg.solve(a, adot)))
-LOGDET = differential(_logdet,        lambda adot, y, a: np.trace(np.linalg.solve(a, adot)), name="logdet")
+DET    = differential(np.linalg.det,  lambda adot, y, a: np.sum(cofactors(y, a) * adot))
+LOGDET = differential(_logdet,        lambda adot, y, a: np.trace(np.linalg.solve(a, adot)), name="logdet", analytic=False)
 INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y))
 SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
                       Linear(lambda ybar, a, b: np.linalg.solve(T(a), ybar)), name="solve")
@@ -49,7 +76,7 @@ SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, 
 
 
 def _einsum(*operands: Value, subscripts: str) -> Value:
-    return np.einsum(subscripts, *operands)
+    return np.einsum(subscripts, *operands, optimize=len(operands) > 2)
 
 
 class _EinsumRule(Linear):
@@ -87,6 +114,8 @@ EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),),
 @handles(np.einsum)
 def einsum(subscripts: str, *operands: Value, optimize: Any = None) -> Value:
     """Return the sum of products that the subscripts name; the output is spelled out, ellipses become letters."""
+    if not isinstance(subscripts, str):
+        raise ValueError("einsum takes its subscripts first: einsum('ij,j->i', A, x)")
     values = [as_value(x) for x in operands]
     return EINSUM(*values, subscripts=explicit(subscripts, [len(shape(x)) for x in values]))
 

@@ -9,7 +9,7 @@ from gradcli.core.bind import handles
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, with_kept
-from gradcli.core.tracer import plain
+from gradcli.core.tracer import exact, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.kinds import constant, differential, linear
 
@@ -115,7 +115,7 @@ def mean(
 ) -> Value:
     _refuse("mean", dtype=dtype, out=out, where=where)
     total = sum_(a, axis, keepdims=keepdims)
-    return total / (shapes.size(a) / max(1, shapes.size(total)))
+    return total / np.float64(shapes.size(a) / max(1, shapes.size(total)))
 
 
 @handles(np.average)
@@ -134,7 +134,7 @@ def var(
     _refuse("var", dtype=dtype, out=out, **rest)
     centred = a - mean(a, axis, keepdims=True)
     total = sum_(np.square(centred), axis, keepdims=keepdims)
-    return total / (shapes.size(a) / max(1, shapes.size(total)) - ddof)
+    return total / np.float64(shapes.size(a) / max(1, shapes.size(total)) - ddof)
 
 
 @handles(np.std)
@@ -214,7 +214,7 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: Any = False) -> 
     if ord == -np.inf:
         return min_(magnitude, axis, keepdims=keepdims)
     if isinstance(ord, int | float) and ord != 0:
-        return np.power(sum_(np.power(magnitude, ord), axis, keepdims=keepdims), 1.0 / ord)
+        return np.power(sum_(np.power(magnitude, ord), axis, keepdims=keepdims), exact(1, x) / ord)
     raise NoRule(
         f"norm of order {ord!r} has no derivative rule",
         do="orders with one: 'fro', 1, 2, inf, -inf and other nonzero numbers",

@@ -36,11 +36,11 @@ def polygamma(x: Value, *, n: int) -> Value:
     """
     import scipy.special
 
-    y = scipy.special.polygamma(n, np.where(x > 0, x, 1.0))
-    if n == 1 and np.any(np.less(x, 0)):
-        reflected = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - np.where(x > 0, 0.0, x))
-        return np.where(x > 0, y, reflected)[()]
-    return np.where(x > 0, y, np.nan)[()]
+    y = scipy.special.polygamma(n, np.where(x > 0, x, 1.0)) if n == 1 else scipy.special.polygamma(n, x)
+    if n > 1 or not np.any(np.less(x, 0)):
+        return np.where(n == 1, np.where(np.greater(x, 0), y, np.nan), y)[()]
+    reflected = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - np.where(x > 0, 0.0, x))
+    return np.where(x > 0, y, reflected)[()]
 
 
 def gauss(y: Value, x: Value) -> Value:
@@ -67,9 +67,9 @@ elementwise(Late("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x)
 elementwise(expit,            (lambda y, x: y * (1 - y),     lambda y, x: expit(x) * expit(-x)), analytic=False)
 elementwise(Late("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, analytic=False)
 elementwise(log_expit,         lambda y, x: named("expit")(-x), analytic=False)
-elementwise(Late("gamma"),     lambda y, x: y * named("digamma")(x),  on=NOT_POLE, reason=GAMMA_ROOT)
+elementwise(Late("gamma"),     lambda y, x: y * named("digamma")(x),  on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
 elementwise(Late("gammaln"),   lambda y, x: named("digamma")(x),      on=POSITIVE, reason=GAMMA_ROOT, analytic=False)
-elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_POLE, name="digamma", reason=TRIGAMMA)
+elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_POLE, name="digamma", analytic=False, reason=TRIGAMMA)
 elementwise(polygamma,         lambda y, x, *, n: named("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
 # fmt: on
 

@@ -24,3 +24,17 @@ def rendered(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report in one form, ending in a line break."""
     module = importlib.import_module(f"gradcli.render.{form}")
     return cast(str, module.render(report, page or Page()))
+
+
+_ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
+
+
+def encodable(text: str, encoding: str) -> str:
+    """Return text the encoding can write: known signs spelled in ASCII, others as question marks."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        for sign, spelled in _ASCII.items():
+            text = text.replace(sign, spelled)
+        return text.encode("ascii", "replace").decode()
+    return text

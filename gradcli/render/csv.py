@@ -28,4 +28,4 @@ def _cell(x: object) -> object:
     if not isinstance(x, str):
         return x
     text = visible(x).replace("\n", " ")
-    return "'" + text if text.startswith(_FORMULA) else text
+    return "'" + text if x.startswith(_FORMULA) else text

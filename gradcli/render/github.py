@@ -2,7 +2,7 @@
 
 from gradcli.render import Page
 from gradcli.report.check import CheckReport
-from gradcli.report.escape import visible
+from gradcli.report.escape import workflow_data
 
 _LEVELS = {"fail": "error", "inconclusive": "warning", "pass": "notice"}
 
@@ -17,12 +17,8 @@ def render(report: CheckReport, page: Page) -> str:
         properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}
     said = [report.sentence(), *(p.diagnosis.message for p in report.points if p.diagnosis)]
     listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
-    return f"::{_LEVELS[report.verdict]} {listed}::{_data('; '.join(dict.fromkeys(said)))}\n"
-
-
-def _data(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{_LEVELS[report.verdict]} {listed}::{workflow_data('; '.join(dict.fromkeys(said)))}\n"
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return workflow_data(text).replace(":", "%3A").replace(",", "%2C")

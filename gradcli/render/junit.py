@@ -4,7 +4,7 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.render import Page
-from gradcli.report.blocks import text_of
+from gradcli.report.blocks import Code, Paragraph, text_of
 from gradcli.report.check import CheckReport, PointReport
 from gradcli.report.escape import visible
 
@@ -27,9 +27,7 @@ def _case(report: CheckReport, point: PointReport, number: int) -> str:
     if point.verdict == "pass":
         return head + "/>\n"
     tag = _TAGS[point.verdict]
-    lines = [
-        text_of(block.text) for block in report.blocks() if hasattr(block, "text") and not isinstance(block.text, str)
-    ]
+    lines = [text_of(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
     detail = escape(_legal("\n".join([report.sentence(), *lines])))
     return f"{head}>\n    <{tag} message={_attribute(report.sentence())}>{detail}</{tag}>\n  </testcase>\n"
 

@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from gradcli.errors import GradcliError
-from gradcli.render import Page
+from gradcli.render import Page, encodable
 from gradcli.report.blocks import Block, Cell, Code, Graph, Paragraph, Piece, Table, Tone, Verdict, pieces_of, text_of
 from gradcli.report.escape import visible
 
@@ -22,7 +22,6 @@ _STYLES: dict[Tone, str] = {
     "dim": "dim",
     "strong": "bold",
 }
-_ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
 
 
 def render(report: Any, page: Page) -> str:
@@ -42,7 +41,7 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
             console.print()
         if block is not None:
             _show(console, block)
-    return _encodable(console.file.getvalue(), page.encoding)  # type: ignore[attr-defined]
+    return _tidy(console.file.getvalue(), page)  # type: ignore[attr-defined]
 
 
 def _apart(before: Block, block: Block | None) -> bool:
@@ -54,10 +53,10 @@ def _show(console: Console, block: Block) -> None:
     if isinstance(block, Code):
         console.print(Text("  " * (block.language != "text") + visible(block.text)), soft_wrap=True)
         return
-    console.print(_renderable(block))
+    console.print(_renderable(block, console.width))
 
 
-def _renderable(block: Block) -> RenderableType:
+def _renderable(block: Block, width: int) -> RenderableType:
     if isinstance(block, Verdict):
         grid = Grid.grid(padding=(0, 2, 0, 0))
         grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
@@ -65,15 +64,16 @@ def _renderable(block: Block) -> RenderableType:
     if isinstance(block, Paragraph):
         return Padding(_text(block.text), (0, 0, 0, block.indent))
     if isinstance(block, Table):
-        return _grid(block)
+        return _grid(block, width)
     return Text("")
 
 
-def _grid(table: Table) -> RenderableType:
+def _grid(table: Table, width: int) -> RenderableType:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim")
     widths = len(table.columns)
+    fits = sum(_longest(table, k) + 2 for k in range(widths)) <= width
     for k, column in enumerate(table.columns):
-        whole = k == 0 or k in table.right
+        whole = (k == 0 or k in table.right) and fits
         grid.add_column(
             Text(visible(column)),
             justify="right" if k in table.right else "left",
@@ -109,6 +109,7 @@ def error_as_text(error: GradcliError, page: Page) -> str:
         file=io.StringIO(),
         width=10_000,
         force_terminal=page.color,
+        color_system="standard" if page.color else None,
         no_color=not page.color,
         highlight=False,
         markup=False,
@@ -121,16 +122,9 @@ def error_as_text(error: GradcliError, page: Page) -> str:
         console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
     if error.do:
         console.print(Text("  " + visible(error.do)))
-    return _encodable(console.file.getvalue(), page.encoding)  # type: ignore[attr-defined]
+    return _tidy(console.file.getvalue(), page)  # type: ignore[attr-defined]
 
 
-def _encodable(text: str, encoding: str) -> str:
-    """Return text the encoding can write: known signs spelled in ASCII, others as question marks; no trailing blanks."""
-    lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    try:
-        lines.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        for sign, spelled in _ASCII.items():
-            lines = lines.replace(sign, spelled)
-        lines = lines.encode("ascii", "replace").decode()
-    return lines
+def _tidy(text: str, page: Page) -> str:
+    """Return text without trailing blanks, in characters the page can show."""
+    return encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)

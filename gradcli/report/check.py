@@ -70,6 +70,7 @@ class ModeResult:
     gradient: dict[str, Values] | Absent = ABSENT
     jacobian: dict[str, Values] | Absent = ABSENT
     bound: dict[str, Values] | Absent = ABSENT
+    decimals: dict[str, Values] | Absent = ABSENT
     proved: bool | Absent = ABSENT
     verdict: str | Absent = ABSENT
     evaluations: int | Absent = ABSENT
@@ -165,7 +166,11 @@ class CheckReport:
             if shape:
                 return shape
             whose = "the claimed gradient" if self.claim is not None else "gradcli's own gradient"
-            return f"{whose} is wrong in {wrong} of {compared} entries" if wrong else f"{whose} is contradicted"
+            return (
+                f"{whose} is wrong in {wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+                if wrong
+                else f"{whose} is contradicted"
+            )
         if self.verdict == "inconclusive":
             first = next((f for p in self.points for f in p.findings if f.severity == "inconclusive"), None)
             return first.message if first else "the modes cannot tell"

@@ -1,7 +1,6 @@
 """The report of `compare-modes`: every mode side by side."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 

@@ -39,6 +39,8 @@ def encode(x: Any) -> Any:
         return bool(x)
     if isinstance(x, float | np.floating):
         return _number(float(x))
+    if isinstance(x, complex | np.complexfloating):
+        return {"re": _number(float(x.real)), "im": _number(float(x.imag))}
     if isinstance(x, np.integer):
         return int(x)
     if isinstance(x, np.ndarray):

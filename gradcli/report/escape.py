@@ -19,3 +19,8 @@ def _shown(c: str) -> str:
     if 128 <= code < 160 or c in _BIDI or 0xD800 <= code < 0xE000:
         return "\ufffd"
     return c
+
+
+def workflow_data(text: str) -> str:
+    """Return text as the message of a GitHub workflow command."""
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -91,7 +91,7 @@ class OpsReport:
         return (
             Table(columns, tuple(rows), frozenset({3})),
             *notes,
-            Paragraph("functions: " + " ".join(self.functions)),
+            *([Paragraph("functions: " + " ".join(self.functions))] if self.functions else []),
         )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

@@ -25,7 +25,7 @@ def two(x: Any) -> str:
     number = float(x)
     if not math.isfinite(number):
         return short(number)
-    if number >= 100:
+    if number >= 99.5:
         scale = 10 ** (len(str(int(number))) - 2)
         return f"{round(number / scale) * scale:,}"
     return f"{number:.2g}"
@@ -36,9 +36,12 @@ def power(x: Any) -> str:
     number = float(x)
     if number == 0 or not math.isfinite(number):
         return "0" if number == 0 else short(number)
-    exponent = math.floor(math.log10(abs(number)))
-    leading = math.ceil(abs(number) / 10.0**exponent - 1e-9) if exponent > -300 else 1
-    return f"{leading}e{exponent:+03d}" if leading < 10 else f"1e{exponent + 1:+03d}"
+    from decimal import ROUND_UP, Context, Decimal
+
+    up = Context(prec=1, rounding=ROUND_UP).create_decimal(Decimal(f"{number:.12g}"))
+    return f"{up:.0e}".replace("e-", "e-0" if up.adjusted() > -10 else "e-").replace(
+        "e+", "e+0" if up.adjusted() < 10 else "e+"
+    )
 
 
 def apart(x: float, y: float) -> tuple[str, str]:
@@ -107,7 +110,7 @@ def right_digits(x: Any, reference: Any) -> Any:
     with np.errstate(all="ignore"):
         relative = np.abs(x - reference) / scale
         digits = np.where(relative == 0, 16.0, -np.log10(relative))
-    return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0), 0.0)
+    return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0) + 0.0, 0.0)
 
 
 def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = ()) -> str:

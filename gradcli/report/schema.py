@@ -14,6 +14,7 @@ _DEFINITIONS: Json = {
     "array": {
         "anyOf": [
             {"$ref": "#/$defs/number"},
+            {"type": "string", "pattern": "^-?[0-9.]+(e[-+]?[0-9]+)?$"},
             {"type": "array", "items": {"$ref": "#/$defs/array"}},
             {
                 "type": "object",

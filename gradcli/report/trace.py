@@ -96,9 +96,13 @@ class TraceReport:
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the nodes as rows."""
         return ("id", "name", "operation", "inputs", "value", "adjoint"), [
-            (n.id, n.name, n.operation, " ".join(n.inputs), numbers.value(n.value), numbers.value(n.adjoint))
-            for n in self.nodes
+            (n.id, n.name, n.operation, " ".join(n.inputs), _record(n.value), _record(n.adjoint)) for n in self.nodes
         ]
+
+
+def _record(x: Values) -> object:
+    """Return a scalar as a number, an array in short."""
+    return float(x) if getattr(x, "ndim", 0) == 0 else numbers.value(x)
 
 
 def shown(x: Values | str) -> str:

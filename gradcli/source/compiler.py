@@ -12,10 +12,23 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge
-from gradcli.source.limits import MAX_EXPONENT, MAX_NODES
-from gradcli.source.names import CONSTANTS, FUNCTIONS, KEYWORD_SPELLINGS, METHODS, PREFIXES, arity, nearest
+from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
+from gradcli.source.names import (
+    CONSTANTS,
+    FUNCTIONS,
+    KEYWORD_SPELLINGS,
+    METHODS,
+    NOT_TAKEN,
+    PREFIXES,
+    SEQUENCES,
+    STATIC,
+    arity,
+    as_number,
+    nearest,
+)
 from gradcli.source.notices import NOTICES, Notice, transposed
-from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED, compared
+from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
+from gradcli.source.parsing import characters, extent, parsed
 from gradcli.source.program import Choice, Instruction, Program, Step
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
@@ -30,13 +43,13 @@ class Compiler:
         self.program = Program()
         self.steps: list[Step] = self.program.steps
         self.names: dict[str, int] = {}
-        self.given = given
+        self.given: set[str] = set(given)
         self.nodes = 0
 
     def add(self, statement: Statement) -> int:
         """Compile one statement and return the register of its value."""
         self.statement = statement
-        tree = _parsed(statement)
+        tree = parsed(statement)
         result = self._drive(tree)
         if statement.name is not None:
             name = folded(statement.name.text)
@@ -107,7 +120,7 @@ class Compiler:
 
     def _span(self, node: ast.AST) -> Span:
         source = self.statement.source
-        start, end = (_characters(source, line, at) for line, at in _extent(node))
+        start, end = (characters(source, line, at) for line, at in extent(node))
         return self.statement.span(start, max(end, start + 1))
 
     # One method per kind of node.
@@ -115,7 +128,9 @@ class Compiler:
     def _constant(self, node: ast.Constant) -> Compiling:
         yield from ()
         if isinstance(node.value, bool | str) or node.value is None:
-            return self._register(node.value)
+            raise BadExpression(
+                f"{node.value!r} is no value here", where=self._span(node), do="write a number or a name"
+            )
         if isinstance(node.value, complex):
             raise BadExpression(
                 "complex numbers are not supported", where=self._span(node), do="write real and imaginary parts"
@@ -175,7 +190,7 @@ class Compiler:
             return self._register(np.float64(self._float(node, whole)))
         operand = yield node.operand
         if isinstance(node.op, ast.Not):
-            return self._emit(node, compared(lambda a, b: np.logical_not(a)), "not", [operand, operand])
+            return self._emit(node, as_number(np.logical_not), "not", [operand])
         if isinstance(node.op, ast.Invert):
             raise BadExpression("'~' is not part of the language", where=self._span(node), do="write not")
         return operand if isinstance(node.op, ast.UAdd) else self._emit(node, operator.neg, "-", [operand])
@@ -221,11 +236,15 @@ class Compiler:
             raise BadExpression(
                 "an empty list has no values", where=self._span(node), do="write zeros(0), or the values"
             )
+        result = yield from self._entries(node, lambda *xs: np.stack(xs))
+        return result
+
+    def _entries(self, node: ast.List | ast.Tuple, function: Callable[..., Any]) -> Compiling:
         entries = []
         for element in node.elts:
             entry = yield element
             entries.append(entry)
-        return self._emit(node, lambda *xs: np.stack(xs), "[...]", entries)
+        return self._emit(node, function, "[...]", entries)
 
     def _attribute(self, node: ast.Attribute) -> Compiling:
         dotted = dotted_name(node)
@@ -245,7 +264,7 @@ class Compiler:
         index = self._index(node.slice)
         if isinstance(index, tuple) and not index:
             raise BadExpression("the index is empty", where=self._span(node), do="write x[0] or x[1:]")
-        return self._emit(node, lambda x, at: x[at], "[]", [base, self._register(index)])
+        return self._emit(node, indexed, "[]", [base, self._register(index)])
 
     def _index(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Tuple):
@@ -286,26 +305,57 @@ class Compiler:
                 ]
         else:
             function, name, args = *self._function(node), []
-        for argument in node.args:
-            value = yield from self._argument(argument)
+        names = self._parameters(node, name, function, len(args))
+        for argument, parameter in zip(node.args, names, strict=False):
+            value = yield from self._argument(argument, parameter, name)
             args.append(value)
         kwargs = []
         for keyword in node.keywords:
-            if keyword.arg is None:
-                raise BadExpression(
-                    "** is not part of the language here", where=self._span(keyword.value), do="write the arguments out"
-                )
-            value = yield from self._argument(keyword.value)
-            kwargs.append((KEYWORD_SPELLINGS.get(keyword.arg, keyword.arg), value))
-        self._check_call(node, name, function, len(args), [key for key, _ in kwargs])
+            parameter = KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg))
+            value = yield from self._argument(keyword.value, parameter, name)
+            kwargs.append((parameter, value))
         return self._emit(node, function, name, args, kwargs, NOTICES.get(name))
 
-    def _argument(self, node: ast.expr) -> Compiling:
-        known = fact(node)
-        if known is not NOT_STATIC:
-            return self._register(known)
+    def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
+        """Compile an argument: a fact of the program, several values of different shapes, or one value."""
+        if parameter in STATIC:
+            known = fact(node, self.given | set(self.names))
+            if known is not NOT_STATIC:
+                return self._register(known)
+        if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
+            result = yield from self._entries(node, lambda *xs: list(xs))
+            return result
         register = yield node
         return register
+
+    def _parameters(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
+        """Return the name of the parameter of each positional argument, the call checked against the signature."""
+        keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
+        where = self._span(node)
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                at = self._span(keyword.value)
+                raise BadExpression("** is not part of the language here", where=at, do="write the arguments out")
+        signature = arity(function)
+        if signature is None:
+            return ["x"] * len(node.args)
+        try:
+            bound = signature.bind(*range(already + len(node.args)), **dict.fromkeys(keywords, -1))
+        except TypeError as error:
+            shown = ", ".join(
+                p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values()
+            )
+            raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
+        refused = NOT_TAKEN.intersection(bound.arguments)
+        if refused:
+            raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
+        by_position: dict[int, str] = {}
+        for parameter, value in bound.arguments.items():
+            if isinstance(value, dict):
+                raise BadExpression(f"{name} takes no {min(value)}", where=where, do="leave it out")
+            for k in value if isinstance(value, tuple) else (value,):
+                by_position[k] = parameter
+        return [by_position[k] for k in range(already, already + len(node.args))]
 
     def _function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
         dotted = dotted_name(node.func)
@@ -329,50 +379,6 @@ class Compiler:
         if not prefix and (name in self.names or name in self.program.inputs):
             advice = f"'{name}' is a value; to multiply, write {name}*(...)"
         raise BadExpression(f"unknown function '{dotted}'", where=self._span(node.func), do=advice)
-
-    def _check_call(self, node: ast.Call, name: str, function: Any, count: int, keywords: list[str]) -> None:
-        signature = arity(function)
-        if signature is None:
-            return
-        try:
-            signature.bind(*[None] * count, **dict.fromkeys(keywords))
-        except TypeError as error:
-            shown = ", ".join(
-                p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values()
-            )
-            raise BadExpression(f"{name}: {error}", where=self._span(node), do=f"write {name}({shown})") from None
-
-
-def _extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (getattr(node, "lineno", 1), getattr(node, "col_offset", 0)), (
-        getattr(node, "end_lineno", 1) or 1,
-        getattr(node, "end_col_offset", 0) or 0,
-    )
-
-
-def _characters(source: str, line: int, at: int) -> int:
-    """Return a position in characters for Python's position in UTF-8 bytes."""
-    return at if source.isascii() else len(source.encode()[:at].decode(errors="ignore"))
-
-
-def _parsed(statement: Statement) -> ast.expr:
-    """Return Python's tree of one statement; every failure of Python's parser becomes an error of ours."""
-    import warnings
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's advice about code ("perhaps you missed a comma") is ours to give
-            return ast.parse(statement.source, mode="eval").body
-    except SyntaxError as error:
-        at = max(0, min((error.offset or 1) - 1, len(statement.source) - 1))
-        message = (error.msg or "invalid syntax").split(". Perhaps")[0].split(". Did you")[0]
-        raise BadExpression(
-            f"{message}", where=statement.span(at, at + 1), do="check the operators and brackets around this place"
-        ) from None
-    except (RecursionError, MemoryError, ValueError):
-        raise TooLarge(
-            "the expression is nested too deeply", where=statement.span(0, 1), do="name parts of it: u = ...; ..."
-        ) from None
 
 
 _RULES: dict[type[ast.AST], Any] = {

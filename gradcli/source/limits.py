@@ -1,5 +1,6 @@
 """How large a value would be, computed before it is allocated."""
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ import numpy as np
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import shape
 from gradcli.errors import TooLarge
+from gradcli.primitives import linalg
+from gradcli.primitives.linalg import explicit
 from gradcli.source.names import CONSTRUCTORS, constructed_entries
 
 MAX_ENTRIES = 2**27
@@ -17,6 +20,7 @@ MAX_TOTAL = 2**30
 MAX_EXPONENT = 10**6
 MAX_NODES = 20_000
 
+Shape = tuple[int, ...]
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
 _BROADCASTING = {
     operator.add,
@@ -27,50 +31,106 @@ _BROADCASTING = {
     operator.mod,
     operator.floordiv,
 }
-_PRODUCTS = {operator.matmul, np.matmul, np.dot}
 
 
 def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return an upper bound on the entries of `function(*args, **kwargs)`; shapes that do not fit count as 0 here."""
     name = _CONSTRUCTOR_NAMES.get(function)
     if name is not None:
-        return constructed_entries(name, (*args, *kwargs.values()))
-    shapes = [shape(x) for x in _flat(args) + _flat(list(kwargs.values()))]
+        return constructed_entries(name, inspect.signature(function).bind(*args, **kwargs).arguments)
+    shapes = [shape(x) for x in _flat([*args, *kwargs.values()])]
+    special = _SPECIAL.get(function)
+    if special is not None:
+        try:
+            return special(*args, **kwargs)
+        except (ValueError, IndexError, TypeError):
+            return 0
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
-        return _broadcast(shapes)
-    if function in _PRODUCTS and len(shapes) >= 2:
-        rows, columns = (
-            math.prod(shapes[0][:-1]),
-            math.prod(shapes[1][:-2]) * (shapes[1][-1] if len(shapes[1]) > 1 else 1),
-        )
-        return rows * columns
-    if function in (np.outer, np.tensordot, np.inner, np.einsum):
-        return math.prod(math.prod(s) for s in shapes[:4]) if function is not np.einsum else _einsum(args)
-    if function is np.broadcast_to:
-        return math.prod(int(n) for n in np.atleast_1d(args[1]))
-    if function is np.repeat:
-        return math.prod(shapes[0]) * int(np.max(args[1] if len(args) > 1 else kwargs.get("repeats", 1)))
-    if function is np.diag and len(shapes[0]) == 1:
-        return (shapes[0][0] + abs(int(args[1] if len(args) > 1 else kwargs.get("k", 0)))) ** 2
-    return max(_broadcast(shapes), sum(math.prod(s) for s in shapes))
+        return _broadcast(*shapes)
+    return max(_broadcast(*shapes), sum(math.prod(s) for s in shapes))
 
 
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> int:
+def _broadcast(*shapes: Shape) -> int:
     try:
         return math.prod(np.broadcast_shapes(*shapes))
     except ValueError:
         return 0
 
 
-def _einsum(args: Sequence[Any]) -> int:
-    """Entries of the output, and of the loop behind it, which numpy runs without storing it."""
-    inputs, arrow, output = str(args[0]).replace(" ", "").partition("->")
+def _matmul(a: Any, b: Any) -> int:
+    rows, columns = (shape(a)[-2:-1] or (1,))[0], shape(b)[-1] if len(shape(b)) > 1 else 1
+    return _broadcast(shape(a)[:-2], shape(b)[:-2]) * rows * columns
+
+
+def _dot(a: Any, b: Any) -> int:
+    if not shape(a) or not shape(b):
+        return _broadcast(shape(a), shape(b))
+    return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-2]) * (shape(b)[-1] if len(shape(b)) > 1 else 1)
+
+
+def _inner(a: Any, b: Any) -> int:
+    return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-1])
+
+
+def _outer(a: Any, b: Any) -> int:
+    return math.prod(shape(a)) * math.prod(shape(b))
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
+    summed = range(len(shape(a)) - axes, len(shape(a))) if isinstance(axes, int) else np.atleast_1d(axes[0])
+    shared = math.prod(shape(a)[int(k)] for k in summed)
+    return _outer(a, b) // max(1, shared) ** 2
+
+
+def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
+    """Entries of the output; numpy runs the loop behind it without storing it."""
+    inputs, output = explicit(subscripts, [len(shape(x)) for x in operands]).split("->")
     sizes: dict[str, int] = {}
-    for part, x in zip(inputs.split(","), args[1:], strict=False):
-        if "." not in part:
-            sizes |= dict(zip(part, shape(x), strict=False))
-    letters = output if arrow else [c for c in inputs if inputs.count(c) == 1]
-    return math.prod(sizes.get(c, 1) for c in letters)
+    for part, x in zip(inputs.split(","), operands, strict=True):
+        for letter, n in zip(part, shape(x), strict=True):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    return math.prod(sizes[letter] for letter in output)
+
+
+def _triangle(m: Any, k: int = 0) -> int:
+    return math.prod(shape(m)) ** 2 if len(shape(m)) == 1 else math.prod(shape(m))
+
+
+def _diag(v: Any, k: int = 0) -> int:
+    return (shape(v)[0] + abs(int(k))) ** 2 if len(shape(v)) == 1 else math.prod(shape(v))
+
+
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> int:
+    return math.prod(shape(a)) * int(np.max(repeats))
+
+
+def _broadcast_to(array: Any, shape: Any) -> int:
+    return math.prod(int(n) for n in np.atleast_1d(shape))
+
+
+def indexed(x: Any, index: Any) -> Any:
+    """Return x[index]."""
+    return x[index]
+
+
+def _indexed(x: Any, index: Any) -> int:
+    parts = index if isinstance(index, tuple) else (index,)
+    lists = [len(part) for part in parts if isinstance(part, list)]
+    sizes = iter(shape(x))
+    kept = 1
+    for part in parts:
+        if part is None or part is Ellipsis:
+            continue
+        n = next(sizes, 1)
+        kept *= len(range(*part.indices(n))) if isinstance(part, slice) else 1
+    return kept * math.prod(sizes) * max(lists, default=1)
+
+
+_SPECIAL: dict[Any, Callable[..., int]] = {
+    operator.matmul: _matmul, np.matmul: _matmul, np.dot: _dot, np.inner: _inner, np.outer: _outer, np.tensordot: _tensordot,
+    np.einsum: _einsum, linalg.einsum: _einsum, np.tril: _triangle, np.triu: _triangle, np.diag: _diag, np.repeat: _repeat,
+    np.broadcast_to: _broadcast_to, indexed: _indexed,
+}  # fmt: skip
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:
@@ -85,7 +145,10 @@ class Ledger:
 
     def admit(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result would be too large. Raises TooLarge."""
-        count = entries(function, args, kwargs)
+        self.enter(entries(function, args, kwargs))
+
+    def enter(self, count: int) -> None:
+        """Refuse a value of `count` entries if it, or all together, would be too large. Raises TooLarge."""
         self.total += count
         if count > MAX_ENTRIES:
             raise TooLarge(
@@ -93,6 +156,3 @@ class Ledger:
             )
         if self.total > MAX_TOTAL:
             raise TooLarge(f"all values together would have over {MAX_TOTAL:,} entries", do="use smaller arrays")
-
-
-__all__ = ["MAX_ENTRIES", "MAX_EXPONENT", "MAX_NODES", "MAX_TOTAL", "Ledger", "entries"]

@@ -11,22 +11,26 @@ from gradcli.core.shapes import shape
 Notice = Callable[[Sequence[Value], Mapping[str, Value]], str | None]
 
 
+def _first(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    return args[0] if args else next(iter(kwargs.values()))
+
+
 def transposed(args: Any, kwargs: Any) -> str | None:
     return (
         ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
-        if len(shape(args[0])) == 1
+        if len(shape(_first(args, kwargs))) == 1
         else None
     )
 
 
 def axisless(args: Any, kwargs: Any) -> str | None:
-    if len(shape(args[0])) < 2 or len(args) > 1 or "axis" in kwargs:
+    if len(shape(_first(args, kwargs))) < 2 or len(args) > 1 or "axis" in kwargs:
         return None
     return "without axis, all entries of the matrix are taken together: write axis=-1 for rows, axis=0 for columns"
 
 
 def doubled(args: Any, kwargs: Any) -> str | None:
-    z = np.asarray(args[0])
+    z = np.asarray(_first(args, kwargs))
     axis = kwargs.get("axis", -1)
     if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):
         return "these logits look like probabilities: cross_entropy takes the softmax itself"

@@ -7,17 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-
-
-def compared(function: Any) -> Callable[[Value, Value], Value]:
-    """Return the comparison as a number, 0 or 1."""
-
-    def compare(a: Value, b: Value) -> Value:
-        return function(a, b) * np.float64(1)
-
-    return compare
-
+from gradcli.source.names import as_number
 
 BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
@@ -25,10 +15,10 @@ BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
 }  # fmt: skip
 COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
-    ast.Lt: (compared(np.less), "<"), ast.LtE: (compared(np.less_equal), "<="), ast.Gt: (compared(np.greater), ">"),
-    ast.GtE: (compared(np.greater_equal), ">="), ast.Eq: (compared(np.equal), "=="), ast.NotEq: (compared(np.not_equal), "!="),
+    ast.Lt: (as_number(np.less), "<"), ast.LtE: (as_number(np.less_equal), "<="), ast.Gt: (as_number(np.greater), ">"),
+    ast.GtE: (as_number(np.greater_equal), ">="), ast.Eq: (as_number(np.equal), "=="), ast.NotEq: (as_number(np.not_equal), "!="),
 }  # fmt: skip
-LOGICAL = {ast.And: (compared(np.logical_and), "and"), ast.Or: (compared(np.logical_or), "or")}
+LOGICAL = {ast.And: (as_number(np.logical_and), "and"), ast.Or: (as_number(np.logical_or), "or")}
 REFUSED = {
     ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)",
     ast.GeneratorExp: "write sum(x**2)",

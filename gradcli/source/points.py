@@ -55,7 +55,7 @@ def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
             sizes = match["sizes"].replace(",", " ").split()
-            if not all(size.isdecimal() for size in sizes):
+            if not all(size.isdecimal() and len(size) < 15 for size in sizes):
                 raise BadOption(
                     f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}",
                     do="values need numbers: --shapes W:3,4",

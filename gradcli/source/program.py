@@ -1,7 +1,8 @@
-"""A compiled expression: a flat list of instructions over registers, run without recursion and without evaluating text."""
+"""A compiled expression: a flat list of instructions over registers, run without recursion, never evaluated as text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from gradcli.core.tracer import Tracer, arithmetic
 from gradcli.errors import BadExpression, BadShape, GradcliError, Span
 from gradcli.source.limits import Ledger
 from gradcli.source.notices import Notice
+
+Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
+_ABOUT_SHAPES = ("shape", "broadcast", "mismatch", "aligned", "dimension", "axis", "square", "out of bounds", "indices")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +44,20 @@ class Choice:
     span: Span
     name: str | None = None
 
+    def taken(self, condition: Value) -> "Iterable[Step]":
+        """Return the steps to run for a condition."""
+        if shape(condition) == ():
+            block, result = self.yes if bool(condition) else self.no
+            return chain(block, [Instruction(_same, "if", (result,), (), self.to, self.span)])
+        both = (self.condition, self.yes[1], self.no[1])
+        return chain(self.yes[0], self.no[0], [Instruction(np.where, "if", both, (), self.to, self.span)])
+
 
 Step = Instruction | Choice
+
+
+def _same(x: Value) -> Value:
+    return x
 
 
 @dataclass
@@ -58,16 +74,10 @@ class Program:
 
         Raises  GradcliError with the place in the expression.
         """
-        registers = self._prepared(values)
-        try:
-            _run(self.steps, registers)
-        finally:
-            HERE.position = None
-        return registers[self.result]
+        return self._run(values, None)
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
-        """Run once on plain values with sizes checked before allocation; return the result and what deserves a warning."""
-        registers = self._prepared(values)
+        """Run once on plain values, sizes checked before allocation; return the result and what deserves a warning."""
         ledger = Ledger()
         notices: list[tuple[str, Span]] = []
 
@@ -77,50 +87,50 @@ class Program:
             if said:
                 notices.append((said, step.span))
 
-        _run(self.steps, registers, watch)
-        HERE.position = None
-        return registers[self.result], notices
+        return self._run(values, watch), notices
 
-    def _prepared(self, values: Mapping[str, Value]) -> list[Any]:
+    def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
         registers = self.registers.copy()
         system = next((kind for x in values.values() if (kind := arithmetic(x))), None)
         if system is not None:
             registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
         for name, to in self.inputs.items():
             registers[to] = values[name]
-        return registers
-
-
-def _run(steps: list[Step], registers: list[Any], watch: Callable[..., None] | None = None) -> None:
-    for step in steps:
-        if isinstance(step, Choice):
-            _choose(step, registers, watch)
-            continue
-        HERE.position = step
-        args = [registers[k] for k in step.args]
-        kwargs = {name: registers[k] for name, k in step.kwargs}
         try:
-            if watch is not None:
-                watch(step, args, kwargs)
-            registers[step.to] = step.function(*args, **kwargs)
-        except GradcliError as error:
-            if error.where is None:
-                error.where = step.span
-            raise
-        except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
-            raise _explained(step, args, error) from error
+            for step in _linear(self.steps, registers):
+                _do(step, registers, watch)
+        finally:
+            HERE.position = None
+        return registers[self.result]
 
 
-def _choose(step: Choice, registers: list[Any], watch: Callable[..., None] | None) -> None:
-    condition = registers[step.condition]
-    if shape(condition) == ():
-        block, result = step.yes if bool(condition) else step.no
-        _run(block, registers, watch)
-        registers[step.to] = registers[result]
-        return
-    for block, _ in (step.yes, step.no):
-        _run(block, registers, watch)
-    registers[step.to] = np.where(np.not_equal(condition, 0), registers[step.yes[1]], registers[step.no[1]])
+def _linear(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:
+    """Yield the instructions to run in order, choices resolved when they are reached."""
+    blocks = [iter(steps)]
+    while blocks:
+        step = next(blocks[-1], None)
+        if step is None:
+            blocks.pop()
+        elif isinstance(step, Choice):
+            blocks.append(iter(step.taken(registers[step.condition])))
+        else:
+            yield step
+
+
+def _do(step: Instruction, registers: list[Any], watch: Watch | None) -> None:
+    HERE.position = step
+    args = [registers[k] for k in step.args]
+    kwargs = {name: registers[k] for name, k in step.kwargs}
+    try:
+        if watch is not None:
+            watch(step, args, kwargs)
+        registers[step.to] = step.function(*args, **kwargs)
+    except GradcliError as error:
+        if error.where is None:
+            error.where = step.span
+        raise
+    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, RuntimeError, AttributeError) as error:
+        raise _explained(step, args, error) from error
 
 
 def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> GradcliError:
@@ -129,22 +139,11 @@ def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> Gr
         raise error
     shapes = [shape(x) for x in args if isinstance(x, np.ndarray | np.floating | Tracer)]
     text = str(error).split("\n")[0]
-    if isinstance(error, ValueError | IndexError) and shapes:
+    if isinstance(error, ValueError | IndexError) and shapes and any(word in text for word in _ABOUT_SHAPES):
         listed = " and ".join(map(str, shapes))
         if "broadcast" in text or "mismatch" in text or "aligned" in text or "same shape" in text:
-            return BadShape(
-                f"shapes {listed} do not fit in '{step.operation}'",
-                where=step.span,
-                do="check the shapes of the inputs",
-            )
-        return BadShape(
-            f"'{step.operation}' cannot take shape {listed}: {text}",
-            where=step.span,
-            do="check the shapes of the inputs",
-        )
-    return BadExpression(
-        f"'{step.operation}' failed: {text}", where=step.span, do=f"check its arguments; shapes {shapes}"
-    )
-
-
-__all__ = ["Choice", "Instruction", "Program", "Step"]
+            what = f"shapes {listed} do not fit in '{step.operation}'"
+        else:
+            what = f"'{step.operation}' cannot take shape {listed}: {text}"
+        return BadShape(what, where=step.span, do="check the shapes of the inputs")
+    return BadExpression(f"'{step.operation}' failed: {text}", where=step.span, do="check its arguments")

@@ -4,6 +4,8 @@ import ast
 import operator
 from typing import Any
 
+from gradcli.source.names import CONSTANTS
+
 INTEGERS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -14,12 +16,17 @@ INTEGERS = {
 NOT_STATIC = object()
 
 
-def fact(node: ast.expr) -> Any:
-    """Return a fact of the program (an axis, a shape, a string), or `NOT_STATIC` for a value that is computed."""
-    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str) or node.value is None):
+def fact(node: ast.expr, taken: set[str]) -> Any:
+    """Return a fact of the program (an axis, a shape, a string, an order), or NOT_STATIC for a value that is computed."""
+    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
         return node.value
-    if isinstance(node, ast.Tuple):
-        parts = [fact(part) for part in node.elts]
+    if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
+        return CONSTANTS[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and integer(node) is None:
+        inner = fact(node.operand, taken)
+        return -inner if isinstance(inner, float) else NOT_STATIC
+    if isinstance(node, ast.Tuple | ast.List):
+        parts = [fact(part, taken) for part in node.elts]
         return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
     whole = integer(node)
     return NOT_STATIC if whole is None else whole

@@ -17,7 +17,7 @@ MAX_CHAIN = 2_500  # operators in a row: Python's parser takes 2,900
 MAX_DIGITS = 400
 
 _TOKEN = re.compile(
-    r"(?P<space>[ \t\r\f\\]+|\#[^\n]*)|(?P<newline>\n)"
+    r"(?P<space>[ \t\r\f]+|\#[^\n]*)|(?P<newline>\n)"
     r"|(?P<number>(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<string>'[^'\n]*'|\"[^\"\n]*\")"
     r"|(?P<op>\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
@@ -184,7 +184,8 @@ def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterat
             current.append(token)
     if open_brackets:
         last = open_brackets[-1]
-        raise BadExpression(f"'{last.text}' was never closed", where=Span(text, last.start))
+        closing = next(close for close, opening in _PAIRS.items() if opening == last.text)
+        raise BadExpression(f"'{last.text}' was never closed", where=Span(text, last.start), do=f"add '{closing}'")
     if current:
         yield current
 
@@ -194,7 +195,9 @@ def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
     if not open_brackets:
         raise BadExpression(f"'{token.text}' closes nothing", where=where, do="remove it, or open a bracket before")
     if open_brackets[-1].text != _PAIRS[token.text]:
-        raise BadExpression(f"'{token.text}' does not close '{open_brackets[-1].text}'", where=where)
+        raise BadExpression(
+            f"'{token.text}' does not close '{open_brackets[-1].text}'", where=where, do="close the inner bracket first"
+        )
     open_brackets.pop()
 
 
@@ -232,7 +235,7 @@ def _plausible(text: str, body: list[Token]) -> None:
         if token.text in _STRANGE:
             raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=_STRANGE[token.text])
         if token.text in ("'", '"'):
-            raise BadExpression("a string was never closed", where=where)
+            raise BadExpression("a string was never closed", where=where, do="add the closing quote")
         if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
             raise BadExpression(
                 f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name"
@@ -243,6 +246,8 @@ def _plausible(text: str, body: list[Token]) -> None:
                 where=where,
                 do="write u = ...; or == to compare",
             )
+        if k and body[k - 1].kind == "number" and token.text in ("j", "J"):
+            raise BadExpression("complex numbers are not supported", where=where, do="write real and imaginary parts")
         if k and _ends_value(body[k - 1]) and _begins_value(token):
             raise BadExpression(
                 "an operator is missing here", where=where, do=f"write {body[k - 1].text[-12:]}*{token.text[:12]}"

@@ -1,8 +1,13 @@
 """What `--at` can say: numbers, lists, constructors, seeded random draws, and data files."""
 
 import ast
+import hashlib
 import json
+import math
+import operator
 import re
+import warnings
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,33 +17,43 @@ import numpy as np
 
 from gradcli.errors import BadPoint, GradcliError, Span, TooLarge
 from gradcli.source.limits import MAX_ENTRIES, Ledger
-from gradcli.source.names import CONSTRUCTORS, nearest
+from gradcli.source.names import CONSTRUCTORS, nearest, shape_of, whole
 from gradcli.source.tokens import Statement, folded, parts
 
 MAX_FILE_BYTES = 2**30
-_FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=,))\s*(?P<name>\w+)\s*=\s*@(?P<file>[^,]+)")
+_UNREADABLE = (
+    ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, IndexError, RecursionError, SyntaxError, MemoryError,
+    OverflowError, NotImplementedError, UserWarning, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+_FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<file>[^,;\n]+)")
+_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 class Source:
     """Random numbers for one input at one point: their own stream, so that adding an input changes no other."""
 
     def __init__(self, seed: int, name: str, point: int) -> None:
-        self.rng = np.random.default_rng([seed, zlib.crc32(name.encode()), point])
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        self.rng = np.random.default_rng([seed, key, point])
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The drawing functions, by the names they have in `--at`."""
+        """The constructors of `--at`, by name: seeded draws, and arrays given by value and sizes."""
         rng = self.rng
         return {
-            "randn": lambda *shape: rng.standard_normal(_shape(shape)),
-            "rand": lambda *shape: rng.random(_shape(shape)),
-            "uniform": lambda low, high, *shape: rng.uniform(low, high, _shape(shape)),
-            "spd": lambda n: _spd(rng, int(n)),
+            "randn": lambda *sizes: rng.standard_normal(shape_of(*sizes)),
+            "rand": lambda *sizes: rng.random(shape_of(*sizes)),
+            "uniform": lambda low, high, *sizes: rng.uniform(low, high, shape_of(*sizes)),
+            "zeros": lambda *sizes: np.zeros(shape_of(*sizes)),
+            "ones": lambda *sizes: np.ones(shape_of(*sizes)),
+            "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
+            "spd": lambda n: _spd(rng, whole(n)),
+            "int": whole,
+            **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
         }
 
 
-def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    parts_ = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
-    return tuple(int(n) for n in parts_)
+_LEADING = {"uniform": 2, "full": 1}  # arguments before the sizes
+_SIZED = ("randn", "rand", "uniform", "zeros", "ones", "full")
 
 
 def _spd(rng: Any, n: int) -> Any:
@@ -53,18 +68,30 @@ def assignments(text: str, seed: int = 0, point: int = 0) -> dict[str, Any]:
     Raises  BadPoint, with the place; a name given twice in one text is an error.
     """
     found: dict[str, Any] = {}
-    for match in _FILE_VALUE.finditer(text):
-        found[folded(match["name"])] = from_file(match["file"].strip(), folded(match["name"]))
-    for part in parts(_FILE_VALUE.sub(lambda match: " " * len(match.group()), text)):
+    unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
+    for match in _FILE_VALUE.finditer(unquoted):
+        name = folded(match["name"])
+        _once(name, found, Span(text, match.start("name"), len(match["name"])))
+        found[name] = from_file(text[match.start("file") : match.end("file")].strip(), name)
+    for part in parts(_blanked(text, [match.span() for match in _FILE_VALUE.finditer(unquoted)])):
         if part.name is None:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
         name = folded(part.name.text)
-        if name in found:
-            raise BadPoint(
-                f"'{name}' is given twice", where=Span(text, part.name.start, len(part.name.text)), do="leave one out"
-            )
+        _once(name, found, Span(text, part.name.start, len(part.name.text)))
         found[name] = _value(part, Source(seed, name, point))
     return found
+
+
+def _once(name: str, found: dict[str, Any], where: Span) -> None:
+    if name in found:
+        raise BadPoint(f"'{name}' is given twice", where=where, do="leave one out")
+
+
+def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
+    """Return the text with pieces replaced by blanks, so that columns stay."""
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
@@ -84,9 +111,8 @@ def _value(part: Statement, source: Source) -> Any:
             where=part.span(0, len(part.source)),
             do="write a number, a list or randn(3, 4)",
         ) from None
-    functions: dict[str, Callable[..., Any]] = {**source.functions(), **CONSTRUCTORS, "int": int}
     try:
-        return _Reader(part, functions).read(tree)
+        return _Reader(part, source.functions()).read(tree)
     except RecursionError:
         raise TooLarge(
             "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
@@ -99,6 +125,7 @@ class _Reader:
     def __init__(self, part: Statement, functions: dict[str, Callable[..., Any]]) -> None:
         self.part = part
         self.functions = functions
+        self.ledger = Ledger()
 
     def read(self, node: ast.expr) -> Any:
         """Return the value of a node."""
@@ -129,26 +156,47 @@ class _Reader:
 
     def _number(self, node: ast.expr) -> Any:
         x = self.read(node)
-        if isinstance(x, str | bool | list):
+        if isinstance(x, str | bool | list | tuple):
             raise self._error(node, "arithmetic needs numbers", "write the values out")
         return x
 
     def _arithmetic(self, node: ast.BinOp) -> Any:
         a, b = self._number(node.left), self._number(node.right)
-        if isinstance(node.op, ast.Pow):
-            a, b = np.float64(a), np.float64(b)
+        function = _ARITHMETIC[type(node.op)]
         try:
+            self.ledger.admit(function, [a, b], {})
             with np.errstate(all="ignore"):
-                return _ARITHMETIC[type(node.op)](a, b)
-        except (ZeroDivisionError, OverflowError, ValueError) as error:
+                return (
+                    function(np.float64(a), np.float64(b))
+                    if isinstance(node.op, ast.Pow) and np.ndim(a) == np.ndim(b) == 0
+                    else function(a, b)
+                )
+        except GradcliError as error:
+            raise self._placed(error, node) from None
+        except (ZeroDivisionError, OverflowError, ValueError, MemoryError) as error:
             raise self._error(node, f"this value cannot be computed: {error}", "write the number") from None
+
+    def _placed(self, error: GradcliError, node: ast.AST) -> GradcliError:
+        error.where = error.where or self.part.span(
+            getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
+        )
+        return error
 
     def _list(self, node: ast.List | ast.Tuple) -> Any:
         entries = [self.read(part) for part in node.elts]
         if any(isinstance(x, str) for x in entries):
             return entries
+        if isinstance(node, ast.Tuple):
+            return tuple(entries)
         try:
-            return np.array(entries, dtype=float) if isinstance(node, ast.List) else tuple(entries)
+            self.ledger.enter(sum(np.size(x) for x in entries))
+            return np.array(entries, dtype=float)
+        except GradcliError as error:
+            raise self._placed(error, node) from None
+        except OverflowError:
+            raise self._error(
+                node, "a number is larger than the largest float64", "write inf, or a smaller number"
+            ) from None
         except (ValueError, TypeError):
             raise self._error(
                 node, "the rows of this list have different lengths", "make all rows equally long"
@@ -162,36 +210,46 @@ class _Reader:
             raise self._error(
                 node.func, f"unknown function '{name}' in a value", f"did you mean '{close}'?" if close else known
             )
+        if any(part.arg is None for part in node.keywords) or any(isinstance(part, ast.Starred) for part in node.args):
+            raise self._error(node, "* and ** are not part of a value", "write the arguments out")
         args = [self.read(part) for part in node.args]
-        kwargs = {part.arg: self.read(part.value) for part in node.keywords if part.arg}
+        kwargs = {str(part.arg): self.read(part.value) for part in node.keywords}
         try:
             self._admit(name, function, args, kwargs)
             return function(*args, **kwargs)
         except GradcliError as error:
-            error.where = error.where or self.part.span(node.col_offset, node.end_col_offset or 0)
-            raise
-        except (TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
+            raise self._placed(error, node) from None
+        except TypeError:
             raise self._error(
-                node, f"{name} cannot be computed: {error}", f"write {name} with whole numbers for sizes"
+                node, f"{name} cannot take these arguments", _USAGE.get(name, f"write {name} with numbers")
+            ) from None
+        except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
+            raise self._error(
+                node, f"{name} cannot be computed: {error}", _USAGE.get(name, f"write {name} with numbers")
             ) from None
 
     def _admit(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
-        if name in ("randn", "rand", "uniform"):
-            wanted = _shape(tuple(args[2:] if name == "uniform" else args))
-            Ledger().admit(CONSTRUCTORS["zeros"], [list(wanted)], {})
+        """Refuse an array that would be too large, before it is made."""
+        if name in _SIZED:
+            self.ledger.enter(math.prod(shape_of(*args[_LEADING.get(name, 0) :])))
         elif name == "spd":
-            Ledger().admit(CONSTRUCTORS["eye"], args, kwargs)
+            self.ledger.enter(whole(args[0]) ** 2 if args else 0)
         elif name != "int":
-            Ledger().admit(function, args, kwargs)
+            self.ledger.admit(function, args, kwargs)
 
     def _error(self, node: ast.AST, what: str, do: str) -> BadPoint:
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
         return BadPoint(what, where=self.part.span(start, end), do=do)
 
 
+_USAGE = {
+    "randn": "write randn(3, 4)", "rand": "write rand(3, 4)", "uniform": "write uniform(low, high, 3, 4)",
+    "zeros": "write zeros(3, 4)",
+    "ones": "write ones(3, 4)", "full": "write full(value, 3, 4)", "spd": "write spd(3)", "eye": "write eye(3)",
+    "linspace": "write linspace(0, 1, 5)", "arange": "write arange(5)", "onehot": "write onehot(0, 3)", "int": "write int(3)",
+}  # fmt: skip
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b, ast.Pow: lambda a, b: a**b,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
 
 
@@ -201,7 +259,7 @@ def from_file(reference: str, name: str) -> Any:
     Raises  BadPoint; the contents of a file are never part of a message.
     """
     path_text, key = reference.removeprefix("@"), name
-    if not Path(path_text).exists() and ":" in path_text:
+    if not _exists(Path(path_text)) and ":" in path_text:
         path_text, _, key = path_text.rpartition(":")
     path = Path(path_text)
     _regular(path)
@@ -212,7 +270,7 @@ def from_file(reference: str, name: str) -> Any:
         found = reader(path, key)
     except GradcliError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, TypeError, RecursionError, SyntaxError):
+    except _UNREADABLE:
         raise BadPoint(
             f"{path.name} cannot be read as {path.suffix[1:]} data",
             do="write numbers with numpy.save, json.dump or numpy.savetxt",
@@ -226,21 +284,29 @@ def whole_point(reference: str) -> dict[str, Any]:
     _regular(path)
     try:
         if path.suffix.lower() == ".npz":
-            with np.load(path, allow_pickle=False) as data:
-                return {key: _npz_member(path, key) for key in data.files}
+            with zipfile.ZipFile(path) as archive:
+                names = [member.removesuffix(".npy") for member in archive.namelist()]
+            return {folded(key): _npz_member(path, key) for key in names}
         if path.suffix.lower() == ".json":
             document = json.loads(path.read_text())
             at = document["points"][0]["at"] if "points" in document else document.get("at", document)
-            return {str(key): _numeric(path, x) for key, x in at.items()}
+            return {folded(str(key)): _numeric(path, x) for key, x in at.items()}
     except GradcliError:
         raise
-    except (ValueError, OSError, KeyError, TypeError, AttributeError, IndexError, RecursionError, EOFError):
+    except _UNREADABLE:
         raise BadPoint(f"{path.name} holds no point", do='write named values: {"x": 0.5, "y": [1, 2]}') from None
     raise BadPoint(f"{path.name} holds no point", do="use .npz or .json for a whole point, x=@file.npy for one input")
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def _regular(path: Path) -> None:
-    if not path.exists():
+    if not _exists(path):
         raise BadPoint(f"there is no file {path}", do="check the path")
     if not path.is_file():
         raise BadPoint(f"{path} is not a regular file", do="give a data file")
@@ -256,18 +322,19 @@ def _checked_header(path: Path, stream: Any) -> None:
     if int(np.prod(shape, dtype=object)) > MAX_ENTRIES:
         raise TooLarge(f"{path.name} holds more than {MAX_ENTRIES:,} entries", do="use a smaller array")
     if dtype.kind not in "fiub":
-        raise BadPoint(f"{path.name} holds no real numbers (dtype {dtype})", do="save float64 arrays")
+        raise BadPoint(f"{path.name} holds something other than real numbers", do="save float64 arrays")
 
 
 def _npy(path: Path, key: str) -> Any:
     with path.open("rb") as stream:
         _checked_header(path, stream)
-    return _numeric(path, np.load(path, allow_pickle=False))
+        stream.seek(0)
+        return _numeric(path, np.load(stream, allow_pickle=False))
 
 
 def _npz(path: Path, key: str) -> Any:
-    with np.load(path, allow_pickle=False) as data:
-        names = list(data.files)
+    with zipfile.ZipFile(path) as archive:
+        names = [member.removesuffix(".npy") for member in archive.namelist()]
     if key not in names:
         raise BadPoint(
             f"{path.name} has no array '{key}'", do=f"it has: {', '.join(names[:10])}; write @{path.name}:NAME"
@@ -276,12 +343,11 @@ def _npz(path: Path, key: str) -> Any:
 
 
 def _npz_member(path: Path, key: str) -> Any:
-    import zipfile
-
-    with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as stream:
-        _checked_header(path, stream)
-    with np.load(path, allow_pickle=False) as data:
-        return _numeric(path, data[key])
+    with zipfile.ZipFile(path) as archive:
+        with archive.open(f"{key}.npy") as stream:
+            _checked_header(path, stream)
+        with archive.open(f"{key}.npy") as stream:
+            return _numeric(path, np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _json(path: Path, key: str) -> Any:
@@ -290,17 +356,27 @@ def _json(path: Path, key: str) -> Any:
 
 
 def _csv(path: Path, key: str) -> Any:
-    table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an empty file is an error, not a warning
+        table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=float)
     return table[:, 0] if table.shape[1] == 1 else table
 
 
+_WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as gradcli writes them in JSON
+
+
 def _numeric(path: Path, x: Any) -> Any:
-    if isinstance(x, str):
-        return {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}[x]
-    array = np.asarray(x)
+    array = np.asarray(_spelled(x) if isinstance(x, str | list) else x)
     if array.dtype.kind not in "fiub":
         raise BadPoint(f"{path.name} holds something other than real numbers", do="use numbers only")
     return array.astype(float)
+
+
+def _spelled(x: Any) -> Any:
+    """Return nested lists with the words for numbers that are not finite replaced."""
+    if isinstance(x, list):
+        return [_spelled(part) for part in x]
+    return _WORDS.get(x, x) if isinstance(x, str) else x
 
 
 _READERS: dict[str, Callable[[Path, str], Any]] = {".npy": _npy, ".npz": _npz, ".json": _json, ".csv": _csv}

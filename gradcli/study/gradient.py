@@ -15,7 +15,7 @@ from gradcli.verify.environment import environment
 def gradient(q: Question) -> GradReport:
     """Return the gradient by the reverse mode; inconclusive where it is not finite."""
     with np.errstate(all="ignore"):
-        found = {name: stacked(q.rows, q.value, k) for k, name in enumerate(q.wrt)}
+        found = {name: stacked(q.rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
     vector = shape(q.value) != ()
     finite = all(np.all(np.isfinite(g)) for g in found.values()) and np.all(np.isfinite(q.value))
     return GradReport(

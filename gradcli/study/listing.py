@@ -1,14 +1,16 @@
 """What `modes` and `ops` list."""
 
+from gradcli.core.primitive import Primitive
 from gradcli.errors import BadOption
 from gradcli.exits import Exit
 from gradcli.modes.registry import MODES
 from gradcli.point import Witness
 from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
-from gradcli.source.names import nearest
+from gradcli.source.names import FUNCTIONS, nearest
 from gradcli.study.accuracy import functions, operations
 from gradcli.verify.environment import environment, installed
 
+ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
 _WITH = {"certified": "python-flint", "symbolic": "sympy"}
 
 
@@ -29,7 +31,10 @@ def available_modes() -> ModesReport:
 
 def known_operations(name: str | None, check: bool) -> OpsReport:
     """Return the primitives, or one; raises BadOption for a name that is none."""
-    found = operations(check, name)
+    known = FUNCTIONS.get(str(name))
+    found = operations(
+        check, getattr(known, "name", name) if isinstance(known, Primitive) else ALIASES.get(str(name), name)
+    )
     if not found:
         names = [op.name for op in operations()]
         close = nearest(str(name), names)

@@ -46,6 +46,14 @@ def place_findings(case: Case) -> None:
     """What the recorded run says about the place: not finite, kinks, staircases."""
     q = case.q
     bad = q.not_finite
+    if bad is None and not np.all(np.isfinite(q.value)):
+        case.inconclusive("non-finite", f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
+        return
+    if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
+        case.inconclusive(
+            "nothing to check", "there is nothing to differentiate: f has no entries that move", hint="name an input"
+        )
+        return
     if bad is not None:
         case.inconclusive(
             "non-finite",

@@ -115,7 +115,8 @@ def mode_result(outcome: Outcome, words: dict[str, Any] | None, vector: bool) ->
         )
     estimate = outcome.estimate
     result = ModeResult(
-        "ok", bound=estimate.bound, proved=estimate.proved, verdict=_overall(words) if words is not None else ABSENT,
+        "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
+        verdict=_overall(words) if words is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
     )  # fmt: skip
     return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)

@@ -14,6 +14,7 @@ from gradcli.point import Array, Estimate
 
 AGREE, DISAGREE, CANNOT_TELL = "agree", "disagree", "cannot tell"
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
+UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 
 
@@ -90,7 +91,8 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
     with np.errstate(all="ignore"):
         distance = np.abs(x - y)
-        wide = room > USEFUL * np.maximum(np.abs(y), scale)
+        unresolved = (room > UNRESOLVED * np.abs(y)) & (np.abs(y) > np.asarray(b.bound[name]))
+        wide = (room > USEFUL * np.maximum(np.abs(y), scale)) | unresolved
         close = distance <= room
         verdict = np.where(close, np.where(wide & (distance > 0), CANNOT_TELL, AGREE), DISAGREE)
         if a.statistical or b.statistical:

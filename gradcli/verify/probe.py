@@ -1,11 +1,12 @@
 """Finding points: completing the user's, and drawing others inside the smooth domain."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadExpression, BadPoint, BadShape, GradcliError, TooLarge
+from gradcli.errors import BadExpression, BadPoint, BadShape, GradcliError
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.expression import Expression
@@ -84,10 +85,11 @@ def _complete(
 def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str]) -> None:
     """Evaluate once, sizes checked before anything is allocated."""
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's advice on empty slices; what is not finite becomes a finding
             value, _ = f.survey(values)
-    except (BadShape, BadExpression) as error:
-        if missing and not isinstance(error, TooLarge):
+    except BadShape as error:
+        if missing:
             drawn_ = f"{', '.join(missing)} {'was' if len(missing) == 1 else 'were'} drawn as scalars"
             error.do = f'{drawn_}; give shapes: --shapes "{missing[0]}: 3 4" or --at "{missing[0]}=randn(3, 4)"'
         raise

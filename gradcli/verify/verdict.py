@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.shapes import shape
 from gradcli.modes.mode import Contradiction
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
@@ -11,7 +12,7 @@ from gradcli.report.common import finding
 from gradcli.verify.case import Case, independent, witnessed
 from gradcli.verify.compare import AGREE, DISAGREE, allowed
 from gradcli.verify.diagnose import diagnose
-from gradcli.verify.witness import directional
+from gradcli.verify.witness import directional, one_sided
 
 
 def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
@@ -36,7 +37,7 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
 
 
 def verdict_of(case: Case) -> str:
-    if case.q.not_finite is not None and case.diagnosis is None:
+    if case.diagnosis is None and any(f.kind in ("non-finite", "nothing to check") for f in case.findings):
         return "inconclusive"
     contradictions = [o for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
     if contradictions:
@@ -61,12 +62,30 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     if wrong:
         case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value)
         return "fail"
+    beside_kinks(case)
     right = all(np.all((word == AGREE) & confirmed[name]) for name, word in words.items())
     if right and not _blocked(case):
         _weak_evidence(case)
         return "pass"
     _why_not(case, confirmed, words)
     return "inconclusive"
+
+
+def beside_kinks(case: Case) -> None:
+    """At a kink, a claim outside the slopes to its left and right is no subgradient; inside them it may be one."""
+    claim = case.estimate("claim").value
+    for name, mask in zip(case.q.wrt, case.q.undecided, strict=True):
+        if shape(case.q.value) != () or name not in claim:
+            continue
+        for at in map(tuple, np.argwhere(mask)):
+            left, right = one_sided(case.q, name, at)
+            low, high = min(left, right), max(left, right)
+            slack = 1e-3 * (abs(low) + abs(high)) + 1e-9
+            value = float(np.asarray(claim[name])[at])
+            if not low - slack <= value <= high + slack:
+                entry = f"{name}[{','.join(map(str, at))}]" if at else name
+                says = f"the claim {value:.6g} for {entry} is not between its slopes {left:.6g} (left) and {right:.6g} (right)"
+                case.inconclusive("not a subgradient", says)
 
 
 def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:

@@ -51,3 +51,15 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     if not np.isfinite(distance) or not np.isfinite(room) or relative > 1e-2:
         return Direction(None, relative, found.calls)
     return Direction(distance <= 3 * room, relative, found.calls)
+
+
+def one_sided(q: Question, name: str, at: tuple[int, ...]) -> tuple[float, float]:
+    """Return the slopes of a scalar f to the left and to the right of one entry, by differences: a screen, no bound."""
+    k = q.wrt.index(name)
+    h = 1e-6 * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
+    values = []
+    for step in (-h, 0.0, h):
+        moved = np.array(q.xs[k])
+        moved[at] += step
+        values.append(float(q.g(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
+    return (values[1] - values[0]) / h, (values[2] - values[1]) / h

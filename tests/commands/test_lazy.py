@@ -1,0 +1,58 @@
+"""Nothing heavy is imported before it is needed; each case runs in a fresh interpreter."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numpy", "sympy", "scipy", "flint", "rich", "typer"}
+FRAMEWORKS = {"torch", "jax", "tensorflow", "autograd"}
+PROGRAM = """
+import sys
+{body}
+sys.stderr.write("LOADED " + " ".join(sorted(sys.modules)))
+sys.exit(status)
+"""
+RUN = "from gradcli.cli import run\nstatus = run({argv!r})"
+
+
+def loaded(body: str) -> set[str]:
+    """Return the modules that are loaded after a program has run."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(body=body)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said, _, modules = done.stderr.rpartition("LOADED ")
+    assert said == ""
+    return set(modules.split())
+
+
+# fmt: off
+CASES = {
+    "the package":    ("import gradcli; status = 0",                                               HEAVY | FRAMEWORKS),
+    "its names":      ("import gradcli; dir(gradcli); gradcli.__version__; status = 0",            HEAVY | FRAMEWORKS),
+    "--version":      (RUN.format(argv=["--version"]),                                             HEAVY | FRAMEWORKS),
+    "--help":         (RUN.format(argv=["--help"]),                                                HEAVY - {"rich", "typer"} | FRAMEWORKS),
+    "check --help":   (RUN.format(argv=["check", "--help"]),                                       HEAVY - {"rich", "typer"} | FRAMEWORKS),
+    "check":          (RUN.format(argv=["check", "sin(x*y)", "x=1", "y=2"]),                       {"sympy", "scipy"} | FRAMEWORKS),
+    "grad":           (RUN.format(argv=["grad", "sin(x*y)", "x=1", "y=2"]),                        {"sympy", "scipy"} | FRAMEWORKS),
+    "trace":          (RUN.format(argv=["trace", "x*y", "x=1", "y=2", "--json"]),                  {"sympy", "scipy", "rich.console"} | FRAMEWORKS),
+    "schema":         (RUN.format(argv=["schema", "error"]),                                       {"sympy", "scipy", "flint"} | FRAMEWORKS),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_heavy_modules_stay_out(case: str) -> None:
+    body, unwanted = CASES[case]
+    assert not unwanted & loaded(body)
+
+
+def test_scipy_is_imported_for_its_functions() -> None:
+    argv = ["check", "erf(x)", "x=1", "--modes", "forward,fd"]
+    modules = loaded(RUN.format(argv=argv))
+    assert "scipy.special" in modules and "sympy" not in modules
+
+
+def test_the_interpreter_of_the_test_sees_what_is_loaded() -> None:
+    assert "numpy" in loaded("import numpy; status = 0")

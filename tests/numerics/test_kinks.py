@@ -1,0 +1,139 @@
+"""Kinks, staircases and lost finiteness: found where they matter, with the inputs they reach."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.core.primitive import PRIMITIVES
+from gradcli.interpreters.tape import Recorded, record
+from gradcli.numerics.kinks import Mark, first_not_finite, kinks, staircases
+
+ONE = np.float64(1)
+relu = PRIMITIVES["relu"]
+
+
+def marks(f: Any, *xs: Any) -> list[Mark]:
+    values = [np.float64(x) if np.ndim(x) == 0 else np.array(x, dtype=float) for x in xs]
+    with np.errstate(all="ignore"):
+        y, inputs, tape = record(f, values)
+        bars = tape.sweep(y.slot, np.ones(y.shape)[()]) if isinstance(y, Recorded) else [None] * len(tape.lines)
+        return kinks(tape, bars, inputs)
+
+
+# fmt: off
+#     name, function, at, says, reach
+FOUND: list[tuple[str, Any, tuple[Any, ...], str, tuple[Any, ...]]] = [
+    ("relu",            relu,                                         (0,),           "relu has",      (1,)),
+    ("relu entry",      lambda x: np.sum(relu(x)),                    ([1, 0, -1],),  "relu has",      ([0, 1, 0],)),
+    ("abs",             np.abs,                                       (0,),           "absolute has",  (1,)),
+    ("abs difference",  lambda x, y: np.abs(x - y),                   (2, 2),         "absolute has",  (1, 1)),
+    ("maximum",         np.maximum,                                   (2, 2),         "maximum has",   (1, 1)),
+    ("maximum, number", lambda x: np.maximum(x, 0.0),                 (0,),           "maximum has",   (1,)),
+    ("maximum spread",  lambda x, y: np.sum(np.maximum(x, y)),        ([1, 2], 2),    "maximum has",   ([0, 1], 1)),
+    ("minimum",         np.minimum,                                   (2, 2),         "minimum has",   (1, 1)),
+    ("max",             np.max,                                       ([3, 1, 3],),   "max has",       ([1, 1, 1],)),
+    ("min",             np.min,                                       ([3, 1, 1],),   "max has",       ([1, 1, 1],)),
+    ("hypot",           np.hypot,                                     (0, 0),         "hypot has",     (1, 1)),
+    ("norm",            np.linalg.norm,                               ([0, 0],),      "norm has",      ([1, 1],)),
+    ("remainder",       lambda x: x % 2.0,                            (4,),           "remainder has", (1,)),
+    ("clip",            lambda x: np.clip(x, 0, 1),                   (1,),           "minimum has",   (1,)),
+    ("comparison",      lambda x: x * 2 if x >= 1 else x * x,         (1,),           "a comparison",  (1,)),
+    ("where",           lambda x: np.sum(np.where(x > 0, x, 3 * x)),  ([1, 0],),      "a comparison",  ([0, 1],)),
+    ("behind others",   lambda x, y: np.exp(relu(x * y - 1) + x),     (2, 0.5),       "relu has",      (1, 1)),
+    ("only one input",  lambda x, y: relu(x) * y + y,                 (0, 3),         "relu has",      (1, 0)),
+]
+NONE: list[tuple[str, Any, tuple[Any, ...]]] = [
+    ("relu**2 at 0",          lambda x: relu(x) ** 2,                       (0.0,)),
+    ("abs times itself",      lambda x: np.abs(x) * np.abs(x),              (0.0,)),
+    ("times zero",            lambda x, y: np.abs(x) * y,                   (0.0, 0.0)),
+    ("relu beside 0",         relu,                                         (1e-300,)),
+    ("maximum beside a tie",  np.maximum,                                   (2.0, np.nextafter(2.0, 3.0))),
+    ("not used",              lambda x: (np.abs(x), x * 3)[1],              (0.0,)),
+    ("of a constant",         lambda x: np.maximum(0.0, 0.0) + x,           (0.0,)),
+    ("tie of constants",      lambda x: x if np.float64(1) <= 1.0 else -x,  (1.0,)),
+    ("max without a tie",     np.max,                                       ([3.0, 1.0, 1.0],)),
+    ("where beside its tie",  lambda x: np.where(x > 0, x, 3 * x),          (0.5,)),
+    ("smooth",                lambda x: np.sin(x) ** 2,                     (0.0,)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "at", "says", "reach"), [pytest.param(*rest, id=name) for name, *rest in FOUND])
+def test_a_kink_is_found_and_says_what_it_reaches(f: Any, at: Any, says: str, reach: Any) -> None:
+    found = marks(f, *at)
+    assert len(found) == 1
+    assert found[0].says.startswith(says)
+    for mask, expected in zip(found[0].reach, reach, strict=True):
+        np.testing.assert_array_equal(mask, np.array(expected, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "says"),
+    [
+        (relu, (0.0,), "relu has a kink where x = 0 (slope 0)"),
+        (np.maximum, (1.0, 1.0), "maximum has a kink where a = b (half each)"),
+        (lambda x: x if x > 1 else -x, (1.0,), "a comparison is exactly at its tie"),
+    ],
+)
+def test_a_kink_is_told_with_its_convention(f: Any, at: Any, says: str) -> None:
+    assert [mark.says for mark in marks(f, *at)] == [says]
+
+
+@pytest.mark.parametrize(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in NONE])
+def test_what_is_no_kink_is_left_alone(f: Any, at: Any) -> None:
+    assert marks(f, *at) == []
+
+
+def test_every_row_that_states_kinks_is_in_the_table() -> None:
+    stated = {row.name for row in PRIMITIVES.values() if row.kinks}
+    assert stated == {found.line[0].name for _, f, at, *_ in FOUND for found in marks(f, *at) if found.line[0].kinks}
+
+
+STEPS = {
+    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc, "sign": np.sign,
+    "floor_divide": lambda x: x // 0.3, "heaviside": lambda x: np.heaviside(x, 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_staircase_on_the_path_is_found(name: str) -> None:
+    _, inputs, tape = record(lambda x, y: STEPS[name](x * 2) * y, [ONE, ONE])
+    (found,) = staircases(tape, inputs)
+    assert found.says == f"{name} is a staircase: its slope is 0 although its value moves"
+    assert [bool(mask) for mask in found.reach] == [True, False]
+
+
+def test_every_staircase_of_the_table_is_tried() -> None:
+    assert set(STEPS) == {row.name for row in PRIMITIVES.values() if row.staircase}
+
+
+@pytest.mark.parametrize("f", [lambda x: x > 0, lambda x: np.floor(2.5) * x, lambda x: x * 2])
+def test_what_is_no_staircase_is_left_alone(f: Any) -> None:
+    _, inputs, tape = record(f, [ONE])
+    assert staircases(tape, inputs) == []
+
+
+ARRAY = "the slope of norm is not finite at an array of shape (2,)"
+# fmt: off
+LOST: list[tuple[str, Any, tuple[Any, ...], str | None]] = [
+    ("log of 0",        lambda x: np.log(x) + x,                 (0.0,),          "log gives -inf at 0"),
+    ("0/0",             lambda x: np.sin(x) / x,                 (0.0,),          "divide gives nan at 0, 0"),
+    ("sqrt of -1",      lambda x: np.exp(np.sqrt(x)),            (-1.0,),         "sqrt gives nan at -1"),
+    ("overflow",        lambda x: np.exp(x) * 0.0,               (1e3,),          "exp gives inf at 1000"),
+    ("one entry",       lambda x: np.sum(np.log(x)),             ([1.0, 0.0],),   "log gives -inf at 0"),
+    ("slope of sqrt",   np.sqrt,                             (0.0,),          "the slope of sqrt is not finite at 0"),
+    ("slope inside",    lambda x: np.sqrt(x) * 2 + x,        (0.0,),          "the slope of sqrt is not finite at 0"),
+    ("slope of norm",   lambda x: np.linalg.norm(x) * 2,         ([0.0, 0.0],),   ARRAY),
+    ("nothing",         lambda x: np.exp(x) / x,                 (1.0,),          None),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "at", "says"), [pytest.param(*rest, id=name) for name, *rest in LOST])
+def test_the_operation_that_lost_finiteness_is_named(f: Any, at: Any, says: str | None) -> None:
+    values = [np.float64(x) if np.ndim(x) == 0 else np.array(x) for x in at]
+    with np.errstate(all="ignore"):
+        y, _, tape = record(f, values)
+        found = first_not_finite(tape, tape.sweep(y.slot, ONE))
+    assert (found and found.says) == says

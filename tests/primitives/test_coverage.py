@@ -1,0 +1,126 @@
+"""Nothing in the rule table is forgotten by another table, and the test of the rules objects to wrong ones."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from test_functions import TABLE, drawn
+from test_rules import PARAMS, ROWS, check_row, points
+
+from gradcli.core.bind import HANDLERS
+from gradcli.core.primitive import PRIMITIVES, Primitive
+from gradcli.interpreters.tape import record
+from gradcli.lowering import arb, sympy
+from gradcli.primitives.kinds import Factor, Partial
+
+MOVING = ("linear", "bilinear")  # they run on arrays of any objects
+NOT_IN_ARB: set[str] = set()
+BRANCHES = {"absolute", "maximum", "minimum", "relu", "max"}  # a plan replaces them by the branch that was taken
+NOT_IN_SYMPY = {"remainder"} | BRANCHES
+TRACED = {line[0].name for name, f, shapes in TABLE
+          for line in record(f, drawn(np.random.default_rng(1), shapes))[2].lines if line[0]}  # fmt: skip
+LINEAR = ("linear", "bilinear", "differential")
+
+
+def missing(entries: Any, whole: Any, rows: Any) -> set[str]:
+    return {row.name for row in rows if row.name not in entries and row.name not in whole and row.kind not in MOVING}
+
+
+def test_every_primitive_is_in_the_arb_table_or_runs_on_objects() -> None:
+    assert missing(arb.ENTRIES, arb.WHOLE, PRIMITIVES.values()) == NOT_IN_ARB
+
+
+def test_every_differentiable_primitive_is_in_the_sympy_table_or_a_stated_gap() -> None:
+    differentiable = [row for row in PRIMITIVES.values() if row.rules]
+    assert missing(sympy.ENTRIES, sympy.WHOLE, differentiable) == NOT_IN_SYMPY
+
+
+@pytest.mark.parametrize("table", [arb, sympy], ids=["arb", "sympy"])
+def test_no_table_names_a_primitive_that_is_not_there(table: Any) -> None:
+    assert (set(table.ENTRIES) | set(table.WHOLE)) - set(PRIMITIVES) == set()
+    assert set(table.ENTRIES) & set(table.WHOLE) == set()
+
+
+def test_every_row_that_is_not_elementwise_is_exercised_by_the_table_of_functions() -> None:
+    assert {row.name for row in PRIMITIVES.values() if row.kind in LINEAR} == TRACED & {
+        row.name for row in PRIMITIVES.values() if row.kind in LINEAR
+    }
+
+
+def test_every_row_has_a_domain_for_each_argument() -> None:
+    assert [row.name for row in ROWS if len(row.on) != len(row.rules)] == []
+
+
+def test_a_row_says_where_its_kinks_are_exactly_if_it_can_find_them() -> None:
+    assert [row.name for row in PRIMITIVES.values() if (row.kinks is None) != (row.kink is None)] == []
+
+
+def test_every_numpy_ufunc_in_the_table_is_what_its_row_runs() -> None:
+    rows = {fun: row for fun, row in HANDLERS.items() if isinstance(row, Primitive)}
+    assert len(rows) > 50
+    assert all(row.fun is fun for fun, row in rows.items())
+
+
+def wrong(row: Primitive, i: int, slip: Any) -> Primitive:
+    """Return the row with a slip in the partial of argument `i`."""
+    rule: Any = row.rules[i]
+    factor = rule.factor if isinstance(rule, Factor) else None
+
+    def partial(y: Any, *xs: Any, **params: Any) -> Any:
+        return slip(factor if factor is not None else rule.partial(y, *xs, **params), *xs)
+
+    rules = list(row.rules)
+    rules[i] = Partial(partial)
+    return replace(row, rules=tuple(rules))
+
+
+SLIPS = {
+    "sign": lambda slope, *xs: -slope,
+    "a factor of two": lambda slope, *xs: 2 * slope,
+    "one part in a million": lambda slope, *xs: slope * (1 + 1e-6),
+    "a constant added": lambda slope, *xs: slope + 0.25,
+    "a factor x": lambda slope, *xs: slope * xs[0],
+}
+FLAT = {"relu", "maximum", "minimum", "integer_power"}  # a slope of 0 is right with any factor; looked at below
+PLANTED = [
+    pytest.param(row, i, id=f"{row.name}-{i}") for row in ROWS for i in range(len(row.rules)) if row.name not in FLAT
+]
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize(("row", "i"), PLANTED)
+def test_a_wrong_rule_is_objected_to(row: Primitive, i: int, slip: str) -> None:
+    params = PARAMS.get(row.name, [{}])[0]
+    with np.errstate(all="ignore"), pytest.raises(AssertionError):
+        for xs in points(row, 3):
+            check_row(wrong(row, i, SLIPS[slip]), params, xs)
+
+
+@pytest.mark.parametrize("name", sorted(FLAT))
+def test_a_wrong_rule_of_a_flat_row_is_objected_to(name: str) -> None:
+    row = PRIMITIVES[name]
+    params = {"n": 2} if name == "integer_power" else {}
+    with np.errstate(all="ignore"), pytest.raises(AssertionError):
+        for xs in points(row, 6):
+            check_row(wrong(row, 0, SLIPS["a constant added"]), params, xs)
+
+
+def test_swapped_arguments_are_objected_to() -> None:
+    row = PRIMITIVES["subtract"]
+    with pytest.raises(AssertionError, match="differences disagree in argument 0"):
+        check_row(replace(row, rules=row.rules[::-1]), {}, points(row, 1)[0])
+
+
+def test_a_wrong_kernel_beside_a_right_partial_is_objected_to() -> None:
+    row = PRIMITIVES["exp"]
+    mixed = replace(row, rules=(Partial(lambda y, x: y, lambda y, x: y * (1 + 1e-7)),))
+    with pytest.raises(AssertionError):
+        check_row(mixed, {}, points(row, 1)[0])
+
+
+def test_a_wrong_partial_behind_a_right_kernel_is_objected_to() -> None:
+    row = PRIMITIVES["exp"]
+    mixed = replace(row, rules=(Partial(lambda y, x: y * (1 + 1e-20 * y), lambda y, x: y),))
+    with pytest.raises(AssertionError):
+        check_row(mixed, {}, points(row, 1)[0])

@@ -1,0 +1,150 @@
+"""`trace`: forward values, local partials, adjoints and how they were summed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+EXAMPLE = ("v3 = x1 + x2; v3 * x1", "x1=3", "x2=4")
+
+
+@pytest.fixture(name="nodes")
+def _nodes(gradcli: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    def nodes(*argv: str) -> dict[str, Any]:
+        return {node["name"]: node for node in gradcli("trace", *argv, "--json").json["nodes"]}
+
+    return nodes
+
+
+def test_the_worked_example_forward(nodes: Callable[..., Any]) -> None:
+    found = nodes(*EXAMPLE)
+    assert [(n["name"], n["operation"], n["value"]) for n in found.values()] == [
+        ("x1", "input", 3.0),
+        ("x2", "input", 4.0),
+        ("v3", "add", 7.0),
+        ("result", "multiply", 21.0),
+    ]
+
+
+def test_the_worked_example_back(nodes: Callable[..., Any]) -> None:
+    found = nodes(*EXAMPLE)
+    assert {name: node["adjoint"] for name, node in found.items()} == {"result": 1.0, "v3": 3.0, "x2": 3.0, "x1": 10.0}
+    assert found["v3"]["partials"] == {"x1": 1.0, "x2": 1.0}
+    assert found["result"]["partials"] == {"v3": 3.0, "x1": 7.0}
+
+
+def test_the_worked_example_sums_its_contributions(nodes: Callable[..., Any]) -> None:
+    assert nodes(*EXAMPLE)["x1"]["contributions"] == [
+        {"from": "v3", "adjoint": 3.0, "partial": 1.0, "product": 3.0},
+        {"from": "result", "adjoint": 1.0, "partial": 7.0, "product": 7.0},
+    ]
+
+
+def test_nodes_have_the_keys_of_the_contract(nodes: Callable[..., Any]) -> None:
+    wanted = {"id", "name", "operation", "inputs", "value", "adjoint", "partials", "contributions", "line"}
+    assert all(wanted <= set(node) for node in nodes(*EXAMPLE).values())
+
+
+# fmt: off
+EXPRESSIONS = [
+    ("x*x + sin(x*x)", "x=2"),
+    ("u = x*x; u = u + x; u*u", "x=2"),
+    ("sigmoid(w*x + b)", "w=2", "x=1", "b=-1"),
+    ("sum(tanh(W@x)**2)", "W=randn(3,4)", "x=randn(4)"),
+    ("sum(x[1:]*x[:2])/norm(x)", "x=[1,2,3]"),
+    ("[x*y, x + y]", "x=3", "y=2"),
+    ("x if x > 0 else -x", "x=-2"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("argv", EXPRESSIONS)
+def test_the_adjoints_of_the_inputs_are_the_gradient(gradcli: Callable[..., Any], argv: tuple) -> None:
+    document = gradcli("trace", *argv, "--json").json
+    total = (f"sum({argv[0]})" if ";" not in argv[0] else argv[0], *argv[1:])
+    gradient = gradcli("grad", *total, "--json").json["gradient"]
+    adjoints = {node["name"]: node["adjoint"] for node in document["nodes"] if node["operation"] == "input"}
+    assert set(adjoints) == set(gradient)
+    for name, adjoint in adjoints.items():
+        np.testing.assert_allclose(adjoint, gradient[name], rtol=1e-13)
+
+
+@pytest.mark.parametrize("argv", EXPRESSIONS)
+def test_every_adjoint_is_the_sum_of_its_contributions(gradcli: Callable[..., Any], argv: tuple) -> None:
+    nodes = gradcli("trace", *argv, "--json").json["nodes"]
+    used = [node for node in nodes if node["contributions"]]
+    assert used
+    for node in used:
+        total = sum(np.asarray(part["product"]) for part in node["contributions"])
+        np.testing.assert_allclose(total, node["adjoint"], rtol=1e-13)
+
+
+@pytest.mark.parametrize("argv", EXPRESSIONS)
+def test_nodes_come_in_order_and_have_names_of_their_own(gradcli: Callable[..., Any], argv: tuple) -> None:
+    nodes = gradcli("trace", *argv, "--json").json["nodes"]
+    names = [node["name"] for node in nodes]
+    kinds = [node["operation"] == "input" for node in nodes]
+    assert [node["id"] for node in nodes] == list(range(len(nodes)))
+    assert len(set(names)) == len(names)
+    assert kinds == sorted(kinds, reverse=True)
+    assert names[-1] == "result"
+
+
+def test_a_node_used_twice_by_one_operation_contributes_twice(nodes: Callable[..., Any]) -> None:
+    found = nodes("x*x", "x=3")
+    assert [part["product"] for part in found["x"]["contributions"]] == [3.0, 3.0]
+    assert found["result"]["partials"] == {"x": 6.0}
+    assert found["x"]["adjoint"] == 6.0
+
+
+def test_names_given_again_are_numbered(nodes: Callable[..., Any]) -> None:
+    found = nodes("u = x*x; u = u + x; u*u", "x=2")
+    assert [name for name in found if name.startswith("u")] == ["u", "u#2"]
+    assert found["u#2"]["inputs"] == ["u", "x"]
+
+
+def test_unnamed_steps_are_numbered_and_the_last_is_the_result(nodes: Callable[..., Any]) -> None:
+    assert list(nodes("sin(x) + cos(x)", "x=1")) == ["x", "%1", "%2", "result"]
+
+
+def test_a_named_result_keeps_its_name(nodes: Callable[..., Any]) -> None:
+    assert list(nodes("a = x**2; loss = a + 1", "x=1"))[-1] == "loss"
+
+
+def test_linear_operations_on_arrays_name_the_transpose(nodes: Callable[..., Any]) -> None:
+    (product,) = (
+        n for n in nodes("sum((W@X)**2)", "W=randn(2,3)", "X=randn(3,2)").values() if "matmul" in n["operation"]
+    )
+    assert product["partials"] == {"W": "transpose of matmul", "X": "transpose of matmul"}
+
+
+def test_elementwise_operations_on_arrays_have_arrays_of_partials(nodes: Callable[..., Any]) -> None:
+    found = nodes("sum(x**2)", "x=[1,2]")
+    assert found["%1"]["partials"] == {"x": [2.0, 4.0]}
+    assert found["result"]["partials"] == {"%1": [1.0, 1.0]}
+
+
+def test_a_step_says_what_the_user_wrote_and_its_line(nodes: Callable[..., Any]) -> None:
+    found = nodes("a = x + 1\nb = a * x\nb", "x=1")
+    assert [(found[name]["text"], found[name]["line"]) for name in ("a", "b")] == [("x + 1", 1), ("a * x", 2)]
+
+
+# fmt: off
+FINDINGS = [
+    (("abs(x)", "x=0"),   "kink"),
+    (("floor(x)", "x=1.5"), "staircase"),
+    (("log(x)", "x=0"),   "non-finite"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("argv", "kind"), FINDINGS)
+def test_what_is_odd_at_the_point_is_said(gradcli: Callable[..., Any], argv: tuple, kind: str) -> None:
+    ran = gradcli("trace", *argv, "--json")
+    assert [finding["kind"] for finding in ran.json["findings"]] == [kind]
+    assert f"{kind}: " in gradcli("trace", *argv).stdout
+
+
+def test_a_smooth_point_has_no_findings(gradcli: Callable[..., Any]) -> None:
+    assert gradcli("trace", *EXAMPLE, "--json").json["findings"] == []
