@@ -1,11 +1,13 @@
 """`python -m gradcli`, and the `gradcli` script."""
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
     """Run the program on the process's arguments and exit with its status."""
+    gc.set_threshold(50_000)  # loading modules makes many objects and no garbage
     try:
         from gradcli.cli import run
 

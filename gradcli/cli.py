@@ -1,5 +1,6 @@
 """The command line: from arguments to a command, and from whatever happens to an exit status."""
 
+import contextlib
 import itertools
 import os
 import warnings
@@ -16,7 +17,7 @@ _WITH_SYMPY = ("check", "compare-modes")
 def run(argv: Sequence[str], world: World | None = None) -> int:
     """Run one command and return its exit status; every failure is said on the right stream."""
     world = world or World()
-    if argv and argv[0] in ("--version", "-V"):
+    if any(word in ("--version", "-V") for word in _before_dashes(argv)):
         world.stdout.write(f"gradcli {__version__}\n")
         return Exit.CONFIRMED
     from gradcli.modes.workers import WORKERS
@@ -73,7 +74,11 @@ def _dispatch(argv: Sequence[str], world: World) -> int:
     from gradcli.commands.program import command
 
     app = command()
-    with warnings.catch_warnings(), app.make_context("gradcli", arranged(list(argv), app), obj=world) as context:
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(world.stdout),
+        app.make_context("gradcli", arranged(list(argv), app), obj=world) as context,
+    ):
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
         return int(app.invoke(context) or 0)
 
@@ -89,6 +94,10 @@ def _wants_json(argv: Sequence[str]) -> bool:
         or any(a == "--format" and b in ("json", "ndjson") for a, b in itertools.pairwise(argv))
         or any(word in ("--format=json", "--format=ndjson") for word in argv)
     )
+
+
+def _before_dashes(argv: Sequence[str]) -> Sequence[str]:
+    return argv[: list(argv).index("--")] if "--" in argv else argv
 
 
 def _color(argv: Sequence[str]) -> bool | None:

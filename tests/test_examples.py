@@ -114,7 +114,8 @@ def test_the_workflow_is_in_the_readme_and_its_checks_pass(tmp_path: Path) -> No
         summary = tmp_path / f"{number}.md"
         done = ran(["bash", "-e", "-c", check], GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("::notice ")
+        assert done.stdout.startswith("PASS")
+        assert done.stdout.splitlines()[-1].startswith("::notice ")
         assert summary.read_text(encoding="utf-8").startswith("**PASS**")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gradcli.commands import options
-from gradcli.commands.output import DATA, Output, emit, output, print_error
+from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
 from gradcli.commands.request import Ask, asks, kinds_of, seconds_of, seed_of, several, with_values
 from gradcli.errors import BadOption, GradcliError
 from gradcli.exits import Exit, worst
@@ -65,9 +65,10 @@ def check(
         kinds_of(allow), allow_inconclusive, require_claim,
     )  # fmt: skip
     many = several(targets)
-    if many and to.form == "json":
-        to = dataclasses.replace(to, form="ndjson")
-    return worst(_one(ask, settings, to, world, many) for ask in asks(targets, at, world, claim, wrt))
+    if many:
+        to = for_several(to)
+    found = enumerate(asks(targets, at, world, claim, wrt))
+    return worst(_one(ask, settings, to, world, many, first=number == 0) for number, ask in found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Settings:
     require_claim: bool
 
 
-def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool) -> Exit:
+def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool, first: bool) -> Exit:
     """Check one target; where there are several, an error is that one's result and the next follows."""
     from gradcli.verify.check import check as verify
 
@@ -99,7 +100,7 @@ def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool) -> 
         return Exit.UNUSABLE
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
-    emit(report, to, world)
+    emit(report, to, world, first)
     return Exit(report.exit_status)
 
 

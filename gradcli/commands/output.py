@@ -1,6 +1,8 @@
 """Where reports go: standard output in one form, and files by their endings."""
 
+import dataclasses
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,14 @@ def output(
     return Output(wanted, files, quiet, color, annotate)
 
 
+def for_several(to: Output) -> Output:
+    """Return the output for several reports: one JSON document a line; a JUnit file holds one report only."""
+    if any(form == "junit" for form, _ in to.files) or to.form == "junit":
+        raise BadOption("a JUnit document holds one target", do="run gradcli once for each target")
+    files = tuple(("ndjson" if form == "json" else form, path) for form, path in to.files)
+    return dataclasses.replace(to, form="ndjson" if to.form == "json" else to.form, files=files)
+
+
 def _form_of(path: Path, forms: Sequence[str]) -> str:
     form = ENDINGS.get(path.suffix.lower())
     if form is None or form not in forms:
@@ -68,20 +78,25 @@ def page(world: World, stream: TextIO, color: bool | None) -> Page:
     return Page(world.width(stream), world.color(stream, color), world.encoding(stream))
 
 
-def emit(report: Any, to: Output, world: World) -> None:
-    """Write a report to standard output and to the files that were asked for."""
+def emit(report: Any, to: Output, world: World, first: bool = True) -> None:
+    """Write a report to standard output and to the files that were asked for; after the first, files are added to."""
+    if not to.quiet:
+        world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
     if to.annotations:
         _annotate(report, world)
-    if not to.quiet:
-        world.stdout.write(
-            encodable(rendered(to.form, report, page(world, world.stdout, to.color)), world.encoding(world.stdout))
-        )
-        world.stdout.flush()
+    world.stdout.flush()
     for form, path in to.files:
         try:
-            path.write_text(rendered(form, report), encoding="utf-8")
+            with path.open("w" if first else "a", encoding="utf-8") as stream:
+                stream.write(rendered(form, report))
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
+
+
+def _safe(text: str, world: World, stream: TextIO) -> str:
+    """Return text the stream can write, and in which a GitHub runner finds no command."""
+    written = encodable(text, world.encoding(stream))
+    return re.sub(r"^(\s*):(?=:)", r"\1: ", written, flags=re.MULTILINE) if world.on_github else written
 
 
 def _annotate(report: Any, world: World) -> None:
@@ -104,8 +119,6 @@ def print_error(
     """Print an error: a document on standard output for programs, text on standard error for people."""
     if as_data:
         report = error_report(error)
-        import dataclasses
-
         form = "ndjson" if compact else "json"
         world.stdout.write(rendered(form, dataclasses.replace(report, line=line)))
         return
@@ -115,4 +128,4 @@ def print_error(
         world.stdout.write(f"::error title=gradcli::{workflow_data(error.what)}\n")
 
     prefix = f"line {line}: " if line is not None else ""
-    world.stderr.write(prefix + error_as_text(error, page(world, world.stderr, color)))
+    world.stderr.write(prefix + _safe(error_as_text(error, page(world, world.stderr, color)), world, world.stderr))

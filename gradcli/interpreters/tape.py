@@ -14,6 +14,7 @@ from gradcli.core.primitive import Params, Primitive, Value, named
 from gradcli.core.provenance import HERE
 from gradcli.core.shapes import zeros_like
 from gradcli.core.tracer import Tracer
+from gradcli.primitives.kinds import Factor, Partial
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
@@ -48,10 +49,18 @@ class Tape:
             if ybar is None or primitive is None:
                 continue
             rules = primitive.rules
+            scalar = type(y) is np.float64
             for i, s in enumerate(slots):
                 if s >= 0:
                     rule = rules[i] if i < len(rules) else rules[-1]
-                    xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
+                    if (
+                        scalar and isinstance(rule, Partial) and not params
+                    ):  # what `pull` does for scalars, without the calls
+                        xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
+                    elif scalar and isinstance(rule, Factor):
+                        xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
+                    else:
+                        xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
                     seen = bars[s]
                     bars[s] = xbar if seen is None else seen + xbar
         return bars

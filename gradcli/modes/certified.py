@@ -112,9 +112,9 @@ class Certified:
         v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
         if not any(np.any(part) for part in v):
             return True
-        h = 2.0 ** -(bits // 3)
+        h = Ball.lift(2) ** -(bits // 3)  # in balls: at 4096 bits it is below the smallest float64
         up, down = (self._weighted(q, v, sign * h, weights) for sign in (1.0, -1.0))
-        difference = (up - down) / (2 * Ball.lift(h))
+        difference = (up - down) / (2 * h)
         along = Ball.lift(0)
         scale = 0.0
         for weight, row in zip(weights, rows, strict=True):
@@ -133,9 +133,9 @@ class Certified:
             )
         return agrees
 
-    def _weighted(self, q: Question, v: list[Any], h: float, weights: Any) -> Value:
+    def _weighted(self, q: Question, v: list[Any], h: Value, weights: Any) -> Value:
         """Return the weighted sum of f's outputs at x + h v, in balls."""
-        y = q.g(*[Ball.lift(x) + Ball.lift(h) * Ball.lift(part) for x, part in zip(q.xs, v, strict=True)])
+        y = q.g(*[Ball.lift(x) + h * Ball.lift(part) for x, part in zip(q.xs, v, strict=True)])
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
 
 

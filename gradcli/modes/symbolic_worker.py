@@ -1,5 +1,6 @@
 """The child process of the symbolic mode: reads one request, differentiates with sympy, writes one answer."""
 
+import os
 import pickle
 import sys
 from typing import Any
@@ -27,6 +28,8 @@ def main() -> None:
     except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:
         answer = ("error", f"{type(error).__name__}: {str(error)[:200]}")
     sys.stdout.buffer.write(pickle.dumps(answer))
+    sys.stdout.buffer.flush()
+    os._exit(0)  # taking sympy apart again would take as long as the differentiation
 
 
 def _limit(memory: int) -> None:
@@ -51,7 +54,7 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
     numbers = dict(Symbol.numbers)
     for names, x in zip(variables, xs, strict=True):
         numbers |= dict(zip(names, np.reshape(x, -1).tolist(), strict=True))
-    coarse, fine = (evaluate(flat, numbers, digits) for digits in DIGITS)
+    coarse, fine = evaluate(flat, numbers)
     values = np.array([float(b) for b in fine])
     apart = np.array([float(abs(a - b)) for a, b in zip(coarse, fine, strict=True)])
     bounds = 2 * apart + np.spacing(np.abs(values))
@@ -68,15 +71,20 @@ def _operations(formula: Any) -> int:
     return sum(1 for node in sp.preorder_traversal(formula) if node.args)
 
 
-def evaluate(formulas: list[Any], numbers: dict[Any, float], digits: int) -> list[Any]:
-    """Return the formulas' values with `digits` digits; nan where one is not real."""
+def evaluate(formulas: list[Any], numbers: dict[Any, float]) -> tuple[list[Any], list[Any]]:
+    """Return the formulas' values at 30 and at 60 digits; nan where one is not real."""
+    function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=True)
+    coarse, fine = (_evaluated(function, list(numbers.values()), digits) for digits in DIGITS)
+    return coarse or [mpmath.nan] * len(formulas), fine or [mpmath.nan] * len(formulas)
+
+
+def _evaluated(function: Any, numbers: list[float], digits: int) -> list[Any]:
+    """Return the values with this many digits, or nothing where they do not exist."""
     with mpmath.workdps(digits):
-        function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=True)
         try:
-            found = function(*(mpmath.mpf(number) for number in numbers.values()))
+            return [_real(mpmath.mpmathify(value)) for value in function(*map(mpmath.mpf, numbers))]
         except (ZeroDivisionError, ValueError):
-            return [mpmath.nan] * len(formulas)
-        return [_real(mpmath.mpmathify(value)) for value in found]
+            return []
 
 
 def _real(value: Any) -> Any:

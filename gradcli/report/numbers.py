@@ -66,20 +66,6 @@ def within(x: float, bound: float) -> str:
     return f"{x:.{digits}g} ±{power(bound)}"
 
 
-def seconds(x: float) -> str:
-    """Return a duration: 0.4 ms, 2.1 s, 3.5 h."""
-    for limit, unit, factor in (
-        (1e-3, "us", 1e6),
-        (1.0, "ms", 1e3),
-        (120.0, "s", 1.0),
-        (7200.0, "min", 1 / 60),
-        (math.inf, "h", 1 / 3600),
-    ):
-        if x < limit:
-            return f"{x * factor:.2g} {unit}"
-    return f"{x} s"
-
-
 def value(x: Any) -> str:
     """Return a value: a scalar in full, an array by its shape and first entries."""
     array = np.asarray(x)

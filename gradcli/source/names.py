@@ -21,7 +21,8 @@ PREFIXES = {
 SEQUENCES = {"concatenate", "stack", "hstack", "vstack", "column_stack"}  # take a list of values as it is
 METHODS = ("sum", "mean", "max", "min", "dot", "reshape")
 STATIC = {
-    "axis", "axes", "axis1", "axis2", "shape", "newshape", "keepdims", "ddof", "ord", "k", "n", "num", "offset", "repeats", "indices",
+    "axis", "axes", "axis1", "axis2", "shape", "newshape", "keepdims", "ddof", "ord", "k", "n", "num", "offset",
+    "repeats", "indices",
     "source", "destination", "decimals", "subscripts", "approximate", "order",
     "to",
 }  # fmt: skip

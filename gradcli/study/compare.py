@@ -37,7 +37,8 @@ def compare_modes(request: Request) -> CompareReport:
         target=Target(q.f.kind, q.f.text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=findings,
-        exit_status=judged.exit_status if judged else int(Exit.CONFIRMED), verdict=judged.verdict if judged else ABSENT,
+        exit_status=int(Exit.CONFIRMED) if judged is None else judged.exit_status,
+        verdict=ABSENT if judged is None else judged.verdict,
         environment=environment(),
     )  # fmt: skip
 
@@ -45,7 +46,11 @@ def compare_modes(request: Request) -> CompareReport:
 def _findings(q: Question) -> tuple[Finding, ...]:
     if q.not_finite is not None:
         return (finding("non-finite", "warning", q.not_finite.says),)
-    return tuple(finding("kink", "warning", mark.says) for mark in (*q.kinks, *q.staircases))
+    return tuple(
+        finding(kind, "warning", mark.says)
+        for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
+        for mark in marks
+    )
 
 
 def _row(q: Question, outcome: Outcome, right: Estimate | None) -> ModeRow:

@@ -41,18 +41,19 @@ def summary(q: Question, reference: Estimate) -> tuple[SchemeSummary, ...]:
 
 
 def _along(q: Question, reference: Estimate) -> tuple[Phi, float]:
-    """Return f along a direction in proportion to the inputs, and its slope by the reference."""
+    """Return f along a direction in proportion to the inputs, in which no slopes cancel, and its slope there."""
     rng = np.random.default_rng([q.seed, 0x57E9])
-    vs = [np.where(np.asarray(x) == 0, 1.0, np.abs(x)) * rng.choice([-1.0, 1.0], shape(x)) for x in q.xs]
     weights = rng.uniform(0.5, 1.5, shape(q.value)) if shape(q.value) else np.float64(1)
+    slopes = [np.tensordot(weights, reference.value[name], np.ndim(weights)) for name in q.wrt]
+    vs = [
+        np.where(np.asarray(x) == 0, 1.0, np.abs(x)) * np.where(g < 0, -1.0, 1.0)
+        for x, g in zip(q.xs, slopes, strict=True)
+    ]
 
     def moved(t: Any) -> Any:
         return np.sum(weights * np.asarray(q.g(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
-    slope = sum(
-        float(np.sum(np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * reference.value[name] * v))
-        for name, v in zip(q.wrt, vs, strict=True)
-    )
+    slope = sum(float(np.sum(g * v)) for g, v in zip(slopes, vs, strict=True))
     return moved, slope
 
 

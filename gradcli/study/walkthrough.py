@@ -33,8 +33,9 @@ def walkthrough(q: Question) -> TraceReport:
         _node(slot, line, names, bars, partials.get(slot, {}), uses[slot]) for slot, line in enumerate(tape.lines)
     )
     findings = [
-        finding("kink", "warning", mark.says, at=getattr(mark.line[5], "span", None))
-        for mark in (*q.kinks, *q.staircases)
+        finding(kind, "warning", mark.says, at=getattr(mark.line[5], "span", None))
+        for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
+        for mark in marks
     ]
     if q.not_finite is not None:
         findings.append(finding("non-finite", "warning", q.not_finite.says))

@@ -93,6 +93,7 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
         distance = np.abs(x - y)
         unresolved = (room > UNRESOLVED * np.abs(y)) & (np.abs(y) > np.asarray(b.bound[name]))
         wide = (room > USEFUL * np.maximum(np.abs(y), scale)) | unresolved
+        wide &= fixed is None  # a user who sets a tolerance has said what is near enough
         close = distance <= room
         verdict = np.where(close, np.where(wide & (distance > 0), CANNOT_TELL, AGREE), DISAGREE)
         if a.statistical or b.statistical:

@@ -52,9 +52,8 @@ def _counted(sizes: dict[str, int]) -> Iterator[Slip]:
             yield _factor("factor", 1.0 / n, f"a factor {n} too small: a sum over {what} became a mean")
 
 
-def diagnose(claimed: dict[str, Array], right: dict[str, Array]) -> Diagnosis | None:
-    """Return the one mistake that turns the right gradient into the claimed one, if one does."""
-    wrong = [name for name in claimed if not _same(claimed[name], right[name])]
+def diagnose(claimed: dict[str, Array], right: dict[str, Array], wrong: list[str]) -> Diagnosis | None:
+    """Return the one mistake that turns the right gradient into the claimed one in the inputs `wrong`, if one does."""
     sizes = {f"the entries of {name}": int(np.size(right[name])) for name in wrong}
     sizes |= {f"axis {k} of {name}": n for name in wrong for k, n in enumerate(np.shape(right[name]))}
     for slip in (*SLIPS, *_counted(sizes)):
@@ -83,7 +82,7 @@ def _swapped(claimed: dict[str, Array], right: dict[str, Array], wrong: list[str
 def _permuted(claimed: dict[str, Array], right: dict[str, Array], wrong: list[str]) -> Diagnosis | None:
     if len(wrong) == 1 and np.ndim(right[wrong[0]]) == 1 and np.size(right[wrong[0]]) > 1:
         a, b = np.sort(claimed[wrong[0]]), np.sort(right[wrong[0]])
-        if _same(a, b):
+        if _same(a, b) and not _same(claimed[wrong[0]], right[wrong[0]]):
             return Diagnosis("permuted", f"the entries of {wrong[0]} are right but in another order")
     return None
 
@@ -94,6 +93,6 @@ def _constant_ratio(claimed: dict[str, Array], right: dict[str, Array], wrong: l
         used = np.asarray(right[name]) != 0
         ratios.append((np.asarray(claimed[name])[used] / np.asarray(right[name])[used]).reshape(-1))
     ratio = np.concatenate(ratios) if ratios else np.zeros(0)
-    if ratio.size > 1 and np.all(np.isfinite(ratio)) and np.ptp(ratio) <= _CLOSE * abs(ratio[0]):
-        return Diagnosis("factor", f"every wrong entry is {ratio[0]:.6g} times the right one")
+    if ratio.size > 1 and np.all(np.isfinite(ratio)) and np.ptp(ratio) <= 1e-3 * abs(ratio[0] - 1):
+        return Diagnosis("factor", f"every wrong entry is {ratio[0]:.10g} times the right one")
     return None

@@ -58,9 +58,9 @@ def verdict_of(case: Case) -> str:
 
 def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     words = case.verdicts["claim"]
-    wrong = any(np.any((word == DISAGREE) & confirmed[name]) for name, word in words.items())
+    wrong = [name for name, word in words.items() if np.any((word == DISAGREE) & confirmed[name])]
     if wrong:
-        case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value)
+        case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value, wrong)
         return "fail"
     beside_kinks(case)
     right = all(np.all((word == AGREE) & confirmed[name]) for name, word in words.items())

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from gradcli.modes.workers import WORKERS
+
 QUICK = ("--modes", "forward,fd")
 
 # fmt: off
@@ -27,6 +29,12 @@ TARGETS = [
     (("µ*2", "μ=3"),                                "µ*2",       {"μ": 3.0}),
 ]
 # fmt: on
+
+
+@pytest.fixture(autouse=True)
+def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no command start sympy's process ahead of need: most of these end in an error."""
+    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @pytest.mark.parametrize(("words", "text", "at"), TARGETS)

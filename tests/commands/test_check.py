@@ -10,6 +10,8 @@ from typing import Any
 import mpmath
 import pytest
 
+from gradcli.modes.workers import WORKERS
+
 QUICK = ("--modes", "certified,forward,reverse,fd")
 
 # fmt: off
@@ -35,6 +37,12 @@ STATUSES = [
     (3, "inconclusive", ("abs(x)", "x=1", "x=0")),
 ]
 # fmt: on
+
+
+@pytest.fixture(autouse=True)
+def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no command start sympy's process ahead of need: most of these end in an error."""
+    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @pytest.mark.parametrize(("status", "verdict", "argv"), STATUSES)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gradcli.cli import run
+from gradcli.modes.workers import WORKERS
 from gradcli.study import gradient
 from gradcli.world import World
 
@@ -40,6 +41,12 @@ LINES = [
 ]
 # fmt: on
 STDIN = "\n".join(line for line, _, _ in LINES) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no command start sympy's process ahead of need: most of these end in an error."""
+    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @pytest.fixture(name="batch", scope="module")

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_functions import TABLE, drawn
-from test_rules import PARAMS, ROWS, check_row, points
 
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.interpreters.tape import record
 from gradcli.lowering import arb, sympy
 from gradcli.primitives.kinds import Factor, Partial
+from tests.primitives.test_functions import TABLE, drawn
+from tests.primitives.test_rules import PARAMS, ROWS, check_row, points
 
 MOVING = ("linear", "bilinear")  # they run on arrays of any objects
 NOT_IN_ARB: set[str] = set()

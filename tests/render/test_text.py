@@ -10,6 +10,7 @@ import pytest
 from gradcli.cli import run
 from gradcli.commands import output
 from gradcli.errors import BadExpression, Span
+from gradcli.modes.workers import WORKERS
 from gradcli.render import Page, rendered
 from gradcli.render.text import error_as_text
 from gradcli.world import World
@@ -39,6 +40,12 @@ REPORTS = {
 }
 # fmt: on
 WORDS = {"pass": "PASS", "fail": "FAIL", "many wrong": "FAIL", "wrong shape": "FAIL", "kink": "INCONCLUSIVE"}
+
+
+@pytest.fixture(autouse=True)
+def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no command start sympy's process ahead of need: most of these end in an error."""
+    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 def report_of(gradcli: Callable[..., Any], case: str) -> Any:
