@@ -48,6 +48,8 @@ class Compiler:
 
     def add(self, statement: Statement) -> int:
         """Compile one statement and return the register of its value."""
+        for part in statement.inner:
+            self.add(part)
         self.statement = statement
         tree = parsed(statement)
         result = self._drive(tree)

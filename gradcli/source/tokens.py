@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from gradcli.errors import BadExpression, Span, TooLarge
 
 MAX_CHARACTERS = 100_000
-MAX_NESTING = 200  # brackets within brackets: Python's parser takes no more
+MAX_NESTING = 500  # brackets within brackets
+DEEP = 150  # brackets within brackets that Python's parser gets at once: it takes 200
 MAX_CHAIN = 2_500  # operators in a row: Python's parser takes 2,900
 MAX_DIGITS = 400
 
@@ -75,6 +76,7 @@ class Statement:
     name: Token | None
     source: str
     columns: tuple[int, ...]
+    inner: "tuple[Statement, ...]" = ()  # parts taken out because they are nested deep, innermost first
 
     def span(self, start: int, end: int) -> Span:
         """Return the span of the user's text that characters `start` to `end` of `source` come from."""
@@ -212,16 +214,63 @@ def _statement(text: str, found: list[Token]) -> Statement:
         if keyword.iskeyword(name.text):
             raise _keyword(text, name)
     _plausible(text, body)
+    shallow, inner = _hoisted(text, body)
+    return _written(text, name, shallow, tuple(inner))
+
+
+def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]]:
+    """Take parts nested deeper than Python's parser can follow out of a statement, each named in its place."""
+    kept: list[Token] = []
+    starts = [0]
+    subscripts: list[bool] = []  # for each open bracket: positions are facts of the program and stay where they are
+    inner: list[Statement] = []
+
+    def end_part() -> None:
+        start = starts[-1]
+        if [token.text for token in kept[start + 1 : start + 2]] == ["="]:
+            start += 2  # the name of a keyword argument stays
+        part = kept[start:]
+        depth = len(starts) - 1
+        if (
+            depth
+            and depth % DEEP == 0
+            and any(token.text in ("(", "[") for token in part)
+            and ":" not in {t.text for t in part}
+        ):
+            name = Token("part", f"__part{part[0].start}__", part[0].start)
+            inner.append(_written(text, name, part, ()))
+            kept[start:] = [name]
+
+    for token in body:
+        if token.text in (")", "]"):
+            end_part()
+            starts.pop()
+            subscripts.pop()
+        elif token.text == ",":
+            end_part()
+        if token.text in ("(", "["):
+            subscripts.append(token.text == "[" and bool(kept) and _ends_value(kept[-1]))
+        kept.append(token)
+        if token.text in ("(", "["):
+            starts.append(len(kept))
+        elif token.text == ",":
+            starts[-1] = len(kept)
+    return kept, inner
+
+
+def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Statement, ...]) -> Statement:
+    """Return tokens as source for Python's parser, with where each character comes from."""
     source, columns = [], []
     end = body[0].start
     for token in body:
         gap = 1 if token.start > end else 0
         written = "**" if token.text == "^" else token.text
+        width = 1 if token.kind == "part" else len(token.text)
         source.append(" " * gap + written)
         columns += [token.start - 1] * gap
-        columns += [token.start + min(k, len(token.text) - 1) for k in range(len(written))]
-        end = token.start + len(token.text)
-    return Statement(text, name, "".join(source), tuple(columns))
+        columns += [token.start + min(k, width - 1) for k in range(len(written))]
+        end = token.start + width
+    return Statement(text, name, "".join(source), tuple(columns), inner)
 
 
 def _plausible(text: str, body: list[Token]) -> None:

@@ -103,6 +103,8 @@ def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
 
 
 def _value(part: Statement, source: Source) -> Any:
+    if part.inner:
+        raise TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
     try:
         tree = ast.parse(part.source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

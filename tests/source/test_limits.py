@@ -25,12 +25,11 @@ def chain(operator, count):
 #    a text of size n                                          the limit    the error above it
 TEXTS = [
     (lambda n: "x" + " " * (n - 1),                            MAX_CHARACTERS, "the expression has 100,001 characters; the limit is 100,000"),
-    (lambda n: "(" * n + "x" + ")" * n,                        MAX_NESTING,    "nested deeper than 200 brackets"),
-    (lambda n: "[" * n + "x" + "]" * n,                        MAX_NESTING,    "nested deeper than 200 brackets"),
-    (lambda n: "sin(" * n + "x" + ")" * n,                     MAX_NESTING,    "nested deeper than 200 brackets"),
-    (lambda n: "(1 + " * n + "x" + ")" * n,                    MAX_NESTING,    "nested deeper than 200 brackets"),
-    (lambda n: "(1 if x > 0 else " * n + "x" + ")" * n,        MAX_NESTING,    "nested deeper than 200 brackets"),
-    (lambda n: "x[" + "[" * (n - 1) + "0" + "]" * n,           MAX_NESTING,    "nested deeper than 200 brackets"),
+    (lambda n: "(" * n + "x" + ")" * n,                        MAX_NESTING,    "nested deeper than 500 brackets"),
+    (lambda n: "[" * n + "x" + "]" * n,                        MAX_NESTING,    "nested deeper than 500 brackets"),
+    (lambda n: "sin(" * n + "x" + ")" * n,                     MAX_NESTING,    "nested deeper than 500 brackets"),
+    (lambda n: "(1 + " * n + "x" + ")" * n,                    MAX_NESTING,    "nested deeper than 500 brackets"),
+    (lambda n: "(1 if x > 0 else " * n + "x" + ")" * n,        MAX_NESTING,    "nested deeper than 500 brackets"),
     *((lambda n, op=op: chain(op, n),                          MAX_CHAIN,      "more than 2,500 operators in a row")
       for op in ("+", "-", "*", "/", "**", "^", "@", " < ", " and ", " or ", "not ", ".T")),
     (lambda n: "1 if x else " * n + "x",                       MAX_CHAIN,      "more than 2,500 operators in a row"),
