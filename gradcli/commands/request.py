@@ -14,7 +14,7 @@ _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 _PYTHON = re.compile(r"(?:[\w./\\~-]+\.py|[^\W\d][\w.]*)::?[^\W\d][\w.]*(?:\(\))?")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-KINDS = ("kink", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
+KINDS = ("kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim
+from gradcli.errors import BadClaim, BadShape
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -72,7 +72,12 @@ class ClaimedExpressions:
                     do="use the inputs' names",
                 )
             with np.errstate(all="ignore"):
-                found[name] = np.asarray(program.survey(values)[0], dtype=float)[()]
+                try:
+                    found[name] = np.asarray(program.survey(values)[0], dtype=float)[()]
+                except BadShape as error:
+                    raise BadClaim(
+                        f"in the claim for {name}, {error.what}", where=error.where, do="check the claim"
+                    ) from None
         return found
 
 
@@ -117,8 +122,9 @@ class Claim:
         for name, claimed in value.items():
             expected = shape(q.value) + shape(q.point.values[name])
             if shape(claimed) != expected:
+                turned = "; it may be transposed" if shape(claimed) == expected[::-1] else ""
                 raise WrongShape(
-                    f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}"
+                    f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 )
         bound = {name: GRANT * q.rounding_of_textbook[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))

@@ -51,4 +51,4 @@ class FiniteDifference:
             xs[k] = moved[()]
             return q.g(*xs)
 
-        return derivative(phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))))
+        return derivative(phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))), q.noise_floor)

@@ -117,6 +117,20 @@ class Question:
         return max((float(np.max(a[np.isfinite(a)], initial=0.0)) for a in found), default=0.0)
 
     @cached_property
+    def noise_floor(self) -> float:
+        """The size of rounding in f, from the recorded run: every line's rounding carried to the result by its adjoint.
+
+        Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
+        """
+        moved = [
+            np.asarray(bar) * np.asarray(line[3])
+            for bar, line in zip(self.bars, self.recording[2].lines, strict=True)
+            if bar is not None and line[0] is not None
+        ]
+        squares = sum(float(np.sum(np.square(m[np.isfinite(m)]))) for m in map(np.atleast_1d, moved))
+        return EPS / 2 * float(np.sqrt(squares))
+
+    @cached_property
     def kinks(self) -> list[Mark]:
         """The kinks and branch ties hit exactly at this point."""
         _, inputs, tape = self.recording

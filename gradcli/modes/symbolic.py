@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import size
-from gradcli.errors import GradcliError, NotSupported, OutOfTime
+from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.modes.mode import Available, NotRun, Question
 from gradcli.modes.plan import plan
@@ -36,6 +36,8 @@ class Symbolic:
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+        if q.not_finite is not None:
+            raise Undecided("f or its gradient is not finite here", do="move the point into the domain of the function")
         recorded = plan(y, inputs, tape)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)

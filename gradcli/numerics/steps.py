@@ -25,10 +25,12 @@ class Difference:
     calls: int
 
 
-def derivative(phi: Callable[[float], Any], x: float, typical: float) -> Difference:
+def derivative(phi: Callable[[float], Any], x: float, typical: float, floor: float = 0.0) -> Difference:
     """Estimate phi'(0), where phi(t) moves one entry that has the value x by t.
 
     Shapes  as phi's values; each entry of the output takes its own step.
+    `floor` is noise known to be there even where neighbouring values do not show it (a staircase of rounding).
+
     Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical).
     Error   spread of three neighbouring extrapolants plus noise / h, or the contradiction of smaller steps, times a
             safety factor; estimated, not proved.
@@ -36,7 +38,7 @@ def derivative(phi: Callable[[float], Any], x: float, typical: float) -> Differe
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
     scales = _scales(x, typical)
-    found = [_on_scale(phi, x, scale) for scale in scales]
+    found = [_on_scale(phi, x, scale, floor) for scale in scales]
     best = found[0]
     for other in found[1:]:
         best = _better(best, other)
@@ -57,8 +59,8 @@ def _scales(x: float, typical: float) -> list[float]:
     return [abs(x), wide]
 
 
-def _on_scale(phi: Callable[[float], Any], x: float, scale: float) -> Difference:
-    sigma = noise(phi, scale)
+def _on_scale(phi: Callable[[float], Any], x: float, scale: float, floor: float) -> Difference:
+    sigma = np.maximum(noise(phi, scale), floor)
     values: list[Any] = []
     slopes, steps = [], []
     for exponent in EXPONENTS:

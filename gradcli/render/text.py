@@ -73,11 +73,12 @@ def _grid(table: Table, width: int) -> RenderableType:
     widths = len(table.columns)
     fits = sum(_longest(table, k) + 2 for k in range(widths)) <= width
     for k, column in enumerate(table.columns):
-        whole = (k == 0 or k in table.right) and fits
+        whole = fits and (k == 0 or k in table.right)
         grid.add_column(
             Text(visible(column)),
             justify="right" if k in table.right else "left",
             overflow="fold",
+            no_wrap=k == 0,
             min_width=_longest(table, k) if whole else None,
         )
     spanning = [row for row in table.rows if len(row) < widths]

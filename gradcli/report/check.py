@@ -141,6 +141,12 @@ class CheckReport:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
         return tuple(blocks)
 
+    def _unclaimed(self) -> str:
+        """Say which inputs the claim leaves out."""
+        point = self.points[0]
+        left = [name for name in point.differentiated if name not in point.modes["claim"].values]
+        return f"; {', '.join(left)} {'was' if len(left) == 1 else 'were'} not claimed" if left else ""
+
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode at every point as a row."""
         rows: list[tuple[object, ...]] = []
@@ -172,11 +178,13 @@ class CheckReport:
                 else f"{whose} is contradicted"
             )
         if self.verdict == "inconclusive":
-            first = next((f for p in self.points for f in p.findings if f.severity == "inconclusive"), None)
-            return first.message if first else "the modes cannot tell"
+            found = [f for p in self.points for f in p.findings if f.severity == "inconclusive"]
+            found.sort(key=lambda f: f.kind != "not a subgradient")
+            said = found[0].message if found else "the modes cannot tell"
+            return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"
         if self.claim is not None:
-            return f"the claimed gradient is right{better}"
+            return f"the claimed gradient is right{better}{self._unclaimed()}"
         return f"gradcli's own gradient is right{better}; none of yours was checked (--grad)"
 
 
@@ -201,7 +209,7 @@ def _point_blocks(report: CheckReport, point: PointReport, number: int) -> list[
     if number == 0 or point.verdict != "pass":
         blocks.append(_modes_table(point))
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
-    if point.diagnosis is not None:
+    if point.diagnosis is not None and point.diagnosis.kind != "shape":
         blocks += _diagnosis_blocks(point.diagnosis)
     if point.verdict == "pass" and number == 0:
         blocks.append(Paragraph(confirmed_by(point)))

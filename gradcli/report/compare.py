@@ -98,7 +98,7 @@ class CompareReport:
 
     def _gradients(self) -> Table:
         reference = self.modes[self.reference].values if self.reference else {}
-        entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:3]
+        entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:2]
         total = sum(int(np.size(g)) for g in reference.values())
         vector = np.ndim(self.value) > 0
         columns = ["mode", *(("J" if vector else "df/d") + numbers.entry_name(name, at) for name, at in entries)]

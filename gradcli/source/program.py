@@ -138,7 +138,7 @@ def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> Gr
     if isinstance(error, TypeError) and any(isinstance(x, Tracer) for x in args):
         raise error
     shapes = [shape(x) for x in args if isinstance(x, np.ndarray | np.floating | Tracer)]
-    text = str(error).split("\n")[0]
+    text = str(error).split("\n")[0].split(" (has ")[0].split(", with gufunc")[0]
     if isinstance(error, ValueError | IndexError) and shapes and any(word in text for word in _ABOUT_SHAPES):
         listed = " and ".join(map(str, shapes))
         if "broadcast" in text or "mismatch" in text or "aligned" in text or "same shape" in text:

@@ -29,8 +29,10 @@ def walkthrough(q: Question) -> TraceReport:
             if line[0] is not None:
                 partials[slot] = _partials(line, names)
                 _contribute(uses, slot, line, bars[slot], names)
+    last = {id(line[5]): slot for slot, line in enumerate(tape.lines)}
     nodes = tuple(
-        _node(slot, line, names, bars, partials.get(slot, {}), uses[slot]) for slot, line in enumerate(tape.lines)
+        _node(slot, line, last[id(line[5])] == slot, names, bars, partials.get(slot, {}), uses[slot])
+        for slot, line in enumerate(tape.lines)
     )
     findings = [
         finding(kind, "warning", mark.says, at=getattr(mark.line[5], "span", None))
@@ -99,21 +101,26 @@ def _contribute(uses: dict[int, list[Contribution]], slot: int, line: Line, ybar
 
 
 def _node(
-    slot: int, line: Line, names: list[str], bars: list[Value], partials: dict[str, Any], uses: list[Contribution]
+    slot: int,
+    line: Line,
+    last: bool,
+    names: list[str],
+    bars: list[Value],
+    partials: dict[str, Any],
+    uses: list[Contribution],
 ) -> Node:
     primitive, slots, xs, y, _, position = line
     operands = tuple(names[s] if s != CONSTANT else numbers.value(x) for s, x in zip(slots, xs, strict=True))
     adjoint = np.zeros(shape(y))[()] if bars[slot] is None else bars[slot]
     operation = "input" if primitive is None else primitive.name
     span = getattr(position, "span", None)
-    text = ABSENT if primitive is None else _said(operation, operands, position, partials)
+    text = ABSENT if primitive is None else _said(operation, operands, position, last)
     return Node(
         slot, names[slot], operation, operands, y, adjoint, partials, tuple(uses), span.line if span else None, text
     )
 
 
-def _said(operation: str, operands: tuple[str, ...], position: Any, partials: dict[str, Any]) -> str:
-    """Return what the user wrote where one line is one operation of theirs on named values, else the operation."""
+def _said(operation: str, operands: tuple[str, ...], position: Any, last: bool) -> str:
+    """Return what the user wrote for the line that finishes it, and the operation for lines on the way there."""
     source = getattr(getattr(position, "span", None), "source", "")
-    simple = all(name in source for name in partials)
-    return source if source and simple else f"{operation}({', '.join(operands)})"
+    return source if source and last else f"{operation}({', '.join(operands)})"

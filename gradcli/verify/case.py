@@ -65,6 +65,11 @@ def place_findings(case: Case) -> None:
         return
     for mark in q.kinks:
         names = _reached(q, mark)
+        if _jumps(q, mark):
+            case.inconclusive(
+                "jump", f"f jumps{' at ' + names if names else ''}: it has no gradient there", at=_span(mark)
+            )
+            continue
         where = f" at {names}" if names else ""
         case.inconclusive(
             "kink", f"f has a kink{where}: {mark.says}", at=_span(mark), operation=_operation(mark),
@@ -74,6 +79,16 @@ def place_findings(case: Case) -> None:
         case.inconclusive(
             "staircase", mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
         )
+
+
+def _jumps(q: Question, mark: Mark) -> bool:
+    """Whether f takes different values on the two sides of a tie."""
+    sides = []
+    for sign in (-1.0, 1.0):
+        moved = [x + sign * 1e-9 * np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(q.xs, mark.reach, strict=True)]
+        sides.append(np.asarray(q.g(*moved), dtype=float))
+    size = 1.0 + np.max(np.abs(sides[0]), initial=0.0)
+    return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
 
 
 def _span(mark: Mark) -> Any:

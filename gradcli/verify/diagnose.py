@@ -92,6 +92,8 @@ def _constant_ratio(claimed: dict[str, Array], right: dict[str, Array], wrong: l
     for name in wrong:
         used = np.asarray(right[name]) != 0
         ratios.append((np.asarray(claimed[name])[used] / np.asarray(right[name])[used]).reshape(-1))
+        if np.any(np.asarray(claimed[name])[~used] != 0):
+            return None
     ratio = np.concatenate(ratios) if ratios else np.zeros(0)
     if ratio.size > 1 and np.all(np.isfinite(ratio)) and np.ptp(ratio) <= 1e-3 * abs(ratio[0] - 1):
         return Diagnosis("factor", f"every wrong entry is {ratio[0]:.10g} times the right one")

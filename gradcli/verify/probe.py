@@ -67,13 +67,13 @@ def _complete(
     values = {name: as_input(name, x) for name, x in given.items()}
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
-        _survey(f, values, ())
+        _survey(f, values, (), shapes)
         return Point({name: values[name] for name in f.inputs}, (), number)
     last = None
     for attempt in range(ATTEMPTS):
         candidate = values | {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
         point = Point({name: candidate[name] for name in f.inputs}, missing, number)
-        _survey(f, candidate, missing)
+        _survey(f, candidate, missing, shapes)
         last = last or point
         if smooth(Question(f, point, f.inputs, seed)):
             return point
@@ -82,13 +82,14 @@ def _complete(
     return last
 
 
-def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str]) -> None:
+def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: dict[str, tuple[int, ...]]) -> None:
     """Evaluate once, sizes checked before anything is allocated."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's advice on empty slices; what is not finite becomes a finding
             value, _ = f.survey(values)
     except BadShape as error:
+        missing = [name for name in missing if name not in shapes]
         if missing:
             drawn_ = f"{', '.join(missing)} {'was' if len(missing) == 1 else 'were'} drawn as scalars"
             error.do = f'{drawn_}; give shapes: --shapes "{missing[0]}: 3 4" or --at "{missing[0]}=randn(3, 4)"'
