@@ -1,0 +1,112 @@
+"""Idioms that reach no protocol of numpy's: they trace like the rest while the stand-ins act, and everything is put back."""
+
+import math
+from collections.abc import Callable
+from math import sin
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import zeros
+
+from gradcli.interpreters.ball import Ball
+from gradcli.modes.mode import Question
+from gradcli.modes.registry import MODES
+from gradcli.point import Point
+from gradcli.source.python import PythonFunction
+from gradcli.source.standin import stand_ins
+from gradcli.verify.compare import AGREE, entrywise
+
+
+def filled_buffer(x: Any) -> Any:
+    out = np.zeros(3)
+    for k in range(3):
+        out[k] = x[k] ** 2
+    out += 1
+    return np.sum(out * x)
+
+
+def array_of_scalars(x: Any) -> Any:
+    return np.sum(np.array([x[0], x[1] ** 2, math.sin(x[2])])) + sin(x[0])
+
+
+def filled_with_a_value(x: Any) -> Any:
+    return np.sum(np.full(3, x[0])) * np.asarray(x)[1]
+
+
+def vectorized(x: Any) -> Any:
+    return np.sum(np.vectorize(lambda t: t * t if t > 0 else -t)(x))
+
+
+def imported_name_and_a_view(x: Any) -> Any:
+    y = zeros((2, 2))
+    y[0, :] = x[:2]
+    y[1] = x[1:]
+    turned = y.T
+    turned[0, 1] = x[0] * x[2]
+    return np.sum(y * y)
+
+
+def loop(x: Any) -> Any:
+    total = 0.0
+    for t in x:
+        total += t * t
+    return total
+
+
+def masked_write(x: Any) -> Any:
+    y = np.zeros_like(x)
+    y[x > 0] = x[x > 0] ** 2
+    return y.sum() + max(list(x))
+
+
+def math_functions(x: Any) -> Any:
+    return (
+        math.exp(x[0]) + math.hypot(x[1], 2.0) + math.log(x[2], 3.0) + math.fsum([x[0], x[1]]) + math.prod([x[0], x[2]])
+    )
+
+
+IDIOMS = [
+    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions,
+]  # fmt: skip
+X = np.array([0.3, -0.7, 1.2])
+
+
+@pytest.mark.parametrize("f", IDIOMS, ids=lambda f: f.__name__)
+def test_an_idiom_has_the_gradient_that_differences_find(f: Callable[[Any], Any]) -> None:
+    q = Question(PythonFunction(f), Point({"x": X.copy()}), ("x",))
+    differences = MODES["finite-difference"].gradient(q)
+    for name in ("certified", "forward", "reverse"):
+        found = MODES[name].gradient(q)
+        assert np.all(entrywise(differences, found, "x", 1e-6) == AGREE), (name, found.value, differences.value)
+
+
+def test_the_input_is_not_written_to() -> None:
+    def scaled(x: Any) -> Any:
+        y = x * 1.0
+        y *= 2
+        return np.sum(y)
+
+    q = Question(PythonFunction(scaled), Point({"x": X.copy()}), ("x",))
+    MODES["reverse"].gradient(q)
+    assert np.array_equal(q.point.values["x"], X)
+
+
+def test_everything_is_put_back_also_when_the_function_raises() -> None:
+    before = (np.zeros, np.array, np.vectorize, math.sin, globals()["zeros"])
+
+    def broken(x: Any) -> Any:
+        raise KeyError("user")
+
+    with pytest.raises(KeyError, match="user"):
+        PythonFunction(broken)({"x": Ball.lift(1.0)})
+    assert (np.zeros, np.array, np.vectorize, math.sin, globals()["zeros"]) == before
+
+
+def test_only_the_users_code_sees_the_stand_ins() -> None:
+    made_before = np.diag([1.0, 2.0, 3.0])
+    with stand_ins(Ball.lift):
+        mine = np.zeros(2)
+        theirs = np.cov(made_before)  # numpy's own code allocates too
+    assert type(mine) is Ball
+    assert type(theirs) is np.ndarray
