@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from gradcli.report.escape import visible
+
 _QUIET_SECONDS = 30.0
 _SOON_SECONDS = 1.0
 _WIDEST = 120
@@ -73,12 +75,12 @@ class World:
         if self.stderr.isatty():
             from rich.console import Console
 
-            with Console(file=self.stderr, highlight=False, markup=False).status(f"{what} ...".replace("[", "\\[")):
+            with Console(file=self.stderr, highlight=False, markup=False).status(f"{visible(what)} ..."):
                 done.wait()
             return
         spent = _QUIET_SECONDS
         while True:
-            self.stderr.write(f"{what}: {spent:.0f} s so far\n")
+            self.stderr.write(f"{visible(what)}: {spent:.0f} s so far\n")
             self.stderr.flush()
             if done.wait(_QUIET_SECONDS):
                 return

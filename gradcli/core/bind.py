@@ -6,7 +6,6 @@ from typing import Any
 from gradcli.errors import NoRule
 
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
-REFUSED: dict[Callable[..., Any], str] = {}
 _LATE: list[Callable[[Callable[..., Any]], Callable[..., Any] | None]] = []
 
 
@@ -29,7 +28,7 @@ def found_late(lookup: Callable[[Callable[..., Any]], Callable[..., Any] | None]
 def handler(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what stands for `function` on traced arguments.
 
-    Raises  NoRule, with the reason where one is stated.
+    Raises  NoRule.
     """
     known = HANDLERS.get(function)
     if known is not None:
@@ -40,9 +39,7 @@ def handler(function: Callable[..., Any]) -> Callable[..., Any]:
             HANDLERS[function] = late
             return late
     name = getattr(function, "__name__", str(function))
-    raise NoRule(
-        f"{name} has no derivative rule", do=REFUSED.get(function, "write it with functions that have one: gradcli ops")
-    )
+    raise NoRule(f"{name} has no derivative rule", do="write it with functions that have one: gradcli ops")
 
 
 def bind(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -41,9 +41,6 @@ ABOVE_MINUS_1 = Domain("x > -1", lambda x: x > -1, np.concatenate([-_NEAR_ONE, -
 INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _both(np.concatenate([_SIZES[:8], _NEAR_ONE])))
 ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), _SIZES[8:], _HUGE]))
 UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
-NOT_INTEGER = Domain(
-    "x not an integer", lambda x: x != np.floor(x), _both(np.concatenate([_SIZES[2:8], _SIZES[8:15] + 0.05]))
-)
 NOT_POLE = Domain(
     "x not 0, -1, -2, ...",
     lambda x: (x > 0) | (x != np.floor(x)),

@@ -1,7 +1,7 @@
 """What a primitive is: one differentiable operation, with one derivative rule for each of its arguments."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gradcli.core.domain import REAL, Domain
@@ -38,7 +38,6 @@ class Primitive:
     analytic: bool = True
     staircase: bool = False
     reason: str | None = None
-    partials: tuple[Callable[..., Value], ...] = field(default=())
 
     @property
     def constant(self) -> bool:

@@ -17,7 +17,6 @@ from gradcli.point import Array, Cost, Estimate, Witness
 FIRST_BITS = 128
 LAST_BITS = 4096
 RELATIVE_RADIUS = 1e-30
-CHEAP_SECONDS = 0.2
 DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 MOST_DECIMALS = 1_000
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
@@ -147,14 +146,9 @@ def _direction(rng: Any, x: Array) -> Any:
 
 
 def _magnitude(y: Value) -> float:
-    found = np.abs(nearest(y))
-    return (
-        float(np.max(found[np.isfinite(found)], initial=0.0))
-        if shape(y)
-        else float(found)
-        if np.isfinite(found)
-        else 0.0
-    )
+    """Return the largest finite entry, by size."""
+    found = np.abs(np.atleast_1d(nearest(y)))
+    return float(np.max(found[np.isfinite(found)], initial=0.0))
 
 
 def _bound(xbar: Value) -> Array:

@@ -82,18 +82,24 @@ class Question:
 
     @cached_property
     def rows(self) -> list[list[Value]]:
-        """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs.
+        """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs. Raises NotRun."""
+        self.refuse_large_jacobian()
+        with np.errstate(all="ignore"):
+            return jacobian(*self.recording, np.float64(1))
 
-        Raises  NotRun if there are so many outputs that it would take too long or be too large.
-        """
+    def refuse_large_jacobian(self) -> None:
+        """Raise NotRun if there are so many outputs that sweeping back from each would take too long or too much room."""
         outputs, entries = size(self.value), sum(size(x) for x in self.xs)
         if outputs * entries > MOST_JACOBIAN:
             raise NotRun(
                 f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
             )
         self.affordable(4 * outputs)
+
+    def prepare(self) -> None:
+        """Compute what all modes share, before a second thread can ask for it."""
         with np.errstate(all="ignore"):
-            return jacobian(*self.recording, np.float64(1))
+            _ = self.recording, self.value
 
     def affordable(self, evaluations: float) -> None:
         """Refuse work predicted to take longer than a mode may. Raises NotRun."""

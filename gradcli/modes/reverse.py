@@ -19,7 +19,7 @@ class Reverse:
 
     def gradient(self, q: Question) -> Estimate:
         """Error: what rounding can have done, by balls of 53 bits."""
-        q.rows  # noqa: B018  (refuses what would take too long)
+        q.refuse_large_jacobian()
         with np.errstate(all="ignore"):
             y, inputs, tape = record(q.g, q.xs)
             rows = jacobian(y, inputs, tape, np.float64(1))

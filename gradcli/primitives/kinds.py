@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare
-from gradcli.core.shapes import is_number, is_plain, spread_like, unbroadcast, zeros_like
+from gradcli.core.shapes import is_number, is_plain, unbroadcast, zeros_like
 from gradcli.core.tracer import arithmetic
 from gradcli.errors import GradcliError
 
@@ -177,7 +177,3 @@ def _bound(row: Primitive) -> Primitive:
     if isinstance(row.fun, np.ufunc):
         HANDLERS[row.fun] = row
     return row
-
-
-__all__ = ["Differential", "Factor", "Joint", "Linear", "Partial", "bilinear", "constant", "differential", "elementwise",
-           "jointly_linear", "linear", "spread_like"]  # fmt: skip

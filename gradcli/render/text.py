@@ -31,8 +31,9 @@ def render(report: Any, page: Page) -> str:
 
 def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
     """Return blocks as text within the page's width."""
+    written = io.StringIO()
     console = Console(
-        file=io.StringIO(), width=page.width, force_terminal=page.color, color_system="standard" if page.color else None,
+        file=written, width=page.width, force_terminal=page.color, color_system="standard" if page.color else None,
         no_color=not page.color, highlight=False, markup=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
     shown = [block for block in blocks if not isinstance(block, Graph)]
@@ -41,7 +42,7 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
             console.print()
         if block is not None:
             _show(console, block)
-    return _tidy(console.file.getvalue(), page)  # type: ignore[attr-defined]
+    return _tidy(written.getvalue(), page)
 
 
 def _apart(before: Block, block: Block | None) -> bool:
@@ -106,8 +107,9 @@ def _text(cell: Cell) -> Text:
 
 def error_as_text(error: GradcliError, page: Page) -> str:
     """Return an error: what happened, the place with a caret, what to do."""
+    written = io.StringIO()
     console = Console(
-        file=io.StringIO(),
+        file=written,
         width=10_000,
         force_terminal=page.color,
         color_system="standard" if page.color else None,
@@ -123,7 +125,7 @@ def error_as_text(error: GradcliError, page: Page) -> str:
         console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
     if error.do:
         console.print(Text("  " + visible(error.do)))
-    return _tidy(console.file.getvalue(), page)  # type: ignore[attr-defined]
+    return _tidy(written.getvalue(), page)
 
 
 def _tidy(text: str, page: Page) -> str:

@@ -1,6 +1,6 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +16,7 @@ _WORDS: dict[str, tuple[str, Tone]] = {
     "fail": ("FAIL", "bad"),
     "inconclusive": ("INCONCLUSIVE", "unsure"),
 }
+_TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
 
@@ -121,7 +122,6 @@ class CheckReport:
     environment: dict[str, str]
     schema: str = "gradcli.check/1"
     line: int | Absent = ABSENT
-    lasted: float = field(default=0.0, metadata={"private": True})
 
     @property
     def passed(self) -> bool:
@@ -292,7 +292,7 @@ def _mode_row(
 
 def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
     verdict = result.verdict if isinstance(result.verdict, str) else "agree"
-    tone: Tone = {"agree": "good", "disagree": "bad"}.get(verdict, "unsure")  # type: ignore[assignment]
+    tone = _TONES.get(verdict, "unsure")
     if mode == point.reference and result.proved:
         return Piece(f"{proved_digits(result):.0f} (proved)", tone)
     found = [numbers.right_digits(x, reference[name]) for name, x in result.values.items() if name in reference]

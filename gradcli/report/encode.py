@@ -27,9 +27,7 @@ ABSENT = Absent()
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = {
-            field.name: getattr(x, field.name) for field in dataclasses.fields(x) if not field.metadata.get("private")
-        }
+        fields = {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
         return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}

@@ -71,7 +71,7 @@ _SIMPLE: dict[Any, Json] = {
 
 def _object(kind: type) -> Json:
     hints = get_type_hints(kind, include_extras=True)
-    fields = [field for field in dataclasses.fields(kind) if not field.metadata.get("private")]
+    fields = dataclasses.fields(kind)
     required = [field.name.rstrip("_") for field in fields if Absent not in get_args(hints[field.name])]
     properties = {field.name.rstrip("_"): _type(hints[field.name]) for field in fields}
     return {"type": "object", "required": required, "properties": properties}

@@ -97,7 +97,7 @@ class Compiler:
                 where=self._span(node),
                 do=REFUSED.get(type(node), "see the README"),
             )
-        return rule(self, node)  # type: ignore[no-any-return]
+        return rule(self, node)
 
     # Registers.
 
@@ -383,7 +383,7 @@ class Compiler:
         raise BadExpression(f"unknown function '{dotted}'", where=self._span(node.func), do=advice)
 
 
-_RULES: dict[type[ast.AST], Any] = {
+_RULES: dict[type[ast.AST], Callable[[Compiler, Any], Compiling]] = {
     ast.Constant: Compiler._constant, ast.Name: Compiler._name, ast.BinOp: Compiler._binary, ast.UnaryOp: Compiler._unary,
     ast.Compare: Compiler._comparison, ast.BoolOp: Compiler._logical, ast.IfExp: Compiler._conditional, ast.List: Compiler._list,
     ast.Attribute: Compiler._attribute, ast.Subscript: Compiler._subscript, ast.Call: Compiler._call,

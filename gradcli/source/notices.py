@@ -16,6 +16,7 @@ def _first(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
 
 
 def transposed(args: Any, kwargs: Any) -> str | None:
+    """Warn of `.T` of a vector."""
     return (
         ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
         if len(shape(_first(args, kwargs))) == 1
@@ -24,12 +25,14 @@ def transposed(args: Any, kwargs: Any) -> str | None:
 
 
 def axisless(args: Any, kwargs: Any) -> str | None:
+    """Warn of a softmax or logsumexp over all entries of a matrix."""
     if len(shape(_first(args, kwargs))) < 2 or len(args) > 1 or "axis" in kwargs:
         return None
     return "without axis, all entries of the matrix are taken together: write axis=-1 for rows, axis=0 for columns"
 
 
 def doubled(args: Any, kwargs: Any) -> str | None:
+    """Warn of logits that have been through a softmax already."""
     z = np.asarray(_first(args, kwargs))
     axis = kwargs.get("axis", -1)
     if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):

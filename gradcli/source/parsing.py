@@ -7,6 +7,7 @@ from gradcli.source.tokens import Statement
 
 
 def extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where a node begins and ends, as (line, byte) pairs."""
     return (getattr(node, "lineno", 1), getattr(node, "col_offset", 0)), (
         getattr(node, "end_lineno", 1) or 1,
         getattr(node, "end_col_offset", 0) or 0,

@@ -62,6 +62,7 @@ def _height(node: ast.expr) -> int:
 
 
 def dotted_name(node: ast.expr) -> str | None:
+    """Return `np.linalg.norm` for such a chain of attributes, None for anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -110,6 +110,7 @@ def _reached(q: Question, mark: Mark) -> str:
 
 
 def add_claim(case: Case, claimed: ClaimedExpressions) -> None:
+    """Put the claim among the modes; one of the wrong shape is a diagnosis already."""
     claim = Claim(claimed)
     case.claimed = claimed.names
     try:
@@ -135,6 +136,7 @@ def _scale(case: Case) -> float:
 
 
 def compare_all(case: Case) -> None:
+    """Compare every mode with the reference, entry by entry; entries that a kink leaves open cannot be told."""
     if case.reference is None:
         return
     right, scale = case.estimate(case.reference), _scale(case)
@@ -155,6 +157,7 @@ def compare_all(case: Case) -> None:
 
 
 def independent(a: Outcome, b: Outcome) -> bool:
+    """Whether two modes rest on nothing in common."""
     return not (a.mode.rests_on & b.mode.rests_on)
 
 

@@ -30,9 +30,7 @@ class Outcome:
 
 def run(q: Question, modes: Sequence[Mode]) -> dict[str, Outcome]:
     """Run the modes; the symbolic one beside the others, in its own process."""
-    with np.errstate(all="ignore"):
-        q.recording  # noqa: B018  (shared by all modes; computed before a second thread can ask for it)
-        q.value  # noqa: B018
+    q.prepare()
     apart = [mode for mode in modes if mode.name == "symbolic"]
     with ThreadPoolExecutor(1) as pool:
         waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}

@@ -37,12 +37,15 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
 
 
 def verdict_of(case: Case) -> str:
+    """Return pass, fail or inconclusive, the reason added to the findings."""
     if case.diagnosis is None and any(f.kind in ("non-finite", "nothing to check") for f in case.findings):
         return "inconclusive"
     contradictions = [o for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
     if contradictions:
-        case.findings.append(finding("contradiction", "error", str(contradictions[0].error)))
-        return "fail" if case.claimed is None else "inconclusive"
+        own = case.claimed is None
+        severity = "error" if own else "inconclusive"
+        case.findings.append(finding("contradiction", severity, str(contradictions[0].error)))
+        return "fail" if own else "inconclusive"
     if case.diagnosis is not None:
         return "fail"
     for name, outcome in case.outcomes.items():

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -24,7 +24,6 @@ class Sample:
     kept: int | None
     from_: str = "a"
     absent: int | Absent = ABSENT
-    hidden: float = field(default=1.0, metadata={"private": True})
 
 
 TABLE = [
@@ -70,7 +69,7 @@ def test_floats_round_trip(x: float) -> None:
     assert json.loads(json.dumps(encode(np.float64(x)), allow_nan=False)) == x
 
 
-def test_absent_and_private_fields_are_left_out_and_none_is_kept() -> None:
+def test_absent_fields_are_left_out_and_none_is_kept() -> None:
     assert encode(Sample(None)) == {"kept": None, "from": "a"}
 
 
