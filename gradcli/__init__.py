@@ -1,12 +1,26 @@
 """gradcli: the referee for gradients. Importing it loads nothing; names are found when they are used."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_LAZY = {"Expression": "gradcli.source.expression"}
+if TYPE_CHECKING:
+    from gradcli.api import check, checkpoint, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
+    from gradcli.errors import GradcliError, NotConfirmed
+    from gradcli.source.expression import Expression
 
-__all__ = ["Expression", "__version__"]
+_API = ("check", "checkpoint", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp")
+_LAZY = {
+    "Expression": "gradcli.source.expression",
+    "GradcliError": "gradcli.errors",
+    "NotConfirmed": "gradcli.errors",
+    **dict.fromkeys(_API, "gradcli.api"),
+}
+
+__all__ = [
+    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "grad", "hessian", "hvp", "jacobian",
+    "jvp", "primitive", "value_and_grad", "vjp",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

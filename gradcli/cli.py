@@ -50,7 +50,10 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
 
 def _closed(world: World) -> int:
     """The reader of our output is gone: end quietly, and let nothing that is still buffered raise again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(nowhere, world.stdout.fileno())
     return Exit.CONFIRMED
 
 

@@ -36,12 +36,40 @@ class Span:
         return before + shown + after, " " * (len(before) + self.column - first) + "^" * min(width, 70)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code and the columns of the operation on it; `column` counts from 0."""
+
+    file: str
+    line: int
+    text: str
+    column: int = 0
+    length: int = 0
+
+    @property
+    def source(self) -> str:
+        """The whole line, without its indent."""
+        return self.text.strip()
+
+    @property
+    def operation(self) -> str:
+        """The characters of the operation, or the whole line where they are not known."""
+        return self.text[self.column : self.column + self.length] or self.source
+
+    def caret(self) -> tuple[str, str]:
+        """Return `file:line    source` and the carets to print under the operation."""
+        indent = len(self.text) - len(self.text.lstrip())
+        head = f"{self.file}:{self.line}    "
+        width = max(0, min(self.length, len(self.source) - (self.column - indent)))
+        return head + self.source, " " * (len(head) + max(0, self.column - indent)) + "^" * width
+
+
 class GradcliError(Exception):
     """An error with three sentences: what happened, where, and what to do."""
 
     kind = "error"
 
-    def __init__(self, what: str, *, where: Span | None = None, do: str | None = None) -> None:
+    def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.where = where
@@ -51,7 +79,7 @@ class GradcliError(Exception):
         return _rebuild, (type(self), self.what, self.where, self.do)
 
 
-def _rebuild(kind: type[GradcliError], what: str, where: Span | None, do: str | None) -> GradcliError:
+def _rebuild(kind: type[GradcliError], what: str, where: Span | Place | None, do: str | None) -> GradcliError:
     return kind(what, where=where, do=do)
 
 
@@ -107,6 +135,22 @@ class TraceEnded(NotSupported):
     """A traced value was turned into a plain number, so that its derivative is lost."""
 
     kind = "trace ended"
+
+
+class BadTarget(GradcliError):
+    """A file, a module or a name in it cannot be loaded, or its parameters cannot be filled."""
+
+    kind = "target"
+
+
+class FunctionFailed(GradcliError):
+    """The user's function raised, or returned something that has no gradient."""
+
+    kind = "function"
+
+
+class NotConfirmed(AssertionError):
+    """A gradient was not confirmed: shown to be wrong, or inconclusive; the message is the verdict."""
 
 
 class Undecided(GradcliError):

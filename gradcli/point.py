@@ -23,11 +23,18 @@ class Witness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names those we chose."""
+    """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names those we chose.
+
+    A Python function's point holds its other arguments too, untouched; `notices`, `value` and `seconds` are what
+    its first calls showed.
+    """
 
     values: dict[str, Array]
     drawn: tuple[str, ...] = ()
     number: int = 0
+    notices: tuple[Any, ...] = ()
+    value: Array | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The outside world as one object: streams, terminal, environment, clock. Nothing below floor 7 touches them otherwise."""
 
+import contextlib
 import io
 import os
 import sys
@@ -53,6 +54,24 @@ class World:
     def on_github(self) -> bool:
         """Whether this is a GitHub Actions job."""
         return self.environ.get("GITHUB_ACTIONS") == "true"
+
+    @contextmanager
+    def users_code(self) -> Iterator[None]:
+        """Send what runs inside to standard error when it prints; only gradcli writes to standard output.
+
+        The file descriptor is turned over for good, so that what C code has buffered cannot come after the result.
+        """
+        try:
+            own = self.stdout.fileno() == 1
+        except (OSError, ValueError, AttributeError):
+            own = False
+        if own:
+            self.stdout.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            self.stdout = open(kept, "w", encoding=self.encoding(self.stdout), errors="replace")  # noqa: SIM115, PTH123
+        with contextlib.redirect_stdout(self.stderr):
+            yield
 
     @contextmanager
     def working(self, what: str, quiet: bool = False) -> Iterator[None]:

@@ -12,13 +12,14 @@ FLOORS = (
     ("core",),
     ("primitives",),
     ("lowering",),
-    ("interpreters", "source"),
+    ("interpreters",),
+    ("source",),
     ("numerics",),
     ("modes",),
     ("verify",),
     ("study",),
     ("render",),
-    ("commands", "cli", "world", "__init__", "__main__"),
+    ("api", "commands", "cli", "world", "__init__", "__main__"),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 TOP = len(FLOORS) - 1

@@ -3,21 +3,26 @@
 `python tests/test_readme.py` writes the blocks and the reference anew.
 """
 
+import doctest
 import os
 import re
 import subprocess
 import sys
+import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gradcli.commands.program import command
+from gradcli.primitives.refused import partition
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 ERROR = re.compile(r"\de[-+]\d+")
 FEW = re.compile(r"\d{1,2}(?:\.\d)?")  # right digits
+COUNTS = re.compile(r"(?<=<!-- counts -->).*?(?=<!-- end of counts -->)", re.DOTALL)
 REFERENCE = re.compile(r"(?<=<!-- reference -->\n).*?(?=<!-- end of reference -->)", re.DOTALL)
 
 
@@ -50,6 +55,17 @@ def alike(a: str, b: str) -> bool:
     return abs(x - y) <= 1e-9 * abs(y) or (max(abs(x), abs(y)) < 1e-5 and 0.01 <= abs(x / y) <= 100)
 
 
+def counts() -> str:
+    """Return the sentence that says how numpy's functions are taken."""
+    found = Counter(partition().values())
+    said = (
+        f"Of the {found.total()} public functions of numpy, numpy.linalg and numpy.fft, {found['primitive']} are primitives "
+        f"with a rule of their own, {found['composite']} are composites of these, {found['constant']} are constants without "
+        f"a derivative, and {found['refused']} are refused, each with its reason."
+    )
+    return "\n" + textwrap.fill(said, 118, initial_indent="  ", subsequent_indent="  ") + "\n  "
+
+
 def reference() -> str:
     """Return a table of options for every command, made from the program itself."""
     lines = []
@@ -76,6 +92,26 @@ def test_an_example_prints_what_the_readme_shows(line: str, shown: str) -> None:
         assert alike(mine, readme), (mine, readme)
 
 
+def test_the_readme_counts_numpys_functions() -> None:
+    found = COUNTS.search(README.read_text())
+    assert found is not None
+    assert found.group().split() == counts().split()
+
+
+def test_the_python_examples_of_the_readme_hold() -> None:
+    failed, tried = doctest.testfile(str(README), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert (failed, tried > 5) == (0, True)
+
+
+def test_the_examples_in_the_python_interface_hold() -> None:
+    import gradcli.api
+    import gradcli.source.checkpoint
+
+    for module in (gradcli.api, gradcli.source.checkpoint):
+        failed, tried = doctest.testmod(module)
+        assert (failed, tried > 0) == (0, True), module
+
+
 def test_there_are_ten_examples() -> None:
     assert len(blocks()) == 10
 
@@ -97,6 +133,7 @@ def test_every_exit_status_is_in_the_readme() -> None:
 def rewritten(text: str) -> str:
     """Return the README with every block and the reference made anew."""
     text = BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{output_of(m['command'])}```", text)
+    text = COUNTS.sub(lambda _: counts(), text)
     return REFERENCE.sub(lambda _: reference(), text)
 
 

@@ -1,18 +1,23 @@
 """`gradcli check`."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
-from gradcli.commands.request import Ask, asks, kinds_of, seconds_of, seed_of, several, with_values
-from gradcli.errors import BadOption, GradcliError
+from gradcli.commands.request import Ask, asks, claiming_of, kinds_of, seconds_of, seed_of, several, with_values
+from gradcli.commands.timeout import Child
+from gradcli.errors import GradcliError
 from gradcli.exits import Exit, worst
+from gradcli.source.targets import is_python
 from gradcli.world import World
 
 if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport
+    from gradcli.verify.build import Settings
     from gradcli.verify.check import Request
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github")
@@ -23,6 +28,10 @@ EXAMPLES = """Examples:
     gradcli check "u = W*x; v = u + b; v**2" --at "W=2, x=3, b=1" --json
 
     gradcli check "-sum(y*log(softmax(z)))" --grad "z=softmax(z)-y, y=-log(softmax(z))" --at "z=[1,2,3], y=[0,0,1]"
+
+    gradcli check losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
+
+    gradcli check model.py:loss --at model.py:point --wrt "params.*" --timeout 90s
 
     gradcli check "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --out report.md
 """
@@ -38,10 +47,18 @@ def check(
     points: options.Points = None,
     grad: options.Grad = None,
     jac: options.Jac = None,
+    hess: options.Hess = None,
+    jvp: options.Jvp = None,
+    vjp: options.Vjp = None,
+    hvp: options.Hvp = None,
+    value_and_grad: options.ValueAndGrad = False,
     require_claim: options.RequireClaim = False,
+    order: options.Order = 1,
+    allow_python: options.AllowPython = False,
     modes: options.Modes = None,
     rtol: options.Rtol = None,
     atol: options.Atol = None,
+    timeout: options.Timeout = None,
     mode_timeout: options.ModeTimeout = "10s",
     allow: options.Allow = None,
     allow_inconclusive: options.AllowInconclusive = False,
@@ -52,47 +69,54 @@ def check(
     color: options.Color = None,
     traceback: options.Traceback = False,
 ) -> int:
-    """Verify the gradient of an expression, or a gradient you claim for it (--grad).
+    """Verify the gradient of an expression or a Python function, or a gradient you claim for it (--grad).
 
-    Without values, an expression is checked at three points drawn where it is smooth.
+    Python: file.py:name or package.module:name, plain numpy code that nothing in needs to change; it is run. Without
+    values, an expression is checked at three points drawn where it is smooth.
     Formats: text, json, ndjson, markdown, csv, junit, github.
     """
+    from gradcli.verify.build import Settings
+
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    claim = grad if grad is not None else jac
     settings = Settings(
-        seed_of(seed), tuple(shapes or ()), points or 3, modes, (rtol, atol), seconds_of(mode_timeout, "--mode-timeout"),
-        kinds_of(allow), allow_inconclusive, require_claim,
+        seed_of(seed), modes, rtol, atol, seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
+        require_claim, order, value_and_grad,
     )  # fmt: skip
-    many = several(targets)
-    if many:
-        to = for_several(to)
-    found = enumerate(asks(targets, at, world, claim, wrt))
-    return worst(_one(ask, settings, to, world, many, first=number == 0) for number, ask in found)
+    deadline = None if timeout is None else seconds_of(timeout, "--timeout")
+    claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
+    found = asks(targets, at, world, claim, wrt, allow_python)
+    return _all(found, Wanted(settings, tuple(shapes or ()), points or 3, deadline), to, world, several(targets))
+
+
+def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, many: bool) -> int:
+    """Check every target and return the worst status."""
+    to = for_several(to) if many else to
+    return worst(_one(ask, wanted, to, world, many, first=number == 0) for number, ask in enumerate(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Wanted:
     """The options that hold for every target."""
 
-    seed: int
-    shapes: tuple[str, ...]
-    points: int
-    modes: str | None
-    tolerances: tuple[float | None, float | None]
-    mode_timeout: float
-    allow: frozenset[str]
-    allow_inconclusive: bool
-    require_claim: bool
+    settings: "Settings"
+    shapes: tuple[str, ...] = ()
+    points: int = 1
+    timeout: float | None = None
 
 
-def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool, first: bool) -> Exit:
+def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> Exit:
     """Check one target; where there are several, an error is that one's result and the next follows."""
     from gradcli.verify.check import check as verify
 
+    def work(progress: Any = None) -> "CheckReport":
+        return verify(request(ask, wanted), progress)
+
     try:
-        with world.working(f"checking {ask.target[:40]}", to.quiet):
-            report = verify(request(ask, settings))
+        with world.users_code():
+            child = None if wanted.timeout is None else Child(work)
+            with world.working(f"checking {ask.target[:40]}", to.quiet):
+                report = work() if child is None else _waited(child, ask, wanted)
     except GradcliError as error:
         if not many:
             raise
@@ -104,38 +128,44 @@ def _one(ask: Ask, settings: Settings, to: Output, world: World, many: bool, fir
     return Exit(report.exit_status)
 
 
-def request(ask: Ask, settings: Settings) -> "Request":
+def _waited(child: "Child", ask: Ask, wanted: Wanted) -> "CheckReport":
+    from gradcli.report.common import Target
+
+    target = Target("python" if is_python(ask.target) else "expression", ask.target)
+    claim = None if ask.claim is None else ask.claim[1]
+    command, allowed = _replay(ask, wanted, ask.at), "timeout" in wanted.settings.allow
+    return child.result(wanted.timeout or 0.0, target, claim, command, wanted.settings.seed, allowed)
+
+
+def request(ask: Ask, wanted: Wanted) -> "Request":
     """Return the request for one target."""
-    from gradcli.modes.claim import ClaimedExpressions
-    from gradcli.modes.registry import chosen
     from gradcli.source.points import shapes as read_shapes
-    from gradcli.verify.check import Request
-    from gradcli.verify.compare import Tolerance
+    from gradcli.verify.build import request_for
+    from gradcli.verify.claims import Claiming
     from gradcli.verify.probe import locate
 
-    if settings.require_claim and ask.grad is None:
-        raise BadOption("--require-claim is given, and there is no claim", do='add --grad "x=..."')
+    settings = wanted.settings
     at = with_values(ask)
-    shapes = read_shapes(settings.shapes)
-    f, points, wrt = locate(ask.target, at, seed=settings.seed, shapes=shapes, count=settings.points, wrt=ask.wrt)
-    given = frozenset(f.inputs)
-    rtol, atol = settings.tolerances
-    fixed = None if rtol is None and atol is None else Tolerance(rtol or 0.0, atol or 0.0)
-    return Request(
-        f, points, wrt, chosen(settings.modes), ClaimedExpressions(ask.grad, wrt, given) if ask.grad is not None else None,
-        settings.seed, fixed, settings.mode_timeout, settings.allow, settings.allow_inconclusive, _replay(ask, settings, at),
+    found = locate(
+        ask.target, at, seed=settings.seed, shapes=read_shapes(wanted.shapes), count=wanted.points, wrt=ask.wrt,
+        has_gradient=settings.has_gradient,
     )  # fmt: skip
+    claiming = None if ask.claim is None else Claiming(*ask.claim)
+    return request_for(found, claiming, settings, _replay(ask, wanted, at))
 
 
-def _replay(ask: Ask, settings: Settings, at: tuple[str, ...]) -> tuple[str, ...]:
+def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that repeats this check exactly."""
+    settings = wanted.settings
     words = ["gradcli", "check", ask.target]
     words += [word for text in at for word in ("--at", text)]
-    words += [word for text in settings.shapes for word in ("--shapes", text)]
-    words += ["--grad", ask.grad] if ask.grad is not None else []
+    words += [word for text in wanted.shapes for word in ("--shapes", text)]
+    words += [f"--{ask.claim[0]}", ask.claim[1]] if ask.claim is not None else []
     words += ["--wrt", ask.wrt] if ask.wrt is not None else []
     words += ["--modes", settings.modes] if settings.modes is not None else []
-    for option, x in zip(("--rtol", "--atol"), settings.tolerances, strict=True):
+    for option, x in (("--rtol", settings.rtol), ("--atol", settings.atol)):
         words += [option, repr(x)] if x is not None else []
-    words += ["--points", str(settings.points)] if settings.points != 3 else []
+    words += ["--value-and-grad"] if settings.has_gradient else []
+    words += ["--order", str(settings.order)] if settings.order != 1 else []
+    words += ["--points", str(wanted.points)] if wanted.points != 3 else []
     return (*words, "--seed", str(settings.seed))

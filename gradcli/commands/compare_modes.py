@@ -3,9 +3,9 @@
 import typer
 
 from gradcli.commands import options
-from gradcli.commands.check import Settings, request
+from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, only, seconds_of, seed_of
+from gradcli.commands.request import asks, claiming_of, only, seconds_of, seed_of
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
@@ -26,6 +26,12 @@ def compare_modes(
     shapes: options.Shapes = None,
     grad: options.Grad = None,
     jac: options.Jac = None,
+    hess: options.Hess = None,
+    jvp: options.Jvp = None,
+    vjp: options.Vjp = None,
+    hvp: options.Hvp = None,
+    value_and_grad: options.ValueAndGrad = False,
+    order: options.Order = 1,
     modes: options.Modes = None,
     mode_timeout: options.ModeTimeout = "10s",
     format: options.Format = None,
@@ -41,22 +47,15 @@ def compare_modes(
     Formats: text, json, ndjson, markdown, csv.
     """
     from gradcli.study.compare import compare_modes as study
+    from gradcli.verify.build import Settings
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    settings = Settings(
-        seed_of(seed),
-        tuple(shapes or ()),
-        1,
-        modes,
-        (None, None),
-        seconds_of(mode_timeout, "--mode-timeout"),
-        frozenset(),
-        False,
-        False,
-    )
-    ask = only(asks(target, at, world, grad if grad is not None else jac, wrt))
-    with world.working("comparing modes", quiet):
-        report = study(request(ask, settings))
+    seconds = seconds_of(mode_timeout, "--mode-timeout")
+    settings = Settings(seed_of(seed), modes, mode_timeout=seconds, order=order, has_gradient=value_and_grad)
+    claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
+    ask = only(asks(target, at, world, claim, wrt))
+    with world.working("comparing modes", quiet), world.users_code():
+        report = study(request(ask, Wanted(settings, tuple(shapes or ()))))
     emit(report, to, world)
     return report.exit_status

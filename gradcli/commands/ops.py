@@ -14,12 +14,19 @@ EXAMPLES = """Examples:
     gradcli ops tanh
 
     gradcli ops --check
+
+    gradcli ops rules.py:softplus --check
 """
 
 
 def ops(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One primitive.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="One primitive, or file.py:name for one of your own.", show_default=False
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")
     ] = False,
@@ -38,7 +45,7 @@ def ops(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    with world.working("measuring", quiet):
+    with world.working("measuring", quiet), world.users_code():
         report = known_operations(name, check)
     emit(report, to, world)
     return report.exit_status

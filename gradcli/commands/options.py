@@ -10,12 +10,15 @@ Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET... [NAME=VALUE]...",
-        help="Expressions, then values; - reads lines from standard input.",
+        help="Expressions or file.py:name, then values; - reads lines from standard input.",
         show_default=False,
     ),
 ]
 Target = Annotated[
-    list[str], typer.Argument(metavar="TARGET [NAME=VALUE]...", help="An expression, then values.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="TARGET [NAME=VALUE]...", help="An expression or file.py:name, then values.", show_default=False
+    ),
 ]
 At = Annotated[
     list[str] | None,
@@ -23,7 +26,7 @@ At = Annotated[
         "--at",
         "-a",
         metavar="POINT",
-        help='Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz is a whole point.',
+        help='Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz or file.py:name is a whole point.',
         rich_help_panel=POINT,
         show_default=False,
     ),
@@ -68,7 +71,8 @@ Grad = Annotated[
     typer.Option(
         "--grad",
         metavar="CLAIM",
-        help='Your gradient: "x=y*cos(x*y), y=..."; shared statements first: "p=softmax(z); z=p-y".',
+        help='Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
+        'shared statements first: "p=softmax(z); z=p-y".',
         show_default=False,
     ),
 ]
@@ -78,6 +82,34 @@ Jac = Annotated[
         "--jac",
         metavar="CLAIM",
         help="Your Jacobian, indexed [output, input], for a vector result.",
+        show_default=False,
+    ),
+]
+Hess = Annotated[str | None, typer.Option("--hess", metavar="CLAIM", help="Your Hessian.", show_default=False)]
+Jvp = Annotated[
+    str | None, typer.Option("--jvp", metavar="NAME", help="Your product J v: NAME(x, v).", show_default=False)
+]
+Vjp = Annotated[
+    str | None, typer.Option("--vjp", metavar="NAME", help="Your product w J: NAME(x, w).", show_default=False)
+]
+Hvp = Annotated[
+    str | None, typer.Option("--hvp", metavar="NAME", help="Your product H v: NAME(x, v).", show_default=False)
+]
+ValueAndGrad = Annotated[
+    bool, typer.Option("--value-and-grad", help="The target returns its value and its gradient, which is checked.")
+]
+AllowPython = Annotated[
+    bool, typer.Option("--allow-python", help="Lines of standard input may name Python code, which is run.")
+]
+Order = Annotated[
+    int, typer.Option("--order", metavar="N", min=1, max=2, help="Order of the derivative: 2 checks the Hessian.")
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        help="Time for all of it: 90s, 5min; then what is finished is shown.",
         show_default=False,
     ),
 ]

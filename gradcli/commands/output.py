@@ -44,7 +44,8 @@ def output(
     wanted = "json" if json else form or "text"
     if wanted not in forms:
         raise BadOption(f"there is no format '{wanted}' for this command", do=f"formats: {', '.join(forms)}")
-    files = tuple((_form_of(Path(name), forms), Path(name)) for name in out or ())
+    # absolute: the user's code may change the folder
+    files = tuple((_form_of(Path(name), forms), Path(name).absolute()) for name in out or ())
     annotate = form is None and not json and "github" in forms and world.on_github
     return Output(wanted, files, quiet, color, annotate)
 

@@ -25,7 +25,10 @@ def asked(
 
     number = seed_of(seed)
     ask = only(asks(target, at, world, None, wrt))
-    f, points, names = locate(
-        ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt
-    )
-    return Question(f, points[0], names, number)
+    with world.users_code():
+        found = locate(
+            ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt
+        )
+        q = Question(found.f, found.points[0], found.wrt, number)
+        q.refuse_untraced()
+    return q

@@ -4,14 +4,14 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.source.targets import is_python
 from gradcli.world import World
 
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
-_PYTHON = re.compile(r"(?:[\w./\\~-]+\.py|[^\W\d][\w.]*)::?[^\W\d][\w.]*(?:\(\))?")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 KINDS = ("kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
@@ -23,15 +23,21 @@ class Ask:
 
     target: str
     at: tuple[str, ...] = ()
-    grad: str | None = None
+    claim: tuple[str, str] | None = None
     wrt: str | None = None
     line: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
+    may_run: bool = False
 
 
 def asks(
-    words: Sequence[str], at: Sequence[str] | None, world: World, grad: str | None = None, wrt: str | None = None
+    words: Sequence[str],
+    at: Sequence[str] | None,
+    world: World,
+    claim: tuple[str, str] | None = None,
+    wrt: str | None = None,
+    allow_python: bool = False,
 ) -> Iterator[Ask]:
     """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
 
@@ -44,24 +50,17 @@ def asks(
     common = (*(at or ()), *assigned)
     for target in targets:
         if target == "-":
-            yield from _lines(world, common, grad, wrt)
+            for ask in _lines(world, common, claim, wrt):
+                yield replace(ask, may_run=allow_python)
         else:
-            yield Ask(target, common, grad, wrt)
+            yield Ask(target, common, claim, wrt)
 
 
-def _expression_only(target: str) -> None:
-    if _PYTHON.fullmatch(target.strip()) or target.endswith(".py"):
-        raise NotSupported(
-            f"'{target}' names a Python function, and this version takes expressions only",
-            do='write the formula: "sum(x**2)"',
-        )
-
-
-def _lines(world: World, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Iterator[Ask]:
+def _lines(world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Iterator[Ask]:
     for number, line in enumerate(world.stdin, 1):
         text = line.strip()
         if text and not text.startswith("#"):
-            yield _object(text, number, at, grad, wrt) if text.startswith("{") else Ask(text, at, grad, wrt, number)
+            yield _object(text, number, at, claim, wrt) if text.startswith("{") else Ask(text, at, claim, wrt, number)
 
 
 def only(found: Iterator[Ask]) -> Ask:
@@ -81,11 +80,11 @@ def several(words: Sequence[str]) -> bool:
     )
 
 
-def _object(text: str, number: int, at: tuple[str, ...], grad: str | None, wrt: str | None) -> Ask:
+def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Ask:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return Ask(text, at, grad, wrt, number, problem="this line is not a JSON object")
+        return Ask(text, at, claim, wrt, number, problem="this line is not a JSON object")
     here = found.get("at")
     texts_only = all(isinstance(found.get(key, ""), str) for key in ("target", "grad", "wrt"))
     if (
@@ -97,14 +96,21 @@ def _object(text: str, number: int, at: tuple[str, ...], grad: str | None, wrt: 
         return Ask(
             text,
             at,
-            grad,
+            claim,
             wrt,
             number,
             problem="a line's object has target, grad, at and wrt, as texts (at also as an object)",
         )
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
-    return Ask(found["target"], points, found.get("grad", grad), found.get("wrt", wrt), number, values)
+    return Ask(
+        found["target"],
+        points,
+        ("grad", found["grad"]) if "grad" in found else claim,
+        found.get("wrt", wrt),
+        number,
+        values,
+    )
 
 
 def with_values(ask: Ask) -> tuple[str, ...]:
@@ -114,7 +120,10 @@ def with_values(ask: Ask) -> tuple[str, ...]:
     """
     if ask.problem is not None:
         raise BadOption(ask.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
-    _expression_only(ask.target)
+    if ask.line is not None and not ask.may_run and is_python(ask.target):
+        raise NotSupported(
+            f"'{ask.target}' names Python code, which standard input may not run", do="allow it: --allow-python"
+        )
     if not all(name.isidentifier() for name in ask.values):
         raise BadPoint("a name in `at` is no name of an input", do="use the inputs' names as keys")
     written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]
@@ -127,6 +136,14 @@ def _written(name: str, x: Any) -> str:
     if isinstance(x, list):
         return "[" + ", ".join(_written(name, part) for part in x) + "]"
     return repr(x)
+
+
+def claiming_of(**claims: str | None) -> tuple[str, str] | None:
+    """Return the one claim among the options, with its kind. Raises BadOption for two."""
+    given = [(kind, text) for kind, text in claims.items() if text is not None]
+    if len(given) > 1:
+        raise BadOption(f"--{given[0][0]} and --{given[1][0]} are two claims", do="check one at a time")
+    return given[0] if given else None
 
 
 def seed_of(text: str) -> int:

@@ -4,11 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from gradcli.core.domain import REAL, Domain
 
 Value = Any  # an np.float64, an ndarray, or a Tracer
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
+
+
+ON_COMPLEX: list[Callable[..., Value]] = []  # what runs a primitive when a plain complex operand meets a traced one
+_MAY_BE_COMPLEX = {np.ndarray, complex, np.complex128, np.complex64}
 
 
 class Rule(Protocol):
@@ -25,6 +31,8 @@ class Rule(Protocol):
 class Primitive:
     """One row of the rule table: called on numpy values it computes, called on tracers it lets the innermost one act.
 
+    A row with a `body` is made of numpy calls: an arithmetic that does not know it by name runs these.
+
     Shapes  as `fun`; positional arguments may be differentiated, keyword `params` never are.
     """
 
@@ -38,6 +46,7 @@ class Primitive:
     analytic: bool = True
     staircase: bool = False
     reason: str | None = None
+    body: bool = False
 
     @property
     def constant(self) -> bool:
@@ -53,7 +62,13 @@ class Primitive:
         for x in xs:
             if isinstance(x, Interpreted) and (top is None or x.level > top.level):
                 top = x
-        return self.fun(*xs, **params) if top is None else top.process(self, xs, params)
+        if top is None:
+            return self.fun(*xs, **params)
+        for x in xs:
+            kind = type(x)
+            if kind in _MAY_BE_COMPLEX and (kind is not np.ndarray or x.dtype.kind == "c"):
+                return ON_COMPLEX[0](self, xs, params)
+        return top.process(self, xs, params)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"

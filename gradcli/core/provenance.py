@@ -1,6 +1,23 @@
-"""Which piece of the user's code is running, so that a recorded line can be traced back to it."""
+"""Which piece of the user's code is running, so that a recorded line can be traced back to it.
 
+An expression sets the position as it runs. Python code has none to set: there a position is the innermost frame of the
+user's, as `(code, instruction)`, and only becomes a file, a line and a column when someone asks.
+"""
+
+import linecache
+import os
+import sys
+from pathlib import Path
+from types import CodeType, TracebackType
 from typing import Any
+
+from gradcli.errors import Place, Span
+
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+_PREFIXES = (sys.prefix, sys.base_prefix)
+_INSTALLED = tuple({prefix + os.sep for name in _PREFIXES for prefix in (name, str(Path(name).resolve()))})
+_USERS: dict[str, bool] = {}
+_OWN: set[str] = set()
 
 
 class Here:
@@ -13,3 +30,98 @@ class Here:
 
 
 HERE = Here()
+
+
+def own(folder: str) -> None:
+    """Count the code in a folder as the user's, although it may be installed: it was named as the target."""
+    _OWN.add(str(Path(folder).resolve()) + os.sep)
+    _USERS.clear()
+
+
+def is_users(file: str) -> bool:
+    """Whether the code of a file is the user's: neither gradcli's nor Python's nor an installed package's."""
+    known = _USERS.get(file)
+    if known is None:
+        known = _USERS[file] = _is_users(file)
+    return known
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith("<"):
+        return not file.startswith("<frozen")
+    installed = file.startswith(_INSTALLED) or "site-packages" in file
+    if installed and not _OWN:
+        return False
+    resolved = str(Path(file).resolve())
+    if resolved.startswith(_OURS):
+        return False
+    if not installed and not resolved.startswith(_INSTALLED) and "site-packages" not in resolved:
+        return True
+    return any(resolved.startswith(folder) and not _environment_in(folder, resolved) for folder in _OWN)
+
+
+def _environment_in(folder: str, file: str) -> bool:
+    """Whether a file of a folder belongs to a virtual environment that lies in it."""
+    inside = any(prefix.startswith(folder) and file.startswith(prefix) for prefix in _INSTALLED)
+    return inside or "site-packages" in file.removeprefix(folder)
+
+
+def position() -> Any:
+    """Return where the user's code is now: an instruction of an expression, `(code, instruction)`, or None."""
+    if HERE.position is not None:
+        return HERE.position
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if _USERS.get(code.co_filename) or (code.co_filename not in _USERS and is_users(code.co_filename)):
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def place(position: Any) -> Span | Place | None:
+    """Return a recorded position as a piece of the expression, or as a line of the user's file."""
+    span = getattr(position, "span", None)
+    if isinstance(span, Span | Place) or not isinstance(position, tuple):
+        return span
+    code, instruction = position
+    if not is_users(code.co_filename):
+        return None
+    line, end, column, stop = _columns(code, instruction)
+    return _place(code, line, column, stop if end == line else None)
+
+
+def raised_at(traceback: TracebackType | None) -> Place | None:
+    """Return the innermost line of the user's that an exception came through."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_users(code.co_filename):
+            line, end, column, stop = _columns(code, traceback.tb_lasti)
+            found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
+        traceback = traceback.tb_next
+    return found
+
+
+def _columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
+    for k, (line, end, column, stop) in enumerate(code.co_positions()):
+        if k == instruction // 2:
+            return line or code.co_firstlineno, end, column, stop
+    return code.co_firstlineno, None, None, None
+
+
+def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> Place:
+    text = linecache.getline(code.co_filename, line).rstrip("\n")
+    whole = column is None or stop is None
+    return Place(
+        shown(code.co_filename), line, text, 0 if whole else column or 0, 0 if whole else (stop or 0) - (column or 0)
+    )
+
+
+def shown(file: str) -> str:
+    """Return a path as it is shown: from the current folder where the file lies in it."""
+    try:
+        near = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if near.startswith("..") or file.startswith("<") else near

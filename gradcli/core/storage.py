@@ -6,6 +6,7 @@ making the same call on an array of positions, and only when something is writte
 memory and comes back to every view that is still alive, so that reading costs nothing.
 """
 
+import operator
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from gradcli.core.bind import bind
 from gradcli.core.shapes import size
+from gradcli.errors import TraceEnded
 
 if TYPE_CHECKING:
     from gradcli.core.tracer import Tracer
@@ -43,7 +45,7 @@ def storage(x: "Tracer") -> Storage:
 def view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
     """Return `index(base)`, sharing memory with it where numpy would; `index` takes tracers and arrays alike."""
     seen = index(base)
-    if not seen.shape or seen is base:
+    if not seen.shape or seen is base or not base.shape:
         return seen
     seen.storage = Storage(base, index)
     views = storage(base).views
@@ -53,12 +55,12 @@ def view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
     return seen
 
 
-def _positions(x: "Tracer") -> tuple["Tracer", Any]:
+def positions(x: "Tracer") -> tuple["Tracer", Any]:
     """Return the owner of the memory behind `x`, and which of its entries `x` holds; a copy becomes its own owner."""
     memory = storage(x)
     if memory.base is None or memory.index is None:
         return x, np.arange(size(x)).reshape(x.shape)
-    owner, of_base = _positions(memory.base)
+    owner, of_base = positions(memory.base)
     mine = memory.index(of_base)
     if np.may_share_memory(mine, of_base):
         return owner, mine
@@ -66,24 +68,46 @@ def _positions(x: "Tracer") -> tuple["Tracer", Any]:
     return x, np.arange(size(x)).reshape(x.shape)
 
 
-def assign(x: "Tracer", new: "Tracer") -> None:
-    """Let `x` stand for `new` from now on, in every array that shares its memory."""
-    from operator import setitem
+def shares(x: "Tracer", y: "Tracer") -> bool:
+    """Whether two traced arrays have an entry of memory in common."""
+    (owner, mine), (other, yours) = positions(x), positions(y)
+    return owner is other and np.intersect1d(mine, yours).size > 0
 
-    owner, positions = _positions(x)
+
+def assign(x: "Tracer", new: "Tracer") -> None:
+    """Let `x` stand for `new` from now on, in every array that shares its memory.
+
+    Raises  ValueError for a view that numpy makes read-only.
+    """
+    owner, at = positions(x)
+    if not at.flags.writeable:
+        raise ValueError("assignment destination is read-only")
     if owner is x:
         x.rebind(new)
     else:
-        flat = bind(setitem, bind(np.reshape, owner, -1), positions, new)
+        flat = bind(operator.setitem, bind(np.reshape, owner, -1), at, new)
         owner.rebind(bind(np.reshape, flat, owner.shape))
     _refresh(owner)
+
+
+def write(x: Any, index: Any, value: Any) -> None:
+    """Write `value` into `x` at `index`, as `x[index] = value` does.
+
+    Raises  TraceEnded for a plain array.
+    """
+    if not hasattr(x, "storage"):
+        raise TraceEnded(
+            "a traced result is stored into a plain array, where its derivative is lost",
+            do="write a = a + t instead of a += t, or make the array inside the function",
+        )
+    assign(x, bind(operator.setitem, x, index, value))
 
 
 def _refresh(x: "Tracer") -> None:
     memory = storage(x)
     memory.version += 1
     for seen in [view for ref in memory.views if (view := ref()) is not None]:
-        _positions(seen)  # a call that turns out to copy ends the sharing here
+        positions(seen)  # a call that turns out to copy ends the sharing here
         if seen.storage.base is not None:
             seen.rebind(seen.storage.index(x))
             _refresh(seen)

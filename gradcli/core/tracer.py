@@ -11,24 +11,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradcli.core import shapes
-from gradcli.core.bind import bind
+from gradcli.core.bind import METHODS, VIEWS, bind
 from gradcli.core.primitive import Interpreted, Value
-from gradcli.core.storage import Storage, assign, view
+from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
-_REDUCTIONS: dict[Any, Any] = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
-_VIEWS = {
-    np.reshape,
-    np.ravel,
-    np.transpose,
-    np.swapaxes,
-    np.moveaxis,
-    np.squeeze,
-    np.expand_dims,
-    np.flip,
-    np.diagonal,
-}
-_IGNORED = {"casting", "order", "subok"}
+_AS_VALUE = np.asarray  # what stands for it takes lists with traced entries; the name itself is replaced in a trace
+_FIRST = ("a", "m", "x", "ary", "array")  # how numpy's functions of one array name it
 
 
 class Tracer(Interpreted):
@@ -39,6 +28,7 @@ class Tracer(Interpreted):
 
     __slots__ = ("__weakref__", "storage")
     __array_priority__ = 1000.0
+    leads = False  # whether numpy's calls go to this tracer wherever it stands among the arguments
     storage: Storage | None
     primal: Value
 
@@ -60,24 +50,24 @@ class Tracer(Interpreted):
 
     # What numpy asks.
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        unknown = set(kwargs) - _IGNORED
-        if method == "reduce" and ufunc in _REDUCTIONS:
-            y = bind(_REDUCTIONS[ufunc], *inputs, **_reduce_arguments(kwargs))
-        elif method == "accumulate" and ufunc is np.add:
-            y = bind(np.cumsum, *inputs, **_reduce_arguments(kwargs))
-        elif method == "__call__" and not unknown:
-            y = bind(ufunc, *inputs)
-        else:
-            raise NoRule(f"np.{ufunc.__name__}.{method}({', '.join(sorted(unknown))}) has no derivative rule")
-        return y if out is None else _store(out[0], y)
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method not in ("at", "reduceat"):  # theirs may be positions
+            inputs = tuple(bind(_AS_VALUE, x) if isinstance(x, list | tuple) else x for x in inputs)
+        if method == "__call__" and not kwargs:
+            return bind(ufunc, *inputs)
+        return METHODS[method](ufunc, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function in _VIEWS and args and isinstance(args[0], Tracer):
-            return view(args[0], _call(function, *args[1:], **kwargs))
-        return bind(function, *args, **kwargs)
+        if len(types) > 1 and not self.leads and any(getattr(kind, "leads", False) for kind in types):
+            return NotImplemented
+        return call(function, *args, **kwargs)
 
     # What Python asks.
+
+    @property
+    def under(self) -> Value:
+        """What this value is made of, one sweep further down."""
+        return self.primal
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,10 +86,6 @@ class Tracer(Interpreted):
         return np.dtype(np.float64)
 
     @property
-    def T(self) -> Any:
-        return view(self, _call(np.transpose))
-
-    @property
     def __class__(self) -> type:
         """As numpy has it, so that `isinstance(x, np.ndarray)` in user code says what it would without tracing."""
         return np.ndarray if self.shape else np.float64
@@ -116,13 +102,19 @@ class Tracer(Interpreted):
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
 
+    def __contains__(self, x: Any) -> bool:
+        if not self.shape:
+            raise TypeError("a scalar is not iterable")
+        return bool(np.any(bind(np.equal, self, x)))
+
     def __getitem__(self, index: Any) -> Any:
         if type(index) is int and self.ndim == 1:
             return bind(operator.getitem, self, index)
-        return view(self, lambda x: bind(operator.getitem, x, index) if isinstance(x, Tracer) else x[index])
+        fixed = frozen(index)
+        return view(self, lambda x: bind(operator.getitem, x, fixed) if isinstance(x, Tracer) else x[fixed])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        assign(self, bind(operator.setitem, self, index, value))
+        write(self, frozen(index), value)
 
     def __bool__(self) -> bool:
         return bool(bind(np.not_equal, self, 0))
@@ -137,8 +129,39 @@ class Tracer(Interpreted):
             "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
         )
 
+    def __index__(self) -> NoReturn:
+        raise TraceEnded(
+            "a traced value is used as an index or a size", do="index with plain integers: pass them as integer inputs"
+        )
+
+    def __complex__(self) -> NoReturn:
+        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise TraceEnded("a traced value is converted to a plain array", do="leave out np.asarray(..., dtype=float)")
+        raise TraceEnded(
+            "a traced value is converted to a plain array",
+            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
+        )
+
+    def __floor__(self) -> int:
+        return int(plain(bind(np.floor, self)))
+
+    def __ceil__(self) -> int:
+        return int(plain(bind(np.ceil, self)))
+
+    def __trunc__(self) -> int:
+        return int(plain(bind(np.trunc, self)))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if self.shape:
+            raise TypeError("round() of an array: write np.round(x)")
+        return int(plain(bind(np.rint, self))) if ndigits is None else bind(np.round, self, ndigits)
+
+    def __divmod__(self, other: Any) -> Any:
+        return bind(np.divmod, self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return bind(np.divmod, other, self)
 
     def __hash__(self) -> int:
         return id(self)
@@ -146,53 +169,99 @@ class Tracer(Interpreted):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.primal!r})"
 
-    def copy(self) -> Any:
-        """Return the value in memory of its own."""
+    def __str__(self) -> str:
+        return str(plain(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(plain(self), spec)
+
+    def __copy__(self) -> Any:
+        return bind(np.positive, self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
         return bind(np.positive, self)
 
 
-def _call(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what stands for a numpy function: views share memory, and `out=` is written into."""
+    out = kwargs.pop("out", None)
+    if function in VIEWS:
+        first = args[0] if args else next((kwargs.pop(name) for name in _FIRST if name in kwargs), None)
+        if isinstance(first, Tracer):
+            return view(first, calling(function, *args[1:], **kwargs))
+        args = args or (first,)
+    y = bind(function, *args, **kwargs)
+    return y if out is None else store(out, y)
+
+
+def calling(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """Return a numpy call waiting for its first argument, traced or not."""
     return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
 
 
-def _reduce_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """A ufunc's `reduce` takes axis 0 where the function takes all axes."""
-    given = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
-    return {"axis": 0, **given}
+def frozen(index: Any) -> Any:
+    """Return an index that does not change when the user's array does.
+
+    Raises  NoRule if it is, or holds, a traced value.
+    """
+    kind = type(index)
+    if kind is int:
+        return index
+    if kind is np.ndarray:
+        return index.copy()
+    if kind is tuple:
+        return tuple(frozen(part) for part in index)
+    if kind is list:
+        return [frozen(part) for part in index]
+    if kind is slice:
+        return slice(*(frozen(part) for part in (index.start, index.stop, index.step)))
+    if isinstance(index, Tracer):
+        raise NoRule("an index is a traced value", do="index with plain integers")
+    return index
 
 
-def _store(target: Any, y: Value) -> Any:
-    if not isinstance(target, Tracer):
-        raise TraceEnded(
-            "a traced result is stored into a plain array, where its derivative is lost",
-            do="write a = a + t instead of a += t, or make the array inside the function",
-        )
-    assign(target, y)
+def store(target: Any, y: Value) -> Any:
+    """Write a result into `out=` and return that array.
+
+    Raises  TraceEnded if it is a plain one.
+    """
+    if isinstance(target, tuple):
+        return tuple(store(*pair) for pair in zip(target, y, strict=True)) if len(target) > 1 else store(target[0], y)
+    same = isinstance(target, Tracer) and type(y) is type(target) and y.level == target.level
+    if same and y.shape == target.shape:
+        assign(target, y)
+    else:
+        write(target, ..., y)
     return target
+
+
+_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # others have operators of their own
 
 
 def _binary(function: Any) -> tuple[Any, Any]:
     def operate(self: Tracer, other: Any) -> Any:
-        return bind(function, self, other)
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        return bind(function, self, bind(_AS_VALUE, other) if isinstance(other, list | tuple) else other)
 
     def reflected(self: Tracer, other: Any) -> Any:
-        return bind(function, other, self)
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        return bind(function, bind(_AS_VALUE, other) if isinstance(other, list | tuple) else other, self)
 
     return operate, reflected
 
 
 def _inplace(function: Any) -> Any:
     def operate(self: Tracer, other: Any) -> Any:
-        y = bind(function, self, other)
+        y = getattr(self, f"__{function}__")(other)
         if not self.shape:
             return y
         if shapes.shape(y) != self.shape:
             raise BadShape(
                 f"a result of shape {shapes.shape(y)} does not fit into an array of shape {self.shape} in place"
             )
-        assign(self, y)
-        return self
+        return store(self, y)
 
     return operate
 
@@ -205,42 +274,6 @@ _COMPARISONS: dict[str, Any] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 _UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
-_METHODS: dict[str, Any] = {
-    "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "var": np.var, "std": np.std,
-    "dot": np.dot, "cumsum": np.cumsum, "trace": np.trace, "diagonal": np.diagonal, "argmax": np.argmax,
-    "argmin": np.argmin, "clip": np.clip, "ravel": np.ravel, "squeeze": np.squeeze, "swapaxes": np.swapaxes,
-    "repeat": np.repeat, "take": np.take, "any": np.any, "all": np.all, "round": np.round,
-}  # fmt: skip
-
-
-def _method(function: Any) -> Any:
-    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        if function in _VIEWS:
-            return view(self, _call(function, *args, **kwargs))
-        return bind(function, self, *args, **kwargs)
-
-    method.__name__ = function.__name__
-    return method
-
-
-def _reshape(self: Tracer, *shape: Any, order: str = "C") -> Any:
-    return view(self, _call(np.reshape, shape[0] if len(shape) == 1 else shape, order=order))
-
-
-def _transpose(self: Tracer, *axes: Any) -> Any:
-    return view(self, _call(np.transpose, (axes[0] if len(axes) == 1 else axes) or None))
-
-
-def _astype(self: Tracer, dtype: Any, **kwargs: Any) -> Any:
-    if not np.issubdtype(np.dtype(dtype), np.floating):
-        raise TraceEnded(
-            f"astype({np.dtype(dtype).name}) of a traced value loses its derivative", do="leave out the conversion"
-        )
-    return bind(np.positive, self)
-
-
-def _flatten(self: Tracer, order: str = "C") -> Any:
-    return bind(np.reshape, self, -1, order=order)
 
 
 def _install() -> None:
@@ -248,15 +281,11 @@ def _install() -> None:
         operate, reflected = _binary(function)
         setattr(Tracer, f"__{name}__", operate)
         setattr(Tracer, f"__r{name}__", reflected)
-        setattr(Tracer, f"__i{name}__", _inplace(function))
+        setattr(Tracer, f"__i{name}__", _inplace(name))
     for name, function in _COMPARISONS.items():
         setattr(Tracer, f"__{name}__", _binary(function)[0])
     for name, function in _UNARY.items():
         setattr(Tracer, f"__{name}__", lambda self, function=function: bind(function, self))
-    for name, function in _METHODS.items():
-        setattr(Tracer, name, _method(function))
-    for method in (_reshape, _transpose, _astype, _flatten):
-        setattr(Tracer, method.__name__[1:], method)
 
 
 _install()
@@ -285,7 +314,7 @@ def arithmetic(x: Value) -> type[Arithmetic] | None:
     while isinstance(x, Tracer):
         if isinstance(x, Arithmetic):
             return type(x)
-        x = x.primal
+        x = x.under
     return None
 
 

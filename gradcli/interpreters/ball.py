@@ -24,6 +24,10 @@ class Ball(Objectwise):
     def entry(cls, number: Any) -> arb:
         return arb(float(number)) if isinstance(number, float | np.floating) else arb(int(number))
 
+    @classmethod
+    def entries_of(cls, numbers: Any) -> list[Any]:
+        return list(map(arb, numbers.reshape(-1).tolist()))
+
     @property
     def primal(self) -> Value:
         return nearest(self)
@@ -40,22 +44,27 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = before
 
 
-def _each(x: Value, function: Any) -> Any:
+def _flat(x: Value) -> tuple[list[arb], tuple[int, ...]]:
     entries = Ball.objects(x)
-    if type(entries) is not np.ndarray:
-        return np.float64(function(entries))
-    flat = entries.reshape(-1).tolist()
-    return np.array([function(entry) for entry in flat], dtype=np.float64).reshape(entries.shape)
+    return (entries.reshape(-1).tolist(), entries.shape) if type(entries) is np.ndarray else ([entries], ())
+
+
+def _shaped(numbers: Any, shape: tuple[int, ...]) -> Value:
+    return numbers.reshape(shape)[()]
 
 
 def nearest(x: Value) -> Value:
     """Return the midpoints, rounded to float64."""
-    return _each(x, lambda entry: float(entry.mid()) if entry.is_finite() else float(entry))
+    entries, shape = _flat(x)
+    return _shaped(np.fromiter(map(float, entries), np.float64, len(entries)), shape)
 
 
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where nothing is known."""
-    return _each(x, lambda entry: _up(entry.rad()) if entry.is_finite() else np.inf)
+    entries, shape = _flat(x)
+    known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
+    radii = np.fromiter(map(float, map(arb.rad, entries)), np.float64, len(entries))
+    return _shaped(np.where(known, _up(radii), np.inf), shape)
 
 
 def decimals(x: Value, digits: int) -> Any:
@@ -67,10 +76,11 @@ def decimals(x: Value, digits: int) -> Any:
 
 def error_of(x: Value, approximate: Value) -> Value:
     """Return a float64 upper bound on |approximate - x|, entry by entry."""
-    distance = Ball.objects(np.subtract(Ball.lift(approximate), x))
-    return _each(Ball(distance), lambda entry: _up(abs(entry).upper()) if entry.is_finite() else np.inf)
+    entries, shape = _flat(np.subtract(Ball.lift(approximate), x))
+    bounds = [float(abs(entry).upper()) if entry.is_finite() else np.inf for entry in entries]
+    return _shaped(_up(np.array(bounds, dtype=np.float64)), shape)
 
 
-def _up(bound: arb) -> float:
-    """Return an exact bound as a float64 that is not smaller; zero only for zero."""
-    return 0.0 if bound.is_zero() else float(np.nextafter(float(bound), np.inf))
+def _up(bounds: Any) -> Any:
+    """Return exact bounds, rounded to float64, as float64 numbers that are not smaller; zero only for zero."""
+    return np.where(bounds == 0, 0.0, np.nextafter(bounds, np.inf))

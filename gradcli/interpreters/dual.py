@@ -10,7 +10,7 @@ from gradcli.core.tracer import Tracer
 
 
 class Dual(Tracer):
-    """`primal + tangent e`, e**2 = 0."""
+    """`primal + tangent e`, e**2 = 0; a tangent of None is one that is zero whatever the slopes are."""
 
     __slots__ = ("level", "primal", "tangent")
 
@@ -21,7 +21,7 @@ class Dual(Tracer):
         self.storage = None
 
     def hold(self, x: Value) -> "Dual":
-        return Dual(x, zeros_like(x), self.level)
+        return Dual(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, None, self.level)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         level = self.level
@@ -32,10 +32,10 @@ class Dual(Tracer):
             return y
         ydot: Any = None
         for i, dual in enumerate(duals):
-            if dual:
+            if dual and xs[i].tangent is not None:
                 part = primitive.rule(i).push(primitive, i, y, primals, xs[i].tangent, params)
                 ydot = part if ydot is None else ydot + part
-        return Dual(y, spread_like(ydot, y), level)
+        return Dual(y, None if ydot is None else spread_like(ydot, y), level)
 
 
 def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, Value]:
@@ -47,5 +47,5 @@ def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Va
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
         y = f(*duals)
         if isinstance(y, Dual) and y.level == level:
-            return y.primal, y.tangent
+            return y.primal, zeros_like(y.primal) if y.tangent is None else y.tangent
         return y, zeros_like(y)

@@ -39,6 +39,11 @@ class Objectwise(Arithmetic):
         raise NotImplementedError
 
     @classmethod
+    def entries_of(cls, numbers: Any) -> list[Any]:
+        """Return an array of plain numbers as a list of entries."""
+        return [cls.entry(number) for number in numbers.reshape(-1).tolist()]
+
+    @classmethod
     def lift(cls, number: Value) -> Any:
         return cls(cls.objects(number))
 
@@ -56,7 +61,7 @@ class Objectwise(Arithmetic):
         if x.dtype == bool or x.dtype == object:
             return x
         filled = np.empty(x.shape, dtype=object)
-        filled.reshape(-1)[:] = [cls.entry(number) for number in x.reshape(-1).tolist()]
+        filled.reshape(-1)[:] = cls.entries_of(x)
         return filled[()] if x.shape == () else filled
 
     @property
@@ -74,6 +79,8 @@ class Objectwise(Arithmetic):
             y = _unboxed(self._added(name, _boxed(objects)[0], params))
         elif primitive.kind in ("linear", "bilinear"):
             y = _unboxed(primitive.fun(*_boxed(objects), **params))
+        elif primitive.body:
+            return primitive.fun(*[x if isinstance(x, Tracer) else self.lift(x) for x in xs], **params)
         else:
             raise NotSupported(f"{name} is not available in {self.what}")
         return np.asarray(y, dtype=bool)[()] if _is_truth(y) else type(self)(y)

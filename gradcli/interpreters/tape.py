@@ -4,6 +4,7 @@ A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k be
 and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,13 +12,15 @@ import numpy as np
 
 from gradcli.core import levels
 from gradcli.core.primitive import Params, Primitive, Value, named
-from gradcli.core.provenance import HERE
-from gradcli.core.shapes import zeros_like
+from gradcli.core.provenance import HERE, position
+from gradcli.core.shapes import shape, zeros_like
 from gradcli.core.tracer import Tracer
+from gradcli.errors import BadShape
 from gradcli.primitives.kinds import Factor, Partial
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
+_SPENT: Line = (None, (), (), None, None, None)
 
 
 class Tape:
@@ -38,8 +41,12 @@ class Tape:
         self.lines.append((None, (), (), x, None, None))
         return Recorded(x, len(self.lines) - 1, self)
 
-    def sweep(self, slot: int, ybar: Value) -> list[Value]:
-        """Return the cotangent of every slot up to `slot`, given that of `slot`; None where nothing flows."""
+    def sweep(self, slot: int, ybar: Value, keep: bool = True, once: bool = False) -> list[Value]:
+        """Return the cotangent of every slot up to `slot`, given that of `slot`; None where nothing flows.
+
+        Unless they are kept, cotangents of anything but inputs are dropped as soon as they are used; a tape that is swept
+        `once` drops its lines too, so that the memory of the way forward serves the way back.
+        """
         lines = self.lines
         bars: list[Value] = [None] * len(lines)
         bars[slot] = ybar
@@ -48,6 +55,10 @@ class Tape:
             primitive, slots, xs, y, params, _ = lines[k]
             if ybar is None or primitive is None:
                 continue
+            if not keep:
+                bars[k] = None
+            if once:
+                lines[k] = _SPENT
             rules = primitive.rules
             scalar = type(y) is np.float64
             for i, s in enumerate(slots):
@@ -65,15 +76,37 @@ class Tape:
                     bars[s] = xbar if seen is None else seen + xbar
         return bars
 
-    def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"]) -> list[Value]:
+    def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"], once: bool = False) -> list[Value]:
         """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
-        bars = self.sweep(y.slot, ybar)
+        bars = self.sweep(y.slot, ybar, keep=False, once=once)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
 
 
+class Meter:
+    """How much memory the values on tapes take: of a tape, and at most of those recorded and dropped on the way back."""
+
+    def __init__(self) -> None:
+        self.most_nested = 0
+        self.kept = False  # a checkpointed function was recorded line by line after all
+
+    def nested(self, tape: Tape) -> None:
+        """Count a tape that is recorded while another one is swept."""
+        self.most_nested = max(self.most_nested, held_bytes(tape))
+
+
+METER = Meter()
+
+
+def held_bytes(tape: Tape) -> int:
+    """Return the bytes of the values on a tape, each counted once."""
+    seen = {id(line[3]): np.asarray(line[3]).nbytes for line in tape.lines if not isinstance(line[3], Tracer)}
+    return sum(seen.values())
+
+
 _NONE: Params = {}
+_caller = sys._getframe
 _NUMBERS = {float, int, np.float64}
 
 
@@ -93,17 +126,19 @@ class Recorded(Tracer):
         return self.tape.level
 
     def hold(self, x: Value) -> "Recorded":
-        return Recorded(x, CONSTANT, self.tape)
+        return Recorded(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, CONSTANT, self.tape)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         tape = self.tape
         primals, slots = [], []
         for x in xs:
             mine = isinstance(x, Recorded) and x.tape is tape
-            primals.append(x.primal if mine else x)
+            primals.append(x.primal if mine else _safe(x))
             slots.append(x.slot if mine else CONSTANT)
         y = primitive(*primals, **params)
-        line: Line = (primitive, tuple(slots), primals, y, params, HERE.position)
+        if max(slots) == CONSTANT and not primitive.constant:
+            return Recorded(y, CONSTANT, tape)  # what stands still is followed, for its memory, and not recorded
+        line: Line = (primitive, tuple(slots), primals, y, params, HERE.position or position())
         if primitive.constant:
             tape.decisions.append(line)
             return y
@@ -111,7 +146,14 @@ class Recorded(Tracer):
         return Recorded(y, len(tape.lines) - 1, tape)
 
 
-def _fast(primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any) -> tuple[Any, Any]:
+def _safe(x: Value) -> Value:
+    """Return an operand that stays as it is: the user's own array may be written to after the operation."""
+    return x.copy() if type(x) is np.ndarray and x.flags.writeable else x
+
+
+def _fast(
+    primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any, reflected_slow: Any
+) -> tuple[Any, Any]:
     """Return an operator and its reflection that record a line at once when the operands need no thought."""
 
     def forward(self: Recorded, other: Value) -> Value:
@@ -124,17 +166,25 @@ def _fast(primitive: Primitive, operate: Callable[[Value, Value], Value], slow: 
         else:
             return slow(self, other)
         y = operate(*xs)
+        position = HERE.position
+        if position is None:  # who uses an operator is nearly always the user: `place` looks again
+            frame = _caller(1)
+            position = (frame.f_code, frame.f_lasti)
         lines = tape.lines
-        lines.append((primitive, slots, xs, y, None, HERE.position))
+        lines.append((primitive, slots, xs, y, None, position))
         return Recorded(y, len(lines) - 1, tape)
 
     def reflected(self: Recorded, other: Value) -> Value:
         if type(other) not in _NUMBERS:
-            return primitive(other, self)
+            return reflected_slow(self, other)
         xs = (other, self.primal)
         y = operate(*xs)
         lines = self.tape.lines
-        lines.append((primitive, (CONSTANT, self.slot), xs, y, None, HERE.position))
+        position = HERE.position
+        if position is None:
+            frame = _caller(1)
+            position = (frame.f_code, frame.f_lasti)
+        lines.append((primitive, (CONSTANT, self.slot), xs, y, None, position))
         return Recorded(y, len(lines) - 1, self.tape)
 
     return forward, reflected
@@ -147,8 +197,8 @@ def _install() -> None:
     import operator
 
     for dunder, name in _FAST.items():
-        slow = getattr(Tracer, f"__{dunder}__")
-        forward, reflected = _fast(named(name), getattr(operator, dunder), slow)
+        slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
+        forward, reflected = _fast(named(name), getattr(operator, dunder), slow, reflected_slow)
         setattr(Recorded, f"__{dunder}__", forward)
         setattr(Recorded, f"__r{dunder}__", reflected)
 
@@ -182,4 +232,16 @@ def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[
     return value, lambda ybar: tape.pull(y, ybar, inputs)
 
 
-__all__ = ["CONSTANT", "Line", "Recorded", "Tape", "record", "transpose", "vjp"]
+def value_and_pulled(f: Callable[..., Value], xs: Sequence[Value], one: Callable[[Value], Value]) -> tuple[Value, list[Value]]:
+    """Return f(*xs), a scalar, and its gradient; the tape is used up. `one` gives the cotangent to begin with.
+
+    Raises  BadShape where the value is no scalar.
+    """
+    y, inputs, tape = record(f, xs)
+    value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
+    if shape(value) != ():
+        raise BadShape(f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian")
+    return value, tape.pull(y, one(value), inputs, once=True)
+
+
+__all__ = ["CONSTANT", "METER", "Line", "Recorded", "Tape", "held_bytes", "record", "transpose", "value_and_pulled", "vjp"]

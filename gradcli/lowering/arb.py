@@ -3,14 +3,15 @@
 Comparisons answer yes, no, or raise Undecided: flint itself answers False to everything when balls overlap.
 """
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, arb_mat
+from flint import arb
 
 from gradcli.errors import Undecided
+from gradcli.lowering.arb_matrices import MATRICES
+from gradcli.lowering.arb_special import SPECIAL
 
 
 def less(a: arb, b: arb) -> bool:
@@ -98,22 +99,6 @@ def cbrt(x: arb) -> arb:
     return arb(0) if x.is_zero() else -((-x).root(3)) if x < 0 else x.root(3)
 
 
-def gammaln(x: arb) -> arb:
-    return x.lgamma() if x > 0 else abs(x.gamma()).log()
-
-
-def polygamma(x: arb, *, n: int) -> arb:
-    return acb(x).polygamma(n).real
-
-
-def expit(x: arb) -> arb:
-    """Return 1 / (1 + exp(-x)), by the exponential that stays small."""
-    if x > 0:
-        return 1 / (1 + (-x).exp())
-    e = x.exp()
-    return e / (1 + e)
-
-
 def logaddexp(a: arb, b: arb) -> arb:
     top, low = (b, a) if b > a else (a, b)
     return top + (low - top).exp().log1p()
@@ -132,47 +117,16 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "arcsinh": arb.asinh, "arccosh": arb.acosh, "arctanh": arb.atanh,
     "maximum": maximum, "minimum": lambda a, b: -maximum(-a, -b), "relu": lambda x: maximum(x, arb(0)),
     "remainder": lambda a, b: a - b * _step("floor")(a / b), "floor_divide": lambda a, b: _step("floor")(a / b),
+    "fmod": lambda a, b: a - b * trunc(a / b), "logical_xor": lambda a, b: bool(a) != bool(b),
     "sign": sign, "heaviside": heaviside, "floor": _step("floor"), "ceil": _step("ceil"), "trunc": trunc, "rint": rint,
-    "erf": arb.erf, "erfc": arb.erfc, "gamma": arb.gamma, "gammaln": gammaln, "digamma": arb.digamma, "polygamma": polygamma,
-    "expit": expit, "logit": lambda x: (x / (1 - x)).log(), "log_expit": lambda x: -logaddexp(arb(0), -x),
+    "log_expit": lambda x: -logaddexp(arb(0), -x), **SPECIAL,
     "less": less, "greater": lambda a, b: less(b, a), "equal": equal, "not_equal": lambda a, b: not equal(a, b),
     "less_equal": lambda a, b: not less(b, a), "greater_equal": lambda a, b: not less(a, b),
     "isfinite": lambda x: bool(x.is_finite()), "isnan": lambda x: bool(x.is_nan()), "isinf": lambda x: not x.is_finite() and not x.is_nan(),
-    "signbit": lambda x: less(x, arb(0)), "logical_not": lambda x: not x,
+    "real": lambda x: x, "signbit": lambda x: less(x, arb(0)), "logical_not": lambda x: not x,
     "logical_and": lambda a, b: bool(a) and bool(b), "logical_or": lambda a, b: bool(a) or bool(b),
 }
 # fmt: on
-
-
-def _matrix(a: Any) -> arb_mat:
-    return arb_mat(a.shape[0], a.shape[1], a.reshape(-1).tolist())
-
-
-def _array(m: arb_mat) -> Any:
-    filled = np.empty((m.nrows(), m.ncols()), dtype=object)
-    filled.reshape(-1)[:] = m.entries()
-    return filled
-
-
-def matmul(a: Any, b: Any) -> Any:
-    """Return a @ b, matrix by matrix through `arb_mat`."""
-    if a.ndim == b.ndim == 2:
-        return _array(_matrix(a) * _matrix(b))
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a, b = (np.broadcast_to(x, stack + x.shape[-2:]) for x in (a, b))
-    y = np.empty((*stack, a.shape[-2], b.shape[-1]), dtype=object)
-    for at in itertools.product(*(range(n) for n in stack)):
-        y[at] = _array(_matrix(a[at]) * _matrix(b[at]))
-    return y
-
-
-def _singular(solve: Callable[[], arb_mat]) -> Any:
-    try:
-        return _array(solve())
-    except ZeroDivisionError:
-        raise Undecided(
-            "a matrix cannot be told from a singular one", do="move the point, or add a multiple of eye(n)"
-        ) from None
 
 
 def along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], Any]) -> Any:
@@ -221,14 +175,10 @@ def logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 # fmt: off
 WHOLE: dict[str, Callable[..., Any]] = {
-    "matmul": matmul,
     "max": lambda x, *, axis: along(axis, x, _top),
     "peaks": peaks,
     "norm": lambda x: sum((e * e for e in np.reshape(x, -1).tolist()), arb(0)).sqrt(),
     "logsumexp": logsumexp,
-    "det": lambda a: _matrix(a).det(),
-    "logdet": lambda a: abs(_matrix(a).det()).log(),
-    "inv": lambda a: _singular(lambda: _matrix(a).inv()),
-    "solve": lambda a, b: _singular(lambda: _matrix(a).solve(_matrix(b))),
+    **MATRICES,
 }
 # fmt: on

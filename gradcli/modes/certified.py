@@ -10,8 +10,9 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Recorded, Tape, record
-from gradcli.modes.mode import Available, Contradiction, NotRun, Question
-from gradcli.numerics.rounding import ULPS, jacobian
+from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
+from gradcli.numerics.jacobians import by_rows
+from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
 
 FIRST_BITS = 128
@@ -41,15 +42,17 @@ class Certified:
 
         Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
         """
-        if q.ball_seconds > q.mode_timeout:
-            raise NotRun(f"it would take about {q.ball_seconds:.0f} s", do=f"--mode-timeout {2 * q.ball_seconds:.0f}s")
+        q.refuse_untraced()
+        if q.ball_seconds > q.certified_timeout:
+            raise NotRun(f"it would take about {q.ball_seconds:.2g} s", do=_more_time(q))
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do="move the point into the domain of the function")
         with np.errstate(all="ignore"):
-            self._contains_value(q)
+            lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
+            self._contains_value(q, lifted)
             evaluations, bits = 1, FIRST_BITS
             while bits <= LAST_BITS:
-                found = self._attempt(q, bits)
+                found = self._attempt(q, lifted, bits)
                 evaluations += 3
                 if found is not None:
                     return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
@@ -59,25 +62,25 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _contains_value(self, q: Question) -> None:
+    def _contains_value(self, q: Question, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
-                y = Ball.lift(0) + q.g(*[Ball.lift(x) for x in q.xs])
+                y = Ball.lift(0) + q.g(*lifted)
                 distance, allowed = error_of(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
         if np.any(excess > 0):
-            raise Contradiction("the trace differs from the function: the ball does not contain the function's value")
+            raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")
 
-    def _attempt(self, q: Question, bits: int) -> Estimate | None:
+    def _attempt(self, q: Question, lifted: list[Value], bits: int) -> Estimate | None:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
-                y, inputs, tape = record(q.g, [Ball.lift(x) for x in q.xs])
-                rows = jacobian(y, inputs, tape, Ball.lift(1))
-                if not self._settled(q, rows, inputs, tape, bits) or not self._witnessed(q, y, rows, bits):
+                y, inputs, tape = record(q.g, lifted)
+                rows = by_rows(y, inputs, tape, Ball.lift(1))
+                if not self._settled(q, rows, inputs, tape, bits) or not self._witnessed(q, lifted, y, rows, bits):
                     return None
             except Undecided:
                 return None
@@ -101,7 +104,7 @@ class Certified:
                     return False
         return True
 
-    def _witnessed(self, q: Question, y: Value, rows: list[list[Value]], bits: int) -> bool:
+    def _witnessed(self, q: Question, lifted: list[Value], y: Value, rows: list[list[Value]], bits: int) -> bool:
         """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
 
         Raises  Contradiction at the highest precision.
@@ -111,8 +114,9 @@ class Certified:
         v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
         if not any(np.any(part) for part in v):
             return True
+        steps = [Ball.lift(part) for part in v]
         h = Ball.lift(2) ** -(bits // 3)  # in balls: at 4096 bits it is below the smallest float64
-        up, down = (self._weighted(q, v, sign * h, weights) for sign in (1.0, -1.0))
+        up, down = (self._weighted(q, lifted, steps, sign * h, weights) for sign in (1.0, -1.0))
         difference = (up - down) / (2 * h)
         along = Ball.lift(0)
         scale = 0.0
@@ -127,15 +131,29 @@ class Certified:
         agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
             raise Contradiction(
-                "the rules disagree with the function's values along a random direction",
-                do="please report it: a rule of gradcli is wrong",
+                "the rules disagree with the function's values along a random direction", do=_whose_rule(q)
             )
         return agrees
 
-    def _weighted(self, q: Question, v: list[Any], h: Value, weights: Any) -> Value:
+    def _weighted(self, q: Question, lifted: list[Value], steps: list[Value], h: Value, weights: Any) -> Value:
         """Return the weighted sum of f's outputs at x + h v, in balls."""
-        y = q.g(*[Ball.lift(x) + h * Ball.lift(part) for x, part in zip(q.xs, v, strict=True)])
+        y = q.g(*[x + h * step for x, step in zip(lifted, steps, strict=True)])
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
+
+
+def _whose_rule(q: Question) -> str:
+    """Return what to do about a wrong rule: the user's own are suspected first."""
+    own = sorted({line[0].name for line in q.lines if line[0] is not None and line[0].body})
+    if own:
+        return f"a primitive of your own is wrong ({', '.join(own)}): gradcli ops file.py:NAME --check"
+    return "please report it: a rule of gradcli is wrong"
+
+
+def _more_time(q: Question) -> str:
+    """Return what to write so that the mode runs."""
+    return (
+        "--modes all" if q.ball_seconds <= q.mode_timeout else f"--modes all --mode-timeout {2 * q.ball_seconds:.0f}s"
+    )
 
 
 def _direction(rng: Any, x: Array) -> Any:

@@ -1,6 +1,7 @@
 """The user's own gradient as a mode."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,19 @@ from gradcli.source.program import Program
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
+
+
+class Claimed(Protocol):
+    """A claimed gradient: its text, the inputs it is claimed for, and its value at a point."""
+
+    text: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs whose gradient is claimed."""
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Array]:
+        """Return the claimed gradient for each of these inputs."""
 
 
 class WrongShape(BadClaim):
@@ -45,6 +59,8 @@ class ClaimedExpressions:
                 compiler.add(statement)
             self.programs[name] = compiler.program
         _not_meant_as_claims(shared, wrt, self.programs)
+        if not self.programs:
+            raise BadClaim("the gradient of no input is claimed", do='write --grad "x=2*x, y=1"')
         strangers = set(self.programs) - set(wrt)
         if strangers:
             raise BadClaim(
@@ -110,7 +126,7 @@ class Claim:
     name = "claim"
     rests_on = frozenset({Witness.USER})
 
-    def __init__(self, claimed: ClaimedExpressions) -> None:
+    def __init__(self, claimed: Claimed) -> None:
         self.claimed = claimed
 
     def available(self) -> Available:
@@ -126,5 +142,6 @@ class Claim:
                 raise WrongShape(
                     f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 )
-        bound = {name: GRANT * q.rounding_of_textbook[name] + 4 * EPS * np.abs(value[name]) for name in value}
+        rounding = {name: EPS * np.abs(x) for name, x in value.items()} if q.untraced else q.rounding_of_textbook
+        bound = {name: GRANT * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))

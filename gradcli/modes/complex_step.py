@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 
+from gradcli.core.provenance import place
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.modes.forward import columns_to_array, directions
 from gradcli.modes.mode import Available, Question
+from gradcli.numerics.jacobians import columns_to_array, directions
 from gradcli.point import Array, Cost, Estimate, Witness
 
 H = 1e-20  # of the entry's size; nothing is subtracted, so it can be far below rounding
@@ -30,6 +31,7 @@ class ComplexStep:
 
         Raises  NotSupported where an operation is not analytic or does not take complex numbers.
         """
+        q.refuse_untraced()
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
@@ -49,7 +51,7 @@ class ComplexStep:
         """Raise NotSupported if an operation on the path has no complex derivative."""
         for line in (*q.recording[2].lines, *q.recording[2].decisions):
             if line[0] is not None and not line[0].analytic:
-                raise NotSupported(f"{line[0].name} is not analytic", where=getattr(line[5], "span", None))
+                raise NotSupported(f"{line[0].name} is not analytic", where=place(line[5]))
 
     def _evaluate(self, q: Question, k: int, direction: Array, h: float) -> Array:
         xs = list(q.xs)

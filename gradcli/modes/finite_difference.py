@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape, size
-from gradcli.modes.forward import columns_to_array
 from gradcli.modes.mode import Available, NotRun, Question
+from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.steps import derivative
 from gradcli.point import Array, Cost, Estimate, Witness
 

@@ -9,15 +9,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import shape, size, zeros_like
 from gradcli.errors import GradcliError, NotSupported, Undecided
-from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record
-from gradcli.numerics.kinks import Mark, first_not_finite, kinks, staircases
-from gradcli.numerics.rounding import EPS, ULPS, jacobian, rounding_bounds, stacked
+from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
+from gradcli.numerics.jacobians import by_columns, by_rows, stacked
+from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
+from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array, Estimate, Point, Witness
+from gradcli.source.checkpoint import keeping
 from gradcli.source.function import Function, of
 
 MOST_JACOBIAN = 2**24
+_SHORT = 3e-4  # seconds: what takes longer is not timed again
 _SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
 _SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward
 
@@ -28,10 +31,26 @@ class NotRun(GradcliError):
     kind = "not run"
 
 
+class TraceDiffers(GradcliError):
+    """What was traced is not what the function does: nothing traced can confirm anything."""
+
+    kind = "trace"
+
+
 class Contradiction(GradcliError):
     """Two witnesses inside one mode contradict each other: a rule is wrong, or the trace is not the function."""
 
     kind = "contradiction"
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The function recorded, or what ended the trace."""
+
+    recorded: tuple[Value, list[Recorded], Tape] | None
+    ended: GradcliError | None
+    seconds: float = 0.0
+    checkpointed: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,7 @@ class Question:
     wrt: tuple[str, ...]
     seed: int = 0
     mode_timeout: float = 10.0
+    certified_timeout: float = 10.0
 
     @cached_property
     def xs(self) -> list[Array]:
@@ -57,12 +77,16 @@ class Question:
     @cached_property
     def value(self) -> Array:
         """The untouched function's value."""
+        if self.point.value is not None:
+            return self.point.value
         with np.errstate(all="ignore"):
             return np.asarray(self.g(*self.xs), dtype=float)[()]
 
     @cached_property
     def seconds(self) -> float:
         """The time of one evaluation: the best of several, for at most 20 ms."""
+        if self.point.seconds is not None and self.point.seconds > _SHORT:
+            return self.point.seconds
         best, spent = np.inf, 0.0
         with np.errstate(all="ignore"):
             for _ in range(20):
@@ -75,17 +99,55 @@ class Question:
         return float(best)
 
     @cached_property
+    def untraced(self) -> GradcliError | None:
+        """What ended the trace, for a function that can only be called; None for one that was recorded."""
+        return self._traced.ended
+
+    @property
     def recording(self) -> tuple[Value, list[Recorded], Tape]:
-        """The function recorded on float64 values."""
-        with np.errstate(all="ignore"):
-            return record(self.g, self.xs)
+        """The function recorded on float64 values. Raises what ended the trace."""
+        traced = self._traced
+        if traced.recorded is None:
+            raise traced.ended or NotSupported("the function cannot be traced")
+        return traced.recorded
+
+    @cached_property
+    def _traced(self) -> "Traced":
+        METER.kept = False
+        start = time.perf_counter()
+        try:
+            with np.errstate(all="ignore"), keeping():
+                recorded = record(self.g, self.xs)
+        except NotSupported as ended:
+            return Traced(None, ended)
+        return Traced(recorded, None, time.perf_counter() - start, METER.kept)
+
+    @property
+    def checkpointed(self) -> bool:
+        """Whether the function recomputes parts of itself, so that its reverse sweep is not that of the recording."""
+        return self._traced.checkpointed
+
+    @cached_property
+    def reverse_seconds(self) -> float:
+        """The time of recording the function and of sweeping back."""
+        start = time.perf_counter()
+        _ = self.rows
+        return self._traced.seconds + time.perf_counter() - start
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of the recorded run; none where it could not be recorded."""
+        return [] if self.untraced else self.recording[2].lines
 
     @cached_property
     def rows(self) -> list[list[Value]]:
         """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs. Raises NotRun."""
         self.refuse_large_jacobian()
+        if shape(self.value) == ():
+            bars = [self.bars[x.slot] for x in self.recording[1]]
+            return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
         with np.errstate(all="ignore"):
-            return jacobian(*self.recording, np.float64(1))
+            return by_rows(*self.recording, np.float64(1))
 
     def refuse_large_jacobian(self) -> None:
         """Raise NotRun if there are so many outputs that sweeping back from each would take too long or too much room."""
@@ -96,10 +158,41 @@ class Question:
             )
         self.affordable(4 * outputs)
 
+    @property
+    def entries(self) -> int:
+        """The number of entries that are differentiated."""
+        return sum(size(x) for x in self.xs)
+
+    @property
+    def affords_slopes(self) -> bool:
+        """Whether the Jacobian is small and quick enough to be computed by rows or columns."""
+        outputs, entries = size(self.value), self.entries
+        return outputs * entries <= MOST_JACOBIAN and 4 * min(outputs, entries) * self.seconds <= self.mode_timeout
+
+    def refuse_untraced(self) -> None:
+        """Raise what ended the trace, for modes that need one."""
+        if self.untraced is not None:
+            raise self.untraced
+
+    @cached_property
+    def slopes(self) -> dict[str, Array]:
+        """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
+        if size(self.value) <= sum(size(x) for x in self.xs):
+            return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
+        self.affordable(4 * sum(size(x) for x in self.xs))
+        with np.errstate(all="ignore"):
+            return {
+                name: by_columns(of(self.f, self.point.values, (name,)), x, self.value)
+                for name, x in zip(self.wrt, self.xs, strict=True)
+            }
+
     def prepare(self) -> None:
         """Compute what all modes share, before a second thread can ask for it."""
         with np.errstate(all="ignore"):
-            _ = self.recording, self.value
+            _ = self.untraced, self.value, self.seconds
+            if not self.untraced and self.affords_slopes:
+                _ = self.reverse_seconds if size(self.value) <= self.entries else 0.0
+                _ = self.rounding
 
     def affordable(self, evaluations: float) -> None:
         """Refuse work predicted to take longer than a mode may. Raises NotRun."""
@@ -110,6 +203,8 @@ class Question:
     @cached_property
     def bars(self) -> list[Value]:
         """The adjoint of every line, for the sum of all outputs."""
+        if self.untraced:
+            return []
         y, _, tape = self.recording
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return [None] * len(tape.lines)
@@ -130,7 +225,7 @@ class Question:
         """
         moved = [
             np.asarray(bar) * np.asarray(line[3])
-            for bar, line in zip(self.bars, self.recording[2].lines, strict=True)
+            for bar, line in zip(self.bars, self.lines, strict=True)
             if bar is not None and line[0] is not None
         ]
         squares = sum(float(np.sum(np.square(m[np.isfinite(m)]))) for m in map(np.atleast_1d, moved))
@@ -139,13 +234,25 @@ class Question:
     @cached_property
     def kinks(self) -> list[Mark]:
         """The kinks and branch ties hit exactly at this point."""
+        if self.untraced:
+            return []
         _, inputs, tape = self.recording
         with np.errstate(all="ignore"):
             return kinks(tape, self.bars, inputs)
 
     @cached_property
+    def branches(self) -> list[Branch]:
+        """The branches that a Python function took."""
+        if self.untraced or self.f.kind != "python":
+            return []
+        _, inputs, tape = self.recording
+        return branches(tape, inputs)
+
+    @cached_property
     def staircases(self) -> list[Mark]:
         """The staircases on the path."""
+        if self.untraced:
+            return []
         _, inputs, tape = self.recording
         with np.errstate(all="ignore"):
             return staircases(tape, inputs)
@@ -153,8 +260,7 @@ class Question:
     @cached_property
     def not_finite(self) -> Mark | None:
         """The operation that made the first inf or nan."""
-        _, _, tape = self.recording
-        return first_not_finite(tape, self.bars)
+        return None if self.untraced else first_not_finite(self.recording[2], self.bars)
 
     @cached_property
     def undecided(self) -> tuple[Any, ...]:
@@ -168,12 +274,12 @@ class Question:
     @cached_property
     def operations(self) -> int:
         """Scalar operations of one evaluation, counted on the recorded program."""
-        return sum(_work(line)[0] + 2 * _work(line)[1] for line in self.recording[2].lines)
+        return sum(_work(line)[0] + 2 * _work(line)[1] for line in self.lines)
 
     @cached_property
     def ball_seconds(self) -> float:
         """The predicted time of one reverse sweep in balls."""
-        work = [_work(line) for line in self.recording[2].lines]
+        work = [_work(line) for line in self.lines]
         sweeps = max(1, size(self.value))
         return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in work) * (0.3 + 0.7 * sweeps)
 
@@ -188,26 +294,37 @@ class Question:
     @cached_property
     def rounding_of_textbook(self) -> dict[str, Array]:
         """The same for a gradient written with the textbook's partials, as a claim may be."""
-        return self._rounding(kernels=False)
+        return self._rounding(kernels=False) if self.affords_balls else self.rounding
+
+    @property
+    def affords_balls(self) -> bool:
+        """Whether a sweep in balls is quick enough to bound the rounding of the others."""
+        return self.ball_seconds <= min(self.mode_timeout / 4, self.certified_timeout)
 
     def _rounding(self, kernels: bool) -> dict[str, Array]:
         found = self._rounding_by_balls(kernels)
         bounds = {}
         for k, name in enumerate(self.wrt):
-            slopes = np.abs(stacked(self.rows, self.value, k, self.xs[k]))
-            length = np.sqrt(len(self.recording[2].lines))
+            slopes = np.abs(self.slopes[name])
+            length = np.sqrt(len(self.lines))
             spread = found[k] if found is not None else 8 * EPS * length * np.max(slopes, initial=0.0)
             bounds[name] = np.asarray(2 * spread + ULPS * slopes + 1e-320)[()]
         return bounds
 
     def _rounding_by_balls(self, kernels: bool) -> list[Any] | None:
-        if self.ball_seconds > self.mode_timeout / 4:
+        if not self.affords_balls:
             return None
         try:
             _, radii = rounding_bounds(self.g, self.xs, kernels)
         except (Undecided, NotSupported):
             return None
         return radii if all(np.all(np.isfinite(r)) for r in radii) else None
+
+
+_CUBIC = {  # multiply-adds for each entry and row of a matrix, in balls
+    "solve": 1, "inv": 1, "det": 1, "logdet": 1, "cholesky": 5, "qr": 5, "pinv": 5,
+    "eigvalsh": 30, "eigenvectors": 30, "svdvals": 30, "singular_vectors": 30,
+}  # fmt: skip
 
 
 def _work(line: Any) -> tuple[int, int]:
@@ -217,8 +334,10 @@ def _work(line: Any) -> tuple[int, int]:
         return 0, 0
     if primitive.name == "matmul":
         return 0, size(y) * shape(xs[0])[-1]
-    if primitive.name in ("solve", "inv", "det", "logdet"):
-        return 0, size(xs[0]) * shape(xs[0])[0]
+    if primitive.name in _CUBIC:
+        return 0, _CUBIC[primitive.name] * size(xs[0]) * max(shape(xs[0])[-2:], default=1)
+    if primitive.name in ("dft_cos", "dft_sin"):
+        return 10 * size(y), size(y) * shape(y)[-1]
     if primitive.name == "einsum":
         return 0, size(y) * max(1, *(size(x) for x in xs))
     return max(size(y), *(size(x) for x in xs)), 0
@@ -253,4 +372,6 @@ def timed(compute: Callable[[Question], Estimate], q: Question) -> Estimate:
     """Return the estimate with the seconds it took."""
     start = time.perf_counter()
     estimate = compute(q)
+    if estimate.cost.seconds:
+        return estimate  # what it rests on was computed, and timed, before
     return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))

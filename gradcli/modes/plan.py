@@ -7,6 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import PRIMITIVES, Value
 from gradcli.core.shapes import shape, size
+from gradcli.errors import NotSupported
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
 
 
@@ -56,6 +57,8 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
     primitive, slots, xs, y, params, _ = line
     if primitive is None:
         raise ValueError("an input is no step")
+    if PRIMITIVES.get(primitive.name) is not primitive:
+        raise NotSupported(f"{primitive.name} is a rule of your own, which sympy does not know")
     operands = [(CONSTANT, x) if slot == CONSTANT else (moved[slot], None) for slot, x in zip(slots, xs, strict=True)]
     inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
     weights = _branch(primitive.name, xs, y, params or {})
@@ -71,6 +74,8 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
     )
     if primitive.name == "matmul":
         fan = float(shape(xs[0])[-1])
+    if primitive.name in ("dft_cos", "dft_sin"):
+        fan = float(shape(y)[-1])
     if primitive.name == "einsum":
         fan = max(1.0, float(np.prod([size(x) for x in xs])) ** 0.5 / max(1, size(y)))
     if primitive.kind == "differential" and shape(xs[0])[-1:] and primitive.name in ("det", "logdet", "inv", "solve"):

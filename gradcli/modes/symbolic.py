@@ -32,6 +32,7 @@ class Symbolic:
 
         Raises  NotRun if the formula would be too large; OutOfTime; NotSupported.
         """
+        q.refuse_untraced()
         y, inputs, tape = q.recording
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}

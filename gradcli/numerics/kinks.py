@@ -9,7 +9,8 @@ import numpy as np
 from gradcli.core.primitive import Primitive, Value
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
 
-_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+_SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+_COMPARISONS = set(_SIGNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list
         if primitive is None or primitive.kink is None or ybar is None:
             continue
         hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
-        if np.any(hit):
+        if np.any(hit) and not _moves_together(tape, line, hit, inputs):
             seeds = [_seed(primitive, hit, x, xs) for x in xs]
             found.append(
                 Mark(line, f"{primitive.name} has a kink where {primitive.kinks}", _reach(tape, slots, inputs, seeds))
@@ -66,9 +67,75 @@ def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list
             continue
         tie = np.equal(*xs)
         if np.any(tie):
-            seeds = [_unspread(tie, x) for x in xs]
-            found.append(Mark(line, "a comparison is exactly at its tie", _reach(tape, slots, inputs, seeds)))
+            reach = _reach_of_difference(tape, slots, inputs, xs, tie)
+            if any(np.any(mask) for mask in reach):
+                found.append(Mark(line, "a comparison is exactly at its tie", reach))
     return found
+
+
+def _moves_together(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]) -> bool:
+    """Whether what ties at the hits is the same function of the inputs, so that the tie changes nothing."""
+    primitive, slots, xs, _, params, _ = line
+    if primitive is None:
+        return False
+    if primitive.name in ("maximum", "minimum", "fmax", "fmin"):
+        return not any(map(np.any, _reach_of_difference(tape, slots, inputs, xs, hit)))
+    if primitive.name != "max" or slots[0] == CONSTANT:
+        return False
+    axis = (params or {})["axis"]
+    tied = np.asarray(xs[0]) == np.max(xs[0], axis=axis, keepdims=True)
+    weights = np.where(tied, np.random.default_rng(0).uniform(0.5, 1.5, np.shape(xs[0])), 0.0)
+    mean = np.sum(weights, axis=axis, keepdims=True) / np.sum(tied, axis=axis, keepdims=True)
+    bars = tape.sweep(slots[0], np.where(tied, weights - mean, 0.0))
+    sizes = tape.sweep(slots[0], tied * 1.0)
+    found = [(bars[x.slot], sizes[x.slot]) for x in inputs if bars[x.slot] is not None]
+    return all(np.all(np.abs(bar) <= 1e-9 * (1 + np.abs(size))) for bar, size in found)
+
+
+def _reach_of_difference(
+    tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], xs: Sequence[Value], tie: Any
+) -> tuple[Any, ...]:
+    """Return which entries move the difference of two operands at their ties; none do where an entry meets itself."""
+    weights = np.where(tie, np.random.default_rng(0).uniform(0.5, 1.5, np.shape(tie)), 0.0)
+    total: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    sizes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=True):
+        if slot != CONSTANT:
+            bars = tape.sweep(slot, sign * _unbroadcast(weights, x))
+            for k, recorded in enumerate(inputs):
+                if bars[recorded.slot] is not None:
+                    total[k] = total[k] + bars[recorded.slot]
+                    sizes[k] = sizes[k] + np.abs(bars[recorded.slot])
+    return tuple(np.abs(t) > 1e-9 * s for t, s in zip(total, sizes, strict=True))
+
+
+def _unbroadcast(weights: Any, x: Value) -> Value:
+    return transpose(lambda t: t + np.zeros(np.shape(weights)), x, np.asarray(weights) + np.zeros(np.shape(weights)))
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A comparison of scalars that depend on the inputs: how it went, and by what margin."""
+
+    line: Line
+    says: str
+    margin: float
+
+
+def branches(tape: Tape, inputs: Sequence[Recorded]) -> list[Branch]:
+    """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
+    moving = _moving(tape, inputs)
+    nearest: dict[Any, Branch] = {}
+    for line in tape.decisions:
+        primitive, slots, xs, y, _, position = line
+        if primitive is None or primitive.name not in _SIGNS or np.shape(y) != () or not moving.intersection(slots):
+            continue
+        margin = float(xs[0]) - float(xs[1])
+        known = nearest.get(position)
+        if margin != 0 and (known is None or abs(margin) < abs(known.margin)):
+            says = f"{float(xs[0]):.6g} {_SIGNS[primitive.name]} {float(xs[1]):.6g} is {str(bool(y)).lower()}"
+            nearest[position] = Branch(line, f"{says}, by a margin of {abs(margin):.2g}", margin)
+    return list(nearest.values())
 
 
 def _seed(primitive: Primitive, hit: Any, x: Value, xs: Sequence[Value]) -> Value:
@@ -77,10 +144,7 @@ def _seed(primitive: Primitive, hit: Any, x: Value, xs: Sequence[Value]) -> Valu
 
 def _unspread(mask: Any, x: Value) -> Value:
     """Return 1.0 where a broadcast mask touches an entry of `x`."""
-    spread = transpose(
-        lambda t: t + np.zeros(np.shape(mask)), x, np.asarray(mask, dtype=float) + np.zeros(np.shape(mask))
-    )
-    return np.minimum(spread, 1.0)
+    return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
 
 
 def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:

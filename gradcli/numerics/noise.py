@@ -1,31 +1,44 @@
 """How noisy a function is: the spread of its values that no slope explains."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
 _SPACING = 2e-8  # of the scale: wide enough to see rounding, narrow enough not to see the function
-_COUNT = 9
+_DEGREE = 3  # of the polynomial that stands for the function between the samples
+_PLACES = (-4.0, -3.31, -1.83, -1.12, 0.0, 0.77, 2.21, 2.86, 4.0)
 
 
 def noise(phi: Callable[[float], Any], scale: float) -> Any:
-    """Estimate the standard deviation of the noise of `phi` around 0.
+    """Estimate the standard deviation of the noise of `phi` around 0: what is left of its values beside a polynomial.
 
     Shapes  as phi's values.
     Units   scale in units of phi's argument, the noise in units of phi.
     Cost    9 calls.
-    Source  Moré and Wild (2011), Estimating computational noise, algorithm ECnoise.
+    Source  Moré and Wild (2011), Estimating computational noise, for the spacing and the number of values.
     """
-    values = np.stack([np.asarray(phi((k - _COUNT // 2) * _SPACING * scale), dtype=float) for k in range(_COUNT)])
-    floor = EPS * np.max(np.abs(values), axis=0)
-    levels = []
-    differences = values
-    for k in range(1, 7):
-        differences = np.diff(differences, axis=0)
-        if k >= 4:
-            gamma = math.factorial(k) ** 2 / math.factorial(2 * k)
-            levels.append(np.sqrt(gamma * np.mean(differences**2, axis=0)))
-    return np.maximum(np.median(np.stack(levels), axis=0), floor)
+    places = near(scale)
+    return left_over(places, np.stack([np.asarray(phi(t), dtype=float) for t in places]))
+
+
+def near(scale: float) -> list[float]:
+    """Return the places the noise is sampled at.
+
+    They are uneven: to differences of evenly spaced values, as in ECnoise, a ripple in step with them is invisible.
+    """
+    return [place * _SPACING * scale for place in _PLACES]
+
+
+def left_over(places: Sequence[float], values: Any) -> Any:
+    """Return the standard deviation of what a cubic leaves of values at the places, at least their rounding.
+
+    Shapes  values have a leading axis of places.
+    """
+    t = np.array(places) / np.max(np.abs(places))
+    basis = np.linalg.qr(np.vander(t, _DEGREE + 1))[0]
+    flat = (values - values[len(values) // 2]).reshape(len(values), -1)
+    residual = flat - basis @ (basis.T @ flat)
+    sigma = np.sqrt(np.sum(np.square(residual), axis=0) / (len(values) - _DEGREE - 1))
+    return np.maximum(sigma.reshape(values.shape[1:]), EPS * np.max(np.abs(values), axis=0))

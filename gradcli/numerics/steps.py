@@ -1,16 +1,18 @@
 """Central differences that choose their own step and state their own error."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradcli.numerics.noise import EPS, noise
+from gradcli.numerics.noise import EPS, left_over, near, noise
 
 RATIO = np.sqrt(10.0)
 LEVELS = 3  # of Richardson's extrapolation: errors of order h^4, h^6, h^8
 EXPONENTS = np.arange(13) / 2 + 1  # h from 1e-1 to 1e-7 of the scale
+_NEAREST = 3  # steps that are as small as the noise is sampled at
 HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
 
@@ -45,6 +47,40 @@ def derivative(phi: Callable[[float], Any], x: float, typical: float, floor: flo
     return best
 
 
+QUICK = 10.0 ** -np.array([2.0, 2.5, 3.0])
+
+
+def quick_derivative(phi: Callable[[float], Any], floor: float) -> Difference:
+    """Estimate phi'(0) of a tame phi on the scale of one, with an error bound that is large where it is not tame.
+
+    Error   what two steps of Richardson's extrapolation differ by, plus `floor`, the known noise, over the step.
+    Cost    6 calls.
+    """
+    slopes = [(phi(h) - phi(-h)) / (2 * h) for h in QUICK]
+    first = [fine + (fine - coarse) / (RATIO**2 - 1) for coarse, fine in itertools.pairwise(slopes)]
+    second = first[1] + (first[1] - first[0]) / (RATIO**4 - 1)
+    bound = SAFETY * (abs(second - first[1]) + abs(first[1] - first[0]) / RATIO**4 + 3 * floor / QUICK[-1])
+    return Difference(second, bound, QUICK[-1], 2 * len(QUICK))
+
+
+SECOND = 10.0 ** -np.arange(1.0, 4.5, 0.5)
+
+
+def second_derivative(phi: Callable[[float], Any]) -> Difference:
+    """Estimate phi''(0) of a scalar phi on the scale of one, by second differences and Richardson's extrapolation.
+
+    Error   spread of neighbouring extrapolants plus noise / h**2, the smallest such bound; estimated, not proved.
+    Cost    24 calls.
+    """
+    at, sigma = float(phi(0.0)), float(noise(phi, 1.0))
+    slopes = np.array([(float(phi(h)) - 2 * at + float(phi(-h))) / h**2 for h in SECOND])
+    once = slopes[1:] + (slopes[1:] - slopes[:-1]) / (RATIO**2 - 1)
+    twice = once[1:] + (once[1:] - once[:-1]) / (RATIO**4 - 1)
+    bounds = SAFETY * (np.abs(np.diff(twice)) + 4 * sigma / SECOND[3:] ** 2)
+    k = int(np.argmin(np.where(np.isfinite(bounds), bounds, np.inf)))
+    return Difference(twice[k + 1], bounds[k], SECOND[k + 3], 2 * len(SECOND) + 10)
+
+
 def _better(a: Difference, b: Difference) -> Difference:
     """Return, entry by entry, the one with the smaller bound."""
     first = a.bound <= b.bound
@@ -60,7 +96,6 @@ def _scales(x: float, typical: float) -> list[float]:
 
 
 def _on_scale(phi: Callable[[float], Any], x: float, scale: float, floor: float) -> Difference:
-    sigma = np.maximum(noise(phi, scale), floor)
     values: list[Any] = []
     slopes, steps = [], []
     for exponent in EXPONENTS:
@@ -69,6 +104,7 @@ def _on_scale(phi: Callable[[float], Any], x: float, scale: float, floor: float)
         values += [np.asarray(phi(up), dtype=float), np.asarray(phi(-down), dtype=float)]
         slopes.append((values[-2] - values[-1]) / (up + down))
         steps.append((up + down) / 2)
+    sigma = np.maximum(_noise(phi, scale, values), floor)
     if _hidden(sigma, values):
         nothing = np.full(np.shape(values[0]), np.inf)
         return Difference(slopes[0], nothing, nothing, 2 * len(EXPONENTS) + 9)
@@ -81,6 +117,14 @@ def _on_scale(phi: Callable[[float], Any], x: float, scale: float, floor: float)
     return Difference(
         np.where(np.isfinite(best), best, np.nan), np.take_along_axis(bound, k, axis=0)[0], used[k[0]], calls
     )
+
+
+def _noise(phi: Callable[[float], Any], scale: float, values: list[Any]) -> Any:
+    """Return the noise, from values of its own and those at the smallest steps."""
+    places = near(scale)
+    nearest = [sign * scale * 10.0**-exponent for exponent in EXPONENTS[-_NEAREST:] for sign in (1, -1)]
+    sampled = [np.asarray(phi(t), dtype=float) for t in places]
+    return left_over([*places, *nearest], np.stack([*sampled, *values[-2 * _NEAREST :]]))
 
 
 def _hidden(sigma: Any, values: list[Any]) -> bool:

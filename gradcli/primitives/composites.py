@@ -10,15 +10,19 @@ from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, exact, plain
 from gradcli.primitives.elementwise import ln, pi
+from gradcli.primitives.options import given, given_or, stored
 from gradcli.primitives.reductions import log_softmax
+from gradcli.primitives.shaping import as_value
 
 
 @handles(np.clip)
-def clip(a: Value, a_min: Value = None, a_max: Value = None, *, min: Value = None, max: Value = None) -> Value:
+def clip(
+    a: Value, a_min: Value = None, a_max: Value = None, out: Any = None, *, min: Value = None, max: Value = None
+) -> Value:
     """Return min(max(a, a_min), a_max)."""
-    low, high = a_min if min is None else min, a_max if max is None else max
-    y = a if low is None else np.maximum(a, low)
-    return y if high is None else np.minimum(y, high)
+    low, high = given_or(min, given_or(a_min, None)), given_or(max, given_or(a_max, None))
+    y = np.positive(as_value(a)) if low is None else np.maximum(as_value(a), low)
+    return stored(out, y if high is None else np.minimum(y, high))
 
 
 @handles(np.sinc)
@@ -40,79 +44,76 @@ def logaddexp2(a: Value, b: Value) -> Value:
     return np.logaddexp(a * ln2, b * ln2) / ln2
 
 
-@handles(np.diff)
-def diff(a: Value, n: int = 1, axis: int = -1) -> Value:
-    k = shapes.axes(axis, len(shape(a)))[0]
-    for _ in range(n):
-        lead = (slice(None),) * k
-        a = a[(*lead, slice(1, None))] - a[(*lead, slice(None, -1))]
-    return a
-
-
 @handles(np.round, np.around)
-def round_(a: Value, decimals: int = 0) -> Value:
-    scale = 10.0**decimals
-    return np.rint(a * scale) / scale
+def round_(a: Value, decimals: int = 0, out: Any = None) -> Value:
+    x, scale = as_value(a), 10.0 ** abs(decimals)
+    y = np.rint(x) if not decimals else np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
+    return stored(out, y)
 
 
-@handles(np.argmax)
-def argmax(a: Value, axis: Any = None) -> Any:
-    return np.argmax(plain(a), axis=axis)
-
-
-@handles(np.argmin)
-def argmin(a: Value, axis: Any = None) -> Any:
-    return np.argmin(plain(a), axis=axis)
-
-
-@handles(np.any)
-def any_(a: Value, axis: Any = None) -> Any:
-    return np.any(np.not_equal(a, 0), axis=axis)
-
-
-@handles(np.all)
-def all_(a: Value, axis: Any = None) -> Any:
-    return np.all(np.not_equal(a, 0), axis=axis)
+@handles(np.fix)
+def fix(x: Value, out: Any = None) -> Value:
+    return stored(out, np.trunc(as_value(x)))
 
 
 def _held(x: Value, like: Value) -> Value:
     """Return an array as a value of the sweep of `like`, so that traced values can be written into it."""
-    return like.hold(x) if isinstance(like, Tracer) and shape(x) else x
+    return like.hold(x) if isinstance(like, Tracer) and np.ndim(x) and np.asarray(x).dtype.kind in "fc" else x
+
+
+def _filled(a: Value, number: float, dtype: Any, to: Any) -> Any:
+    wanted = shape(a) if not given(to) else to
+    return _held(np.full(wanted, number, dtype=getattr(a, "dtype", None) if not given(dtype) else dtype)[()], a)
 
 
 @handles(np.zeros_like, np.empty_like)
-def zeros_like(a: Value, dtype: Any = None) -> Any:
-    return _held(shapes.zeros_like(a), a)
+def zeros_like(
+    a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
+) -> Any:
+    return _filled(a, 0.0, dtype, shape)
 
 
 @handles(np.ones_like)
-def ones_like(a: Value, dtype: Any = None) -> Any:
-    return _held(shapes.zeros_like(a) + 1.0, a)
+def ones_like(
+    a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
+) -> Any:
+    return _filled(a, 1.0, dtype, shape)
 
 
 @handles(np.full_like)
-def full_like(a: Value, fill_value: Value, dtype: Any = None) -> Any:
-    return np.broadcast_to(fill_value, shape(a)) if shape(a) else fill_value
-
-
-@handles(np.shape)
-def shape_(a: Value) -> tuple[int, ...]:
-    return shape(a)
-
-
-@handles(np.ndim)
-def ndim(a: Value) -> int:
-    return len(shape(a))
-
-
-@handles(np.size)
-def size(a: Value, axis: int | None = None) -> int:
-    return shapes.size(a) if axis is None else shape(a)[axis]
+def full_like(
+    a: Value,
+    fill_value: Value,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **device: Any,
+) -> Any:
+    if not isinstance(fill_value, Tracer):
+        return _filled(a, fill_value, dtype, shape)
+    wanted = shapes.shape(a) if not given(shape) else shape
+    return np.positive(np.broadcast_to(fill_value, wanted)) if wanted != () else fill_value
 
 
 @handles(np.copy)
-def copy(a: Value) -> Value:
-    return np.positive(a)
+def copy(a: Value, order: str = "K", subok: bool = False) -> Value:
+    return np.positive(as_value(a))
+
+
+@handles(getattr(np, "astype", None))
+def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
+    return x.astype(dtype, copy=copy)
+
+
+@handles(np.real_if_close)
+def real_if_close(a: Value, tol: float = 100) -> Value:
+    return as_value(a)
+
+
+@handles(np.i0)
+def i0(x: Value) -> Value:
+    return named("i0")(as_value(x))
 
 
 def relu(x: Value) -> Value:

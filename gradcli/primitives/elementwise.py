@@ -94,6 +94,8 @@ def integer_power(x: Value, *, n: int) -> Value:
 
 def integer_power_partial(y: Value, x: Value, *, n: int) -> Value:
     """Return n x**(n-1); x**0 is 1 everywhere, also at 0."""
+    if n == 2:
+        return 2 * x
     return n * x ** (n - 1) if n != 0 else zeros_like(x)
 
 
@@ -150,6 +152,8 @@ elementwise(np.logaddexp, (lambda y, a, b: np.exp(a - y),              softplus_
 
 elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer (jump)", kink=lambda y, a, b: y == 0, analytic=False)
+elementwise(np.fmod,       1.0, (lambda y, a, b: -np.trunc(a / b),     lambda y, a, b: -np.rint((a - y) / b)), on=(REAL, AWAY_FROM_0),
+                           kinks="a / b an integer but 0 (jump)", kink=lambda y, a, b: (y == 0) & (a != 0), analytic=False)
 INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_power", on=AWAY_FROM_0)
 RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=at_zero)
 
@@ -165,14 +169,17 @@ constant(np.heaviside,     staircase=True)
 
 for comparison in (np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal):
     constant(comparison)
-for test in (np.isnan, np.isfinite, np.isinf, np.signbit, np.logical_not, np.logical_and, np.logical_or):
+for test in (
+    np.isnan, np.isfinite, np.isinf, np.signbit, np.logical_not, np.logical_and, np.logical_or, np.logical_xor,
+):  # fmt: skip
     constant(test)
 
 
 @handles(np.power, np.float_power)
 def power(x: Value, p: Value) -> Value:
     """Return x**p; an integer exponent that is a plain number is a fact of the program, not an operand."""
-    if not isinstance(p, Tracer) and np.ndim(p) == 0 and np.isfinite(p) and float(p).is_integer() and abs(p) <= 10**6:
+    number = not isinstance(p, Tracer | complex | np.complexfloating) and np.ndim(p) == 0 and np.isfinite(p)
+    if number and float(p).is_integer() and abs(p) <= 10**6:
         return INTEGER_POWER(x, n=int(p))
     return named("power")(x, p)
 
@@ -180,16 +187,6 @@ def power(x: Value, p: Value) -> Value:
 @handles(np.fabs)
 def fabs(x: Value) -> Value:
     return np.absolute(x)
-
-
-@handles(np.fmax)
-def fmax(a: Value, b: Value) -> Value:
-    return np.maximum(a, b)
-
-
-@handles(np.fmin)
-def fmin(a: Value, b: Value) -> Value:
-    return np.minimum(a, b)
 
 
 @handles(np.deg2rad, np.radians)

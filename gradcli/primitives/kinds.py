@@ -52,7 +52,38 @@ class Partial:
         return self.slope(y, xs, params) * xdot
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        if type(y) is np.ndarray and y.size >= _LARGE:
+            found = _by_blocks(self.kernel or self.partial, ybar, y, xs, params)
+            if found is not None:
+                return unbroadcast(found, xs[i])
         return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
+
+
+_LARGE = 2**16  # entries, from which on temporary arrays cost more than the arithmetic
+_BLOCK = 2**14  # entries: what a slope needs of them stays in the cache
+
+
+def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
+    """Return ybar times the slope, block by block; None where the operands are not plain arrays laid out alike."""
+    flat = []
+    for x in (ybar, y, *xs):
+        if type(x) is np.ndarray and x.shape == y.shape and x.dtype == np.float64:
+            if not any(x.strides):
+                x = x.flat[0]  # one number spread over all entries, as the cotangent of a sum is
+            elif not x.flags.c_contiguous:
+                return None
+            else:
+                x = x.reshape(-1)
+        elif not isinstance(x, float | int | np.float64):
+            return None
+        flat.append(x)
+    found = np.empty(y.shape)
+    out = found.reshape(-1)
+    for start in range(0, y.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        ybar_, y_, *xs_ = (x[block] if type(x) is np.ndarray else x for x in flat)
+        np.multiply(ybar_, slope(y_, *xs_, **params), out=out[block])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

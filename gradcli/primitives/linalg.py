@@ -1,6 +1,8 @@
-"""Matrix products and linear algebra."""
+"""Matrix products and linear algebra, of one matrix or of stacks of them."""
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +11,10 @@ from gradcli.core.bind import handles
 from gradcli.core.primitive import Primitive, Value, declare
 from gradcli.core.shapes import is_plain, shape
 from gradcli.core.tracer import exact, plain
-from gradcli.errors import NoRule
 from gradcli.primitives.kinds import Linear, bilinear, differential
 from gradcli.primitives.shaping import SCATTER, as_value, diagonal
+
+SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 
 
 def T(a: Value) -> Value:
@@ -29,7 +32,7 @@ def _right(ybar: Value, a: Value, b: Value) -> Value:
 
 
 def _solve(a: Value, b: Value) -> Value:
-    """Return the solution of a @ y = b, both matrices."""
+    """Return the solution of a @ y = b, both at least matrices."""
     return np.linalg.solve(a, b)
 
 
@@ -37,41 +40,83 @@ def _logdet(a: Value) -> Value:
     return np.linalg.slogdet(a)[1]
 
 
-MOST_MINORS = 5  # rows of a matrix whose cofactors are computed one by one
+def solved(a: Value, b: Value) -> Value:
+    """Return the solution of a @ y = b for use in a rule: nan where `a` is singular."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        return np.full(np.broadcast_shapes(shape(a)[:-2], shape(b)[:-2]) + shape(b)[-2:], np.nan)
+
+
+CLOSED_MINORS = 3  # rows of a matrix whose cofactors are more accurate one by one than from its singular values
+MOST_MINORS = 5  # rows of a matrix whose cofactors are computed one by one in other arithmetics
+WELL_CONDITIONED = 1e6  # above it, the inverse says too little of the cofactors
 
 
 def cofactors(y: Value, a: Value) -> Value:
     """Return the derivative of det(a) = y by each entry, also where the matrix is singular.
 
-    Source  in float64 from the singular values (Stewart 1998, On the adjugate matrix), else by minors.
+    Source  in float64 from the singular values (Stewart 1998, On the adjugate matrix), else by minors or by traces.
     """
-    n = shape(a)[0]
+    n = shape(a)[-1]
+    if n <= (CLOSED_MINORS if is_plain(a) else MOST_MINORS):
+        rows = [np.stack([_minor(a, i, j) for j in range(n)], axis=-1) for i in range(n)]
+        return np.stack(rows, axis=-2) if n else shapes.zeros_like(a)
     if is_plain(a):
         u, s, vt = np.linalg.svd(a)
-        others = np.array([np.prod(np.delete(s, k)) for k in range(n)])
-        return np.linalg.det(u) * np.linalg.det(vt) * (u * others) @ vt
-    if n > MOST_MINORS:
-        return y * T(np.linalg.inv(a))
-    return np.stack([np.stack([_minor(a, i, j) for j in range(n)]) for i in range(n)])
+        others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
+        return (np.linalg.det(u) * np.linalg.det(vt))[..., None, None] * (u * others[..., None, :]) @ vt
+    if np.all(np.linalg.cond(plain(a)) < WELL_CONDITIONED):
+        return np.reshape(y, (*shape(y), 1, 1)) * T(np.linalg.inv(a))
+    return T(_adjugate(a))
 
 
 def _minor(a: Value, i: int, j: int) -> Value:
     """Return the signed determinant of a matrix without row i and column j."""
-    n = shape(a)[0]
-    if n == 1:
-        return exact(1, a)
+    n = shape(a)[-1]
     rows, columns = ([k for k in range(n) if k != out] for out in (i, j))
-    return (-1.0) ** (i + j) * np.linalg.det(a[np.ix_(rows, columns)])
+    sign = (-1.0) ** (i + j)
+    if n == 1:
+        return np.broadcast_to(exact(1, a), shape(a)[:-2]) if shape(a)[:-2] else exact(1, a)
+    if n == 2:
+        return sign * a[..., rows[0], columns[0]]
+    if n == 3:
+        (i, k), (j, m) = rows, columns
+        return sign * (a[..., i, j] * a[..., k, m] - a[..., i, m] * a[..., k, j])
+    return sign * np.linalg.det(a[(..., *np.ix_(rows, columns))])
+
+
+def _adjugate(a: Value) -> Value:
+    """Return the transposed cofactors by products and traces alone (Faddeev and LeVerrier)."""
+    n = shape(a)[-1]
+    m: Value = np.eye(n)
+    for k in range(1, n):
+        product = np.matmul(a, m)
+        trace = np.trace(product, axis1=-2, axis2=-1)
+        m = product - np.reshape(trace / k, (*shape(trace), 1, 1)) * np.eye(n)
+    return m if n % 2 else -m
+
+
+def _det_differential(adot: Value, y: Value, a: Value) -> Value:
+    return np.sum(cofactors(y, a) * adot, axis=(-2, -1))
+
+
+def _logdet_differential(adot: Value, y: Value, a: Value) -> Value:
+    return np.sum(T(solved(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1))
+
+
+def _unsolve(ybar: Value, a: Value, b: Value) -> Value:
+    return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
 
 
 # fmt: off
 MATMUL = bilinear(np.matmul, _left, _right)
 #                     numpy           ydot, given the tangent, y and the arguments
-DET    = differential(np.linalg.det,  lambda adot, y, a: np.sum(cofactors(y, a) * adot))
-LOGDET = differential(_logdet,        lambda adot, y, a: np.trace(np.linalg.solve(a, adot)), name="logdet", analytic=False)
+DET    = differential(np.linalg.det,  _det_differential)
+LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False)
 INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y))
 SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
-                      Linear(lambda ybar, a, b: np.linalg.solve(T(a), ybar)), name="solve")
+                      Linear(_unsolve), name="solve")
 # fmt: on
 
 
@@ -138,7 +183,7 @@ def explicit(subscripts: str, ndims: list[int]) -> str:
     return ",".join(named) + "->" + output.replace("...", dots)
 
 
-@handles(np.matmul)
+@handles(np.matmul, np.linalg.matmul)
 def matmul(a: Value, b: Value) -> Value:
     """Return a @ b; a vector is a row on the left and a column on the right, as numpy has it."""
     a, b = as_value(a), as_value(b)
@@ -163,9 +208,20 @@ def dot(a: Value, b: Value) -> Value:
     return np.tensordot(a, b, axes=((-1,), (-2,)))
 
 
-@handles(np.vdot)
 def vdot(a: Value, b: Value) -> Value:
+    """Return the sum of products of entries, as it is for real arrays: analytic."""
     return matmul(np.ravel(a), np.ravel(b))
+
+
+@handles(np.vdot)
+def _vdot(a: Value, b: Value) -> Value:
+    return vdot(np.conjugate(a), b)
+
+
+@handles(np.vecdot, np.linalg.vecdot)
+def vecdot(x1: Value, x2: Value, *, axis: int = -1) -> Value:
+    """Return the sum of products along an axis, the first factor conjugated."""
+    return np.sum(np.conjugate(as_value(x1)) * as_value(x2), axis=axis)
 
 
 @handles(np.inner)
@@ -173,12 +229,12 @@ def inner(a: Value, b: Value) -> Value:
     return a * b if not shape(a) or not shape(b) else np.tensordot(a, b, axes=((-1,), (-1,)))
 
 
-@handles(np.outer)
+@handles(np.outer, np.linalg.outer)
 def outer(a: Value, b: Value) -> Value:
     return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
 
 
-@handles(np.tensordot)
+@handles(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
     if isinstance(axes, int):
         axes = (range(len(shape(a)) - axes, len(shape(a))), range(axes))
@@ -201,52 +257,109 @@ def trace(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1)
 
 
-def _square(a: Value, name: str) -> Value:
+@handles(np.linalg.trace)
+def matrix_trace(x: Value, *, offset: int = 0, dtype: Any = None) -> Value:
+    return trace(x, offset, -2, -1)
+
+
+@handles(np.linalg.diagonal)
+def matrix_diagonal(x: Value, *, offset: int = 0) -> Value:
+    return diagonal(x, offset, -2, -1)
+
+
+@handles(np.linalg.matrix_transpose)
+def matrix_transpose(x: Value) -> Value:
+    return T(x)
+
+
+@handles(np.linalg.cross)
+def cross(x1: Value, x2: Value, *, axis: int = -1) -> Value:
+    """Return the vector product of vectors of three entries along an axis."""
+    a, b = (np.moveaxis(as_value(x), axis, -1) for x in (x1, x2))
+    if shape(a)[-1] != 3 or shape(b)[-1] != 3:
+        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(x1)} and {shape(x2)}")
+    later, last = [1, 2, 0], [2, 0, 1]
+    return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axis)
+
+
+def square(a: Value, name: str) -> Value:
+    """Return `a`, a square matrix or a stack of them. Raises ValueError where it is none."""
     a = as_value(a)
-    if len(shape(a)) != 2 or shape(a)[0] != shape(a)[1]:
-        if len(shape(a)) > 2:
-            raise NoRule(f"{name} of a stack of matrices has no derivative rule", do="take one matrix at a time")
+    if len(shape(a)) < 2 or shape(a)[-2] != shape(a)[-1]:
         raise ValueError(f"{name} needs a square matrix, not shape {shape(a)}")
     return a
 
 
 @handles(np.linalg.det)
 def det(a: Value) -> Value:
-    return DET(_square(a, "det"))
-
-
-class SlogdetResult(NamedTuple):
-    """What numpy's slogdet returns."""
-
-    sign: Value
-    logabsdet: Value
+    return DET(square(a, "det"))
 
 
 @handles(np.linalg.slogdet)
-def slogdet(a: Value) -> SlogdetResult:
-    a = _square(a, "slogdet")
+def slogdet(a: Value) -> Any:
+    a = square(a, "slogdet")
     return SlogdetResult(np.linalg.slogdet(plain(a))[0], LOGDET(a))
 
 
 @handles(np.linalg.inv)
 def inv(a: Value) -> Value:
-    return INV(_square(a, "inv"))
+    return INV(square(a, "inv"))
 
 
 @handles(np.linalg.solve)
 def solve(a: Value, b: Value) -> Value:
-    a, b = _square(a, "solve"), as_value(b)
+    """Return the solution of a @ y = b; `b` is a vector if it has one axis, else matrices, as numpy 2 has it."""
+    a, b = square(a, "solve"), as_value(b)
     if len(shape(b)) == 1:
-        return np.reshape(SOLVE(a, np.reshape(b, (-1, 1))), shape(b))
+        return np.squeeze(SOLVE(a, np.reshape(b, (-1, 1))), -1)
     return SOLVE(a, b)
 
 
 @handles(np.linalg.matrix_power)
 def matrix_power(a: Value, n: int) -> Value:
+    """Return the product of n factors `a`, by squaring; of the inverse for negative n."""
+    a = square(a, "matrix_power")
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)
-    y: Value = np.eye(shape(a)[0])
-    square = a
+    y: Value = np.broadcast_to(np.eye(shape(a)[-1]), shape(a))
+    factor = a
+    first = True
     while n:
-        y, n, square = (y @ square if n & 1 else y), n >> 1, (square @ square if n > 1 else square)
+        if n & 1:
+            y, first = (factor if first else y @ factor), False
+        n >>= 1
+        if n:
+            factor = factor @ factor
     return y
+
+
+@handles(np.linalg.multi_dot)
+def multi_dot(arrays: Sequence[Value], *, out: Any = None) -> Value:
+    """Return the product of matrices; the first and the last may be vectors."""
+    first, *rest = (as_value(x) for x in arrays)
+    if len(shape(rest[-1])) == 1:
+        y = rest.pop()
+        for x in reversed((first, *rest)):
+            y = x @ y
+        return y
+    for x in rest:
+        first = first @ x
+    return first
+
+
+@handles(np.linalg.tensorsolve)
+def tensorsolve(a: Value, b: Value, axes: Sequence[int] | None = None) -> Value:
+    """Return y with tensordot(a, y, y.ndim) = b."""
+    a, b = as_value(a), as_value(b)
+    ndim = len(shape(a))
+    last = [k % ndim for k in axes or ()]
+    a = np.transpose(a, [k for k in range(ndim) if k not in last] + last)
+    free = shape(a)[len(shape(b)) :]
+    return np.reshape(solve(np.reshape(a, (-1, math.prod(free))), np.ravel(b)), free)
+
+
+@handles(np.linalg.tensorinv)
+def tensorinv(a: Value, ind: int = 2) -> Value:
+    """Return the inverse of `a` as a map from its last axes to its first `ind`."""
+    rows, columns = shape(a)[:ind], shape(a)[ind:]
+    return np.reshape(inv(np.reshape(a, (math.prod(rows), -1))), columns + rows)

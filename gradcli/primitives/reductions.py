@@ -9,12 +9,10 @@ from gradcli.core.bind import handles
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, with_kept
-from gradcli.core.tracer import exact, plain
-from gradcli.errors import NoRule
+from gradcli.core.tracer import plain
 from gradcli.primitives.kinds import constant, differential, linear
-
-Axes = tuple[int, ...]
-_UNSET: Any = getattr(np, "_NoValue", None)
+from gradcli.primitives.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
+from gradcli.primitives.shaping import as_value
 
 
 def _sum(x: Value, *, axis: Axes) -> Value:
@@ -83,16 +81,6 @@ LOGSUMEXP = differential(_logsumexp, _logsumexp_differential, name="logsumexp")
 # fmt: on
 
 
-def _refuse(name: str, **given: Any) -> None:
-    for option, value in given.items():
-        if value is not None and value is not _UNSET:
-            raise NoRule(f"{name} with {option}= has no derivative rule", do=f"leave out {option}=")
-
-
-def _kept(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
-    return with_kept(y, over, x) if keepdims is True else y
-
-
 @handles(np.sum)
 def sum_(
     a: Value,
@@ -103,66 +91,124 @@ def sum_(
     initial: Any = None,
     where: Any = None,
 ) -> Value:
-    _refuse("sum", dtype=dtype, out=out, where=where)
-    over = shapes.axes(axis, len(shape(a)))
-    y = _kept(SUM(a, axis=over), keepdims, over, a)
-    return y if initial is None or initial is _UNSET else y + initial
+    real_dtype("sum", dtype)
+    a = masked(as_value(a), where, 0.0)
+    over = reduced_over(a, axis)
+    y = kept(SUM(a, axis=over), keepdims, over, a)
+    return stored(out, y + initial if given(initial) else y)
 
 
 @handles(np.mean)
 def mean(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
 ) -> Value:
-    _refuse("mean", dtype=dtype, out=out, where=where)
-    total = sum_(a, axis, keepdims=keepdims)
-    return total / np.float64(shapes.size(a) / max(1, shapes.size(total)))
+    real_dtype("mean", dtype)
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    y = SUM(masked(a, where, 0.0), axis=over) / counted(a, over, where)
+    return stored(out, kept(y, keepdims, over, a))
 
 
 @handles(np.average)
-def average(a: Value, axis: Any = None, weights: Value = None, *, keepdims: Any = False) -> Value:
+def average(
+    a: Value, axis: Any = None, weights: Value = None, returned: bool = False, *, keepdims: Any = False
+) -> Value:
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
     if weights is None:
-        return mean(a, axis, keepdims=keepdims)
-    return sum_(a * weights, axis, keepdims=keepdims) / sum_(
-        np.broadcast_to(weights, shape(a)), axis, keepdims=keepdims
-    )
+        y, total = mean(a, axis, keepdims=keepdims), counted(a, over)
+    else:
+        w = _weights(a, over if axis is not None else None, as_value(weights))
+        total = sum_(w, axis, keepdims=keepdims)
+        y = sum_(a * w, axis, keepdims=keepdims) / total
+    return (y, np.broadcast_to(total, shape(y)) if shape(y) else total) if returned else y
+
+
+def _weights(a: Value, over: Axes | None, weights: Value) -> Value:
+    """Return weights in the shape of `a`: given for every entry, or for the axes `over` alone."""
+    if shape(weights) == shape(a):
+        return weights
+    if over is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    if shape(weights) != tuple(shape(a)[k] for k in over):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    return np.broadcast_to(np.reshape(weights, tuple(n if k in over else 1 for k, n in enumerate(shape(a)))), shape(a))
+
+
+def var(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Value = None,
+    correction: Any = None,
+) -> Value:
+    real_dtype("var", dtype)
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    count = counted(a, over, where)
+    centre = mean if given(mean) else with_kept(SUM(masked(a, where, 0.0), axis=over) / count, over, a)
+    total = SUM(masked(np.square(a - centre), where, 0.0), axis=over)
+    free = np.maximum(count - (correction if given(correction) else ddof), 0)
+    return stored(out, kept(total / free, keepdims, over, a))
+
+
+def std(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Value = None,
+    correction: Any = None,
+) -> Value:
+    y = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return stored(out, np.sqrt(y))
 
 
 @handles(np.var)
-def var(
-    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any
-) -> Value:
-    _refuse("var", dtype=dtype, out=out, **rest)
-    centred = a - mean(a, axis, keepdims=True)
-    total = sum_(np.square(centred), axis, keepdims=keepdims)
-    return total / np.float64(shapes.size(a) / max(1, shapes.size(total)) - ddof)
+def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
+    return var(np.real(a), *args, **kwargs)  # numpy's own takes the modulus of complex numbers: not analytic
 
 
 @handles(np.std)
-def std(
-    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, **rest: Any
-) -> Value:
-    return np.sqrt(var(a, axis, dtype, out, ddof, keepdims, **rest))
+def _std(a: Value, *args: Any, **kwargs: Any) -> Value:
+    return std(np.real(a), *args, **kwargs)
 
 
-@handles(np.max)
+@handles(np.max, np.amax)
 def max_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
-    _refuse("max", out=out, initial=initial, where=where)
-    over = shapes.axes(axis, len(shape(a)))
-    return _kept(MAX(a, axis=over), keepdims, over, a)
+    a = as_value(a)
+    if given(where) and where is not True and not given(initial):
+        raise ValueError(
+            "reduction operation 'maximum' does not have an identity, so to use a where mask one has to specify 'initial'"
+        )
+    a = masked(a, where, initial)
+    over = reduced_over(a, axis)
+    empty = given(initial) and not shapes.size(a)
+    y = np.full(tuple(n for k, n in enumerate(shape(a)) if k not in over), initial)[()] if empty else MAX(a, axis=over)
+    return stored(out, kept(np.maximum(y, initial) if given(initial) else y, keepdims, over, a))
 
 
-@handles(np.min)
+@handles(np.min, np.amin)
 def min_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
-    return -max_(-a, axis, out, keepdims, initial, where)
+    return stored(out, -max_(-as_value(a), axis, None, keepdims, -initial if given(initial) else None, where))
 
 
 @handles(np.ptp)
-def ptp(a: Value, axis: Any = None) -> Value:
-    return max_(a, axis) - min_(a, axis)
+def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Value:
+    return stored(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims))
 
 
 @handles(np.prod)
@@ -176,58 +222,66 @@ def prod(
     where: Any = None,
 ) -> Value:
     """Multiply in halves, so that a zero among the factors costs no derivative."""
-    _refuse("prod", dtype=dtype, out=out, initial=initial, where=where)
-    over = shapes.axes(axis, len(shape(a)))
-    kept = tuple(k for k in range(len(shape(a))) if k not in over)
-    rest = tuple(shape(a)[k] for k in kept)
-    y = np.reshape(np.transpose(a, (*over, *kept)), (-1, *rest))
+    real_dtype("prod", dtype)
+    a = masked(as_value(a), where, 1.0)
+    over = reduced_over(a, axis)
+    rest = tuple(k for k in range(len(shape(a))) if k not in over)
+    count, others = int(counted(a, over)), tuple(shape(a)[k] for k in rest)
+    y = np.reshape(np.transpose(a, (*over, *rest)), (count, *others))
     while shape(y)[0] > 1:
         half = shape(y)[0] // 2
         odd = y[2 * half :]
         y = y[:half] * y[half : 2 * half]
         y = np.concatenate([y, odd]) if shape(odd)[0] else y
-    y = y[0] if shape(y)[0] else np.ones(rest)
-    return _kept(y, keepdims, over, a)
+    y = y[0] if shape(y)[0] else np.ones(others)[()]
+    return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
 
 
 @handles(np.cumsum)
 def cumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    _refuse("cumsum", dtype=dtype, out=out)
-    x = np.ravel(a) if axis is None else a
-    return CUMSUM(x, axis=0 if axis is None else shapes.axes(axis, len(shape(a)))[0])
+    real_dtype("cumsum", dtype)
+    x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
+    return stored(out, CUMSUM(x, axis=0 if axis is None else shapes.axes(axis, len(shape(x)))[0]))
 
 
-@handles(np.linalg.norm)
-def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Value:
-    """Return vector norms, and the Frobenius norm of a matrix."""
-    if axis is None and (ord is None or (ord == "fro" and len(shape(x)) == 2) or (ord == 2 and len(shape(x)) == 1)):
-        return _kept(NORM(x), keepdims, shapes.axes(None, len(shape(x))), x)
-    if axis is None and len(shape(x)) != 1:
-        return _matrix_norm(x, ord)
-    magnitude = np.abs(x)
-    if ord is None or ord == 2:
-        return np.sqrt(sum_(np.square(x), axis, keepdims=keepdims))
-    if ord == 1:
-        return sum_(magnitude, axis, keepdims=keepdims)
-    if ord == np.inf:
-        return max_(magnitude, axis, keepdims=keepdims)
-    if ord == -np.inf:
-        return min_(magnitude, axis, keepdims=keepdims)
-    if isinstance(ord, int | float) and ord != 0:
-        return np.power(sum_(np.power(magnitude, ord), axis, keepdims=keepdims), exact(1, x) / ord)
-    raise NoRule(
-        f"norm of order {ord!r} has no derivative rule",
-        do="orders with one: 'fro', 1, 2, inf, -inf and other nonzero numbers",
-    )
+@handles(np.cumprod)
+def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
+    """Multiply up entry by entry, so that a zero among the factors costs no derivative."""
+    real_dtype("cumprod", dtype)
+    x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
+    k = 0 if axis is None else shapes.axes(axis, len(shape(x)))[0]
+    rows = np.moveaxis(x, k, 0)
+    parts: list[Value] = []
+    for n in range(shape(rows)[0]):
+        parts.append(parts[-1] * rows[n] if parts else rows[n])
+    return stored(out, np.stack(parts, axis=k) if parts else np.positive(x))
 
 
-def _matrix_norm(x: Value, ord: Any) -> Value:
-    """Return the largest absolute column sum (1) or row sum (inf)."""
-    if ord in (1, np.inf):
-        return max_(sum_(np.abs(x), 0 if ord == 1 else 1))
-    raise NoRule(
-        f"the matrix norm of order {ord!r} has no derivative rule", do="matrix norms with one: 'fro', 1 and inf"
-    )
+@handles(getattr(np, "cumulative_sum", None))
+def cumulative_sum(
+    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return stored(out, _with_first(x, _one_axis(x, axis), cumsum(x, _one_axis(x, axis), dtype), 0.0, include_initial))
+
+
+@handles(getattr(np, "cumulative_prod", None))
+def cumulative_prod(
+    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return stored(out, _with_first(x, _one_axis(x, axis), cumprod(x, _one_axis(x, axis), dtype), 1.0, include_initial))
+
+
+def _one_axis(x: Value, axis: Any) -> int:
+    if axis is None and len(shape(x)) > 1:
+        raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+    return 0 if axis is None or not shape(x) else shapes.axes(axis, len(shape(x)))[0]
+
+
+def _with_first(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Value:
+    if not wanted:
+        return y
+    start = np.full(tuple(1 if k == axis else n for k, n in enumerate(shape(x))), first)
+    return np.concatenate([start, y], axis=axis)
 
 
 def shift_of(x: Value, axis: Any) -> Any:
@@ -245,7 +299,7 @@ def softmax(x: Value, axis: Any = None) -> Value:
 def logsumexp(a: Value, axis: Any = None, keepdims: bool = False) -> Value:
     """Return log(sum(exp(a))) along the axes (all of them, as scipy has it)."""
     over = shapes.axes(axis, len(shape(a)))
-    return _kept(LOGSUMEXP(a, axis=over), keepdims, over, a)
+    return kept(LOGSUMEXP(a, axis=over), keepdims, over, a)
 
 
 def log_softmax(x: Value, axis: Any = None) -> Value:

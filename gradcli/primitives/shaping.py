@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.core import shapes
-from gradcli.core.bind import handles
+from gradcli.core.bind import VIEWS, handles
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Tracer, frozen
 from gradcli.errors import NoRule
 from gradcli.primitives.kinds import jointly_linear, linear
 
@@ -41,7 +41,19 @@ def _ungetitem(ybar: Value, x: Value, *, index: Any) -> Value:
 def _unput(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
     if i == 0:
         return PUT(ybar, np.float64(0), index=index)
-    return shapes.unbroadcast(GETITEM(ybar, index=index), v)
+    written = GETITEM(ybar, index=index)
+    return shapes.unbroadcast(_last_written(written, shape(x), index), v)
+
+
+def _last_written(written: Value, into: tuple[int, ...], index: Any) -> Value:
+    """Return the cotangents of what was written, 0 for what was written over: of repeated positions the last one counts."""
+    if not any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
+        return written
+    turn = np.arange(shapes.size(written)).reshape(shape(written))
+    last = np.full(into, -1)
+    last[index] = turn
+    counts = last[index] == turn
+    return written if np.all(counts) else SELECT(counts, written, np.float64(0))
 
 
 def _unjoin(i: int, ybar: Value, *xs: Value, axis: int) -> Value:
@@ -93,9 +105,7 @@ SELECT    = jointly_linear(_select, _unselect, name="where", leading=1)
 @handles(operator.getitem)
 def getitem(x: Value, index: Any) -> Value:
     """Return x[index]; positions are facts of the program."""
-    if isinstance(index, Tracer):
-        raise NoRule("an index is a traced value", do="index with plain integers")
-    return GETITEM(x, index=index)
+    return GETITEM(x, index=frozen(index))
 
 
 @handles(operator.setitem)
@@ -104,13 +114,29 @@ def setitem(x: Value, index: Any, v: Value) -> Value:
     return PUT(x, as_value(v), index=index)
 
 
+@handles(np.asarray, np.asanyarray, np.ascontiguousarray)
+def as_value(x: Any, dtype: Any = None) -> Value:
+    """Return nested lists, tracers in them or not, as one value."""
+    if not isinstance(x, list | tuple):
+        return x
+    parts = [as_value(part) for part in x]
+    return stack(parts) if any(isinstance(part, Tracer) for part in parts) else np.asarray(x)
+
+
 @handles(np.reshape)
 def reshape(a: Value, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Value:
-    if order not in ("C", "A", "K"):
-        raise NoRule(f"reshape with order={order!r} has no derivative rule", do="transpose first: x.T.reshape(...)")
-    wanted = shape if newshape is None else newshape
+    a, wanted = as_value(a), shape if newshape is None else newshape
     wanted = (wanted,) if isinstance(wanted, int | np.integer) else tuple(int(n) for n in wanted)
-    return RESHAPE(a, to=np.empty(shapes.shape(a), dtype=np.int8).reshape(wanted).shape)
+    to = np.empty(shapes.shape(a), dtype=np.int8).reshape(wanted).shape
+    if order == "F" and len(shapes.shape(a)) > 1:
+        return TRANSPOSE(RESHAPE(transpose(a), to=to[::-1]), axes=tuple(reversed(range(len(to)))))
+    if order == "F" and len(to) > 1:
+        return TRANSPOSE(RESHAPE(a, to=to[::-1]), axes=tuple(reversed(range(len(to)))))
+    if order not in ("C", "F") and len(shapes.shape(a)) > 1:
+        raise NoRule(
+            f"reshape with order={order!r} depends on how the array lies in memory", do="say order='C' or order='F'"
+        )
+    return RESHAPE(a, to=to)
 
 
 @handles(np.ravel)
@@ -121,91 +147,124 @@ def ravel(a: Value, order: str = "C") -> Value:
 @handles(np.squeeze)
 def squeeze(a: Value, axis: Any = None) -> Value:
     drop = axis if axis is None else shapes.axes(axis, len(shape(a)))
+    if drop is not None and any(shape(a)[k] != 1 for k in drop):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return RESHAPE(a, to=tuple(n for k, n in enumerate(shape(a)) if not (n == 1 if drop is None else k in drop)))
 
 
 @handles(np.expand_dims)
 def expand_dims(a: Value, axis: Any) -> Value:
-    many = (axis,) if isinstance(axis, int) else tuple(axis)
+    many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
     ndim = len(shape(a)) + len(many)
     new = shapes.axes(many, ndim)
-    kept = iter(shape(a))
-    return RESHAPE(a, to=tuple(1 if k in new else next(kept) for k in range(ndim)))
+    rest = iter(shape(a))
+    return RESHAPE(a, to=tuple(1 if k in new else next(rest) for k in range(ndim)))
 
 
 @handles(np.transpose, np.permute_dims)
 def transpose(a: Value, axes: Any = None) -> Value:
+    a = as_value(a)
     ndim = len(shape(a))
-    order = tuple(reversed(range(ndim))) if axes is None else tuple(int(k) % ndim for k in axes)
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(_axis(k, ndim) for k in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ValueError("axes don't match array")
     return TRANSPOSE(a, axes=order)
 
 
-@handles(np.matrix_transpose)
+def _axis(axis: Any, ndim: int) -> int:
+    return shapes.axes(axis, ndim)[0]
+
+
+@handles(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Value) -> Value:
-    return swapaxes(x, -1, -2)
+    return np.swapaxes(x, -1, -2)
 
 
 @handles(np.swapaxes)
 def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
     order = list(range(len(shape(a))))
-    order[axis1], order[axis2] = order[axis2], order[axis1]
+    i, j = _axis(axis1, len(order)), _axis(axis2, len(order))
+    order[i], order[j] = order[j], order[i]
     return TRANSPOSE(a, axes=tuple(order))
 
 
 @handles(np.moveaxis)
-def moveaxis(a: Value, source: int, destination: int) -> Value:
-    order = list(range(len(shape(a))))
-    order.insert(destination % len(order), order.pop(source))
+def moveaxis(a: Value, source: Any, destination: Any) -> Value:
+    ndim = len(shape(a))
+    sources, targets = ([_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
+    order = [k for k in range(ndim) if k not in sources]
+    for target, moved in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, moved)
     return TRANSPOSE(a, axes=tuple(order))
 
 
 @handles(np.broadcast_to)
 def broadcast_to(array: Value, shape: Any, subok: bool = False) -> Value:
-    return BROADCAST(array, to=(shape,) if isinstance(shape, int) else tuple(shape))
+    return BROADCAST(as_value(array), to=(int(shape),) if isinstance(shape, int | np.integer) else tuple(shape))
 
 
-def as_value(x: Any) -> Value:
-    """Return nested lists, tracers in them or not, as one value."""
-    if isinstance(x, list | tuple):
-        return stack([as_value(part) for part in x])
-    return x
+def _numbers(x: Value) -> Value:
+    """Return plain truth values as numbers, which can stand beside traced ones."""
+    return x if isinstance(x, Tracer) or np.asarray(x).dtype != bool else np.asarray(x) * 1.0
 
 
 @handles(np.concatenate)
-def concatenate(arrays: Sequence[Value], axis: int | None = 0) -> Value:
-    parts = [as_value(x) for x in arrays]
+def concatenate(arrays: Sequence[Value], axis: int | None = 0, *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_numbers(as_value(x)) for x in arrays]
     if axis is None:
-        parts, axis = [np.ravel(x) for x in parts], 0
-    return JOIN(*parts, axis=shapes.axes(axis, len(shape(parts[0])))[0])
+        parts, axis = [np.reshape(x, -1) for x in parts], 0
+    if not all(shape(x) for x in parts):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    return JOIN(*parts, axis=_axis(axis, len(shape(parts[0]))))
 
 
 @handles(np.stack)
-def stack(arrays: Sequence[Value], axis: int = 0) -> Value:
-    parts = [as_value(x) for x in arrays]
+def stack(arrays: Sequence[Value], axis: int = 0, *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_numbers(as_value(x)) for x in arrays]
     if len({shape(x) for x in parts}) > 1:
         raise ValueError("all parts must have the same shape: " + ", ".join(str(shape(x)) for x in parts))
-    return JOIN(*[np.expand_dims(x, axis) for x in parts], axis=shapes.axes(axis, len(shape(parts[0])) + 1)[0])
+    k = _axis(axis, len(shape(parts[0])) + 1)
+    return JOIN(*[np.expand_dims(x, k) for x in parts], axis=k)
+
+
+def _at_least(ndim: int, x: Value) -> Value:
+    x = as_value(x)
+    have = shape(x)
+    if len(have) >= ndim:
+        return x
+    grown = {0: (1,) * ndim, 1: {2: (1, -1), 3: (1, -1, 1)}.get(ndim), 2: (*have, 1)}[len(have)]
+    return np.reshape(x, grown)
 
 
 @handles(np.atleast_1d)
-def atleast_1d(x: Value) -> Value:
-    return x if shape(x) else np.reshape(x, (1,))
+def atleast_1d(*arys: Value) -> Value:
+    return _at_least(1, arys[0]) if len(arys) == 1 else tuple(_at_least(1, x) for x in arys)
 
 
 @handles(np.atleast_2d)
-def atleast_2d(x: Value) -> Value:
-    return x if len(shape(x)) >= 2 else np.reshape(x, (1, -1))
+def atleast_2d(*arys: Value) -> Value:
+    return _at_least(2, arys[0]) if len(arys) == 1 else tuple(_at_least(2, x) for x in arys)
+
+
+@handles(np.atleast_3d)
+def atleast_3d(*arys: Value) -> Value:
+    return _at_least(3, arys[0]) if len(arys) == 1 else tuple(_at_least(3, x) for x in arys)
 
 
 @handles(np.hstack)
-def hstack(tup: Sequence[Value]) -> Value:
-    parts = [atleast_1d(as_value(x)) for x in tup]
+def hstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_at_least(1, x) for x in tup]
     return np.concatenate(parts, axis=0 if len(shape(parts[0])) == 1 else 1)
 
 
 @handles(np.vstack)
-def vstack(tup: Sequence[Value]) -> Value:
-    return np.concatenate([atleast_2d(as_value(x)) for x in tup], axis=0)
+def vstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
+    return np.concatenate([_at_least(2, x) for x in tup], axis=0)
+
+
+@handles(np.dstack)
+def dstack(tup: Sequence[Value]) -> Value:
+    return np.concatenate([_at_least(3, x) for x in tup], axis=2)
 
 
 @handles(np.column_stack)
@@ -216,15 +275,16 @@ def column_stack(tup: Sequence[Value]) -> Value:
 
 @handles(np.where)
 def where(condition: Any, x: Value = None, y: Value = None) -> Value:
-    if x is None or y is None:
-        raise NoRule("where with one argument gives positions", do="np.where(condition, a, b)")
-    chosen = np.not_equal(condition, 0) if isinstance(condition, Tracer) else condition
-    return SELECT(chosen, as_value(x), as_value(y))
+    chosen = np.not_equal(condition, 0) if isinstance(condition, Tracer) else as_value(condition)
+    if x is None and y is None:
+        return np.nonzero(chosen)
+    return SELECT(chosen, _numbers(as_value(x)), _numbers(as_value(y)))
 
 
 @handles(np.diagonal)
 def diagonal(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
-    last = moveaxis(moveaxis(a, axis1, -1), axis2 if axis2 < axis1 else axis2 - 1, -1)
+    ndim = len(shape(a))
+    last = moveaxis(a, (axis1, axis2), (ndim - 2, ndim - 1))
     rows, columns = shape(last)[-2:]
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     k = np.arange(count)
@@ -233,11 +293,19 @@ def diagonal(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value
 
 @handles(np.diag)
 def diag(v: Value, k: int = 0) -> Value:
+    v = as_value(v)
     if len(shape(v)) == 2:
-        return diagonal(v, k)
+        return np.diagonal(v, k)
+    if len(shape(v)) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
     n = shape(v)[0] + abs(k)
     at = np.arange(shape(v)[0])
     return SCATTER(v, index=(at - min(k, 0), at + max(k, 0)), into=(n, n))
+
+
+@handles(np.diagflat)
+def diagflat(v: Value, k: int = 0) -> Value:
+    return diag(np.reshape(v, -1), k)
 
 
 @handles(np.flip)
@@ -246,22 +314,9 @@ def flip(m: Value, axis: Any = None) -> Value:
     return GETITEM(m, index=tuple(slice(None, None, -1 if k in over else 1) for k in range(len(shape(m)))))
 
 
-@handles(np.take)
-def take(a: Value, indices: Any, axis: int | None = None) -> Value:
-    if axis is None:
-        return GETITEM(np.ravel(a), index=np.asarray(indices))
-    return GETITEM(a, index=(slice(None),) * shapes.axes(axis, len(shape(a)))[0] + (np.asarray(indices),))
-
-
-@handles(np.repeat)
-def repeat(a: Value, repeats: Any, axis: int | None = None) -> Value:
-    length = shapes.size(a) if axis is None else shape(a)[axis]
-    return take(a, np.repeat(np.arange(length), repeats), axis)
-
-
 def _below(m: Value, k: int) -> Any:
     """Return where a matrix is on or below its k-th diagonal."""
-    rows, columns = shape(m)[-2:]
+    rows, columns = (shape(m) * 2 if len(shape(m)) == 1 else shape(m))[-2:]
     return np.tri(rows, columns, k=k, dtype=bool)
 
 
@@ -273,3 +328,9 @@ def tril(m: Value, k: int = 0) -> Value:
 @handles(np.triu)
 def triu(m: Value, k: int = 0) -> Value:
     return SELECT(_below(m, k - 1), np.float64(0), m)
+
+
+VIEWS |= {
+    np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims, np.flip,
+    np.diagonal, np.broadcast_to,
+}  # fmt: skip

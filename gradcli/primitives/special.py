@@ -1,91 +1,140 @@
 """scipy.special's functions as primitives; scipy is imported when the first of them is met."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from gradcli.core.bind import found_late
-from gradcli.core.domain import NOT_POLE, POSITIVE, UNIT
-from gradcli.core.primitive import Primitive, Value, named
+from gradcli.core.domain import ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_POLE, POSITIVE, REAL, UNIT
+from gradcli.core.primitive import Value, named
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import elementwise
-
-
-class Late:
-    """A function of scipy.special, imported when it is first called."""
-
-    __slots__ = ("__name__", "function")
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-        self.function: Callable[..., Value] | None = None
-
-    def __call__(self, *xs: Value) -> Value:
-        if self.function is None:
-            import scipy.special
-
-            self.function = getattr(scipy.special, self.__name__)
-        return self.function(*xs)
-
-
-def polygamma(x: Value, *, n: int) -> Value:
-    """Return the n-th derivative of digamma; for x < 0 and n = 1 by reflection, where scipy has none.
-
-    Source  DLMF 5.15.6.
-    """
-    import scipy.special
-
-    y = scipy.special.polygamma(n, np.where(x > 0, x, 1.0)) if n == 1 else scipy.special.polygamma(n, x)
-    if n > 1 or not np.any(np.less(x, 0)):
-        return np.where(n == 1, np.where(np.greater(x, 0), y, np.nan), y)[()]
-    reflected = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - np.where(x > 0, 0.0, x))
-    return np.where(x > 0, y, reflected)[()]
-
-
-def gauss(y: Value, x: Value) -> Value:
-    """Return exp(-x*x) 2/sqrt(pi), the square split so that its rounding is not magnified by exp."""
-    head = np.asarray(x, dtype=np.float32).astype(np.float64)
-    head = np.where(np.isfinite(head), head, x)
-    return (2.0 / np.sqrt(np.pi) * np.exp(-head * head) * np.exp(-(x - head) * (x + head)))[()]
-
-
-def minus_gauss(y: Value, x: Value) -> Value:
-    """Return the slope of erfc."""
-    return -gauss(y, x)
-
+from gradcli.primitives.special_parts import (
+    Late,
+    dawsn_kernel,
+    elliptic_slope,
+    erfcx_kernel,
+    exprel_kernel,
+    exprel_partial,
+    gauss,
+    half_turns,
+    log_quotient,
+    log_ratio,
+    mills_kernel,
+    minus_gauss,
+    normal,
+    normal_kernel,
+    polygamma,
+    psi_difference,
+    quotient_at_0,
+    scaled_bessel_slope,
+)
 
 expit, log_expit, digamma = Late("expit"), Late("log_expit"), Late("psi")
 GAMMA_ROOT = (
     "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
 )
 TRIGAMMA = "scipy's zeta function, and the reflection formula for x < 0, lose some digits"
+SCIPY = "the partial is made of scipy's own function, which loses some digits"
+MAGNIFIED = "the exponential magnifies the rounding of the function's value"
+DIFFERENCE = "two digammas are subtracted"
+FAR = "scipy's Bessel functions lose digits as x grows, all of them from about 1e16"
+TURNS = "near a root the rounding of pi / 2 shows"
+DEGREES = "scipy gives 0 for angles over 1e14 degrees"
+
+
+def psi(x: Value) -> Value:
+    """Return the digamma function."""
+    return named("digamma")(x)
+
+
+def bessel(name: str, order: int, x: Value) -> Value:
+    """Return a Bessel function of a whole order."""
+    return named(name)(np.float64(order), x)
+
+
+def i0e_slope(y: Value, x: Value) -> Value:
+    return named("i1e")(x) - np.sign(x) * y
+
+
+def i1e_slope(y: Value, x: Value) -> Value:
+    return (named("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y
+
+
+def k0e_slope(y: Value, x: Value) -> Value:
+    return y - named("k1e")(x)
+
+
+def k1e_slope(y: Value, x: Value) -> Value:
+    return y - named("k0e")(x) - y / x
+
+
+def ellipk_slope(y: Value, m: Value) -> Value:
+    return (named("ellipe")(m) / (1 - m) - y) / (2 * m)
+
+
+def ellipe_slope(y: Value, m: Value) -> Value:
+    return (y - named("ellipk")(m)) / (2 * m)
+
 
 # fmt: off
 elementwise(Late("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   gauss),       analytic=False)
 elementwise(Late("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  minus_gauss), analytic=False)
+elementwise(Late("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_kernel), analytic=False, reason=SCIPY)
+elementwise(Late("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    analytic=False, reason=MAGNIFIED)
+elementwise(Late("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
+elementwise(Late("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
+elementwise(Late("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_kernel), analytic=False, reason=SCIPY)
+elementwise(Late("ndtr"),     (lambda y, x: normal(x),               normal_kernel), analytic=False)
+elementwise(Late("log_ndtr"), (lambda y, x: normal(x) / np.exp(y),   mills_kernel), analytic=False)
+elementwise(Late("ndtri"),     lambda y, x: 1 / normal(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
 elementwise(expit,            (lambda y, x: y * (1 - y),     lambda y, x: expit(x) * expit(-x)), analytic=False)
 elementwise(Late("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, analytic=False)
 elementwise(log_expit,         lambda y, x: named("expit")(-x), analytic=False)
-elementwise(Late("gamma"),     lambda y, x: y * named("digamma")(x),  on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
-elementwise(Late("gammaln"),   lambda y, x: named("digamma")(x),      on=POSITIVE, reason=GAMMA_ROOT, analytic=False)
+elementwise(Late("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIVE, analytic=False)
+elementwise(Late("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), analytic=False)
+elementwise(Late("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), analytic=False)
+elementwise(Late("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
+                               lambda y, a, b: -a / b,                on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
+elementwise(Late("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
+                              (lambda y, a, b: 1 - a / b,             lambda y, a, b: (b - a) / b), on=(POSITIVE, POSITIVE), analytic=False)
+elementwise(Late("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
+                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), lambda y, d, r: d * (r / np.hypot(d, r))),
+                               on=(POSITIVE, REAL), analytic=False, reason=SCIPY)
+elementwise(Late("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
+elementwise(Late("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+elementwise(Late("rgamma"),    lambda y, x: -y * psi(x),              on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+elementwise(Late("gammaln"),   lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, analytic=False)
+elementwise(Late("loggamma"),  lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, analytic=False)
 elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_POLE, name="digamma", analytic=False, reason=TRIGAMMA)
 elementwise(polygamma,         lambda y, x, *, n: named("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
+elementwise(Late("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
+                              (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+elementwise(Late("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       lambda y, a, b: psi_difference(a, b)),
+                              (lambda y, a, b: psi(b) - psi(a + b),       lambda y, a, b: psi_difference(b, a)),       on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+elementwise(Late("j0"),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
+elementwise(Late("j1"),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
+elementwise(Late("y0"),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
+elementwise(Late("y1"),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
+elementwise(Late("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
+elementwise(Late("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
+elementwise(Late("i0e"),      (i0e_slope, scaled_bessel_slope(0, -1.0, i0e_slope)), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(Late("i1e"),      (i1e_slope, scaled_bessel_slope(1, -1.0, i1e_slope)), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(Late("k0"),        lambda y, x: -named("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("k1"),        lambda y, x: -named("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("k0e"),      (k0e_slope, scaled_bessel_slope(0, 1.0, k0e_slope)), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("k1e"),      (k1e_slope, scaled_bessel_slope(1, 1.0, k1e_slope)), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, analytic=False)
+elementwise(Late("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
+elementwise(Late("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
+elementwise(Late("sici", 1),   lambda y, x: np.cos(x) / x,            name="ci", on=POSITIVE, analytic=False)
+elementwise(Late("shichi", 0), lambda y, x: quotient_at_0(np.sinh, x), name="shi", analytic=False)
+elementwise(Late("shichi", 1), lambda y, x: np.cosh(x) / x,           name="chi", on=POSITIVE, analytic=False)
+elementwise(Late("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * half_turns(x))), name="fresnel_s", analytic=False, reason=TURNS)
+elementwise(Late("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * half_turns(x))), name="fresnel_c", analytic=False, reason=TURNS)
+elementwise(Late("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, analytic=False)
+elementwise(Late("wrightomega"), lambda y, x: y / (1 + y),            analytic=False, reason=SCIPY)
+elementwise(Late("ellipk"),   (ellipk_slope, elliptic_slope(False, ellipk_slope)), on=UNIT, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(Late("ellipe"),   (ellipe_slope, elliptic_slope(True, ellipe_slope)), on=UNIT, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(Late("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
+elementwise(Late("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
+elementwise(Late("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=DEGREES)
+elementwise(Late("cotdg"),     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / named("sindg")(x) ** 2), on=AWAY_FROM_0, analytic=False, reason=DEGREES)
 # fmt: on
-
-_NAMES = {"psi": "digamma"}
-
-
-def special(function: Callable[..., Any]) -> Primitive | None:
-    """Return the primitive for a ufunc of scipy.special, if it has one."""
-    if not isinstance(function, np.ufunc):
-        return None
-    name = _NAMES.get(function.__name__, function.__name__)
-    try:
-        row = named(name)
-    except KeyError:
-        return None
-    return row if isinstance(row.fun, Late) else None
-
-
-found_late(special)

@@ -5,7 +5,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.render import Page
 from gradcli.report.blocks import Code, Paragraph, text_of
-from gradcli.report.check import CheckReport, PointReport
+from gradcli.report import numbers
+from gradcli.report.check import MAX_ROWS, CheckReport, PointReport
 from gradcli.report.escape import visible
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,6 +29,12 @@ def _case(report: CheckReport, point: PointReport, number: int) -> str:
         return head + "/>\n"
     tag = _TAGS[point.verdict]
     lines = [text_of(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
+    wrong = [
+        f"{numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())}: "
+        f"claimed {numbers.full(m.claimed)}, {point.reference} {numbers.full(m.reference)}"
+        for m in point.mismatches[:MAX_ROWS]
+    ]
+    lines = [*wrong, *lines]
     detail = escape(_legal("\n".join([report.sentence(), *lines])))
     return f"{head}>\n    <{tag} message={_attribute(report.sentence())}>{detail}</{tag}>\n  </testcase>\n"
 

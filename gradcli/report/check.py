@@ -1,9 +1,11 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Code, Paragraph, Piece, Table, Tone, Verdict
 from gradcli.report.common import Finding, Target
@@ -16,6 +18,10 @@ _WORDS: dict[str, tuple[str, Tone]] = {
     "fail": ("FAIL", "bad"),
     "inconclusive": ("INCONCLUSIVE", "unsure"),
 }
+_LOOKED_AT = {  # what the derivative is of, where it is not the target itself
+    "Hessian": "gradient of {}", "product H v": "gradient of {} along v", "product J v": "{} along v",
+    "product w J": "w . {}",
+}  # fmt: skip
 _TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
@@ -94,7 +100,7 @@ class PointReport:
     drawn: tuple[str, ...]
     differentiated: tuple[str, ...]
     constant: tuple[str, ...]
-    value: Values
+    value: Values | Absent
     verdict: str
     reference: str | None
     gradient: dict[str, Values] | Absent
@@ -105,6 +111,7 @@ class PointReport:
     findings: tuple[Finding, ...]
     diagnosis: Diagnosis | None
     detects: Detects
+    outputs: tuple[str, ...] | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,7 @@ class CheckReport:
     points: tuple[PointReport, ...]
     environment: dict[str, str]
     schema: str = "gradcli.check/1"
+    derivative: str = "gradient"
     line: int | Absent = ABSENT
 
     @property
@@ -130,6 +138,14 @@ class CheckReport:
 
     def __bool__(self) -> bool:
         return self.passed
+
+    def raise_if_failed(self, allow: Sequence[str] = ()) -> None:
+        """Raise NotConfirmed unless every gradient was confirmed, or all that stands against it is in `allow`."""
+        open_ = {f.kind for point in self.points for f in point.findings if f.severity == "inconclusive"}
+        if self.passed or (self.verdict == "inconclusive" and open_ and open_ <= set(allow)):
+            return
+        found = [point.diagnosis.message for point in self.points if point.diagnosis]
+        raise NotConfirmed(f"{_WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {said}" for said in found[:1]))
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what people read: the verdict, then what lets them believe it, then what to do."""
@@ -171,7 +187,7 @@ class CheckReport:
             )
             if shape:
                 return shape
-            whose = "the claimed gradient" if self.claim is not None else "gradcli's own gradient"
+            whose = f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
             return (
                 f"{whose} is wrong in {wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
                 if wrong
@@ -184,8 +200,11 @@ class CheckReport:
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"
         if self.claim is not None:
-            return f"the claimed gradient is right{better}{self._unclaimed()}"
-        return f"gradcli's own gradient is right{better}; none of yours was checked (--grad)"
+            return f"the claimed {self.derivative} is right{better}{self._unclaimed()}"
+        return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def _option(self) -> str:
+        return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
 
 
 def replay(command: tuple[str, ...]) -> str:
@@ -198,7 +217,8 @@ def replay(command: tuple[str, ...]) -> str:
 def _point_blocks(report: CheckReport, point: PointReport, number: int) -> list[Block]:
     blocks: list[Block] = []
     place = ", ".join(f"{name} = {_at(point, name, report.seed)}" for name in point.at)
-    head = f"f = {report.target.text} = {numbers.value(point.value)}"
+    looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
+    head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.value(point.value)}")
     at = f"at {place}" if place else ""
     if len(report.points) > 1:
         word, tone = _WORDS[point.verdict]
@@ -224,7 +244,9 @@ def _at(point: PointReport, name: str, seed: int) -> str:
 def _finding_blocks(f: Finding) -> list[Block]:
     tone: Tone = "unsure" if f.severity in ("inconclusive", "warning") else "plain"
     blocks: list[Block] = [Paragraph((Piece(f"{f.kind}: ", tone), Piece(f.message)))]
-    if f.source and f.line is not None:
+    if f.source and f.line is not None and f.file:
+        blocks.append(Paragraph(Piece(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
+    elif f.source and f.line is not None:
         blocks.append(Paragraph(Piece(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
     if f.hint:
         blocks.append(Paragraph(f.hint, 4))
@@ -240,7 +262,7 @@ def _mismatch_blocks(point: PointReport) -> list[Block]:
     rows: list[tuple[Cell, ...]] = []
     for m in point.mismatches[:MAX_ROWS]:
         output = m.output if isinstance(m.output, tuple) else ()
-        entry = numbers.entry_name(m.input, m.index, output)
+        entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
         claimed, right = numbers.apart(m.claimed, m.reference)
         rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
     blocks: list[Block] = [
@@ -258,23 +280,37 @@ def _mismatch_blocks(point: PointReport) -> list[Block]:
 def _modes_table(point: PointReport) -> Block:
     """Show scalars in full, a column each; arrays by the number of right digits alone."""
     names = point.differentiated
-    reference = point.modes[point.reference].values if point.reference else {}
-    scalar = np.ndim(point.value) == 0 and all(np.ndim(x) == 0 for x in reference.values()) and len(names) <= 2
+    answered = (result.values for result in point.modes.values() if result.status == "ok")
+    reference = point.modes[point.reference].values if point.reference else next(answered, {})
+    single = isinstance(point.value, Absent) or np.ndim(point.value) == 0
+    scalar = single and all(np.ndim(x) == 0 for x in reference.values()) and len(names) <= 2
     columns = (
         ("mode", *(f"df/d{name}" for name in names), "right digits")
         if scalar
         else ("mode", "right digits", "largest bound")
     )
-    rows = [_mode_row(point, mode, result, reference, scalar) for mode, result in point.modes.items()]
-    return Table(columns, tuple(rows))
+    rows = [
+        _mode_row(point, mode, result, reference, scalar)
+        for mode, result in point.modes.items()
+        if result.status == "ok"
+    ]
+    return Table(columns, (*rows, *_silent_rows(point)))
+
+
+def _silent_rows(point: PointReport) -> list[tuple[Cell, ...]]:
+    """Return the modes that did not answer, those with the same reason on one line."""
+    reasons: dict[str, list[str]] = {}
+    for mode, result in point.modes.items():
+        if result.status != "ok":
+            reasons.setdefault(f"{result.status}: {result.message}" if result.message else result.status, []).append(
+                mode
+            )
+    return [(", ".join(modes), Piece(reason, "dim")) for reason, modes in reasons.items()]
 
 
 def _mode_row(
     point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool
 ) -> tuple[Cell, ...]:
-    if result.status != "ok":
-        message = f"{result.status}: {result.message}" if result.message else result.status
-        return (mode, Piece(message, "dim"))
     digits = _digits(mode, point, result, reference)
     if not scalar:
         largest = max((float(np.max(b, initial=0.0)) for b in (result.bound or {}).values()), default=0.0)
@@ -295,6 +331,8 @@ def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[s
     tone = _TONES.get(verdict, "unsure")
     if mode == point.reference and result.proved:
         return Piece(f"{proved_digits(result):.0f} (proved)", tone)
+    if mode == point.reference:
+        return Piece("reference", tone)
     found = [numbers.right_digits(x, reference[name]) for name, x in result.values.items() if name in reference]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
@@ -319,6 +357,8 @@ def confirmed_by(point: PointReport) -> str:
         n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
     ]
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
+    if values and "claim" in agreeing and any(f.kind == "untraced" for f in point.findings):
+        return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
     if not values or not rules:
         return f"{calls} evaluations of f."
     both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gradcli.errors import GradcliError, Span
+from gradcli.errors import GradcliError, Place, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,15 @@ def finding(
     message: str,
     *,
     hint: str | None = None,
-    at: Span | None = None,
+    at: Span | Place | None = None,
     operation: str | None = None,
 ) -> Finding:
     """Return a finding at a place in the user's text; the column counts from 1."""
     if at is None:
         return Finding(kind, severity, message, hint, operation=operation)
+    if isinstance(at, Place):
+        column = at.column + 1 if at.length else None
+        return Finding(kind, severity, message, hint, at.file, at.line, column, at.source, operation)
     return Finding(kind, severity, message, hint, None, at.line, at.column + 1, at.source, operation)
 
 

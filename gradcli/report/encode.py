@@ -45,7 +45,7 @@ def encode(x: Any) -> Any:
         return _array(x)
     if isinstance(x, list | tuple | frozenset):
         return [encode(part) for part in x]
-    return x
+    return x if isinstance(x, str | int) or x is None else f"<{type(x).__name__}>"
 
 
 def _number(x: float) -> float | str:
@@ -53,6 +53,8 @@ def _number(x: float) -> float | str:
 
 
 def _array(x: Any) -> Any:
+    if x.dtype.kind not in "fiubcO":
+        return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
     if x.size <= MAX_ENTRIES:
         return encode(x.tolist())
     flat = np.abs(x.reshape(-1))

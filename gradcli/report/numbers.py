@@ -1,6 +1,7 @@
 """How numbers are written for people: enough digits, no more."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,11 @@ def within(x: float, bound: float) -> str:
 
 def value(x: Any) -> str:
     """Return a value: a scalar in full, an array by its shape and first entries."""
+    if isinstance(x, bool | str | int) or x is None:
+        return repr(x)
     array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        return f"a value of type {type(x).__name__}"
     if array.ndim == 0:
         return full(array)
     entries = array.reshape(-1)
@@ -99,7 +104,9 @@ def right_digits(x: Any, reference: Any) -> Any:
     return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0) + 0.0, 0.0)
 
 
-def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = ()) -> str:
-    """Return how an entry is written: x, W[3,2], and f[0] of it for a vector result."""
+def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), outputs: Sequence[str] = ()) -> str:
+    """Return how an entry is written: x, W[3,2], and f[0] by it for a vector result, or the output's own name."""
     entry = name + (f"[{','.join(map(str, index))}]" if index else "")
+    if outputs and output:
+        return f"{outputs[output[0]]}/{entry}"
     return f"f[{','.join(map(str, output))}]/{entry}" if output else entry

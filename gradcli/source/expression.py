@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from gradcli.core.primitive import Value
 from gradcli.errors import BadExpression, Span
 from gradcli.source.compiler import Compiler
+from gradcli.source.function import Notice, Output
 from gradcli.source.program import Program
 from gradcli.source.tokens import statements
 
@@ -17,6 +18,8 @@ class Expression:
     """
 
     kind = "expression"
+    outputs: tuple[Output, ...] = ()
+    seconds: float | None = None
 
     def __init__(self, text: str, given: frozenset[str] = frozenset()) -> None:
         self.text = text
@@ -44,8 +47,9 @@ class Expression:
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.program.run(values)
 
-    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
-        return self.program.survey(values)
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        y, said = self.program.survey(values)
+        return y, [Notice("notice", "warning", message, span) for message, span in said]
 
     def __reduce__(self) -> tuple[type["Expression"], tuple[str, frozenset[str]]]:
         return Expression, (self.text, self.given)

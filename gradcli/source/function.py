@@ -1,10 +1,30 @@
 """What is differentiated: a function of named inputs, wherever it comes from."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from gradcli.core.primitive import Value
-from gradcli.errors import Span
+from gradcli.errors import Place, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What deserves a word although the function runs, and whether there can still be a verdict."""
+
+    kind: str
+    severity: str
+    message: str
+    at: Span | Place | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One part of a tuple or dict of outputs, which are laid end to end."""
+
+    name: str
+    shape: tuple[int, ...]
 
 
 class Function(Protocol):
@@ -22,11 +42,19 @@ class Function(Protocol):
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs, in order."""
 
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The parts of the result, where it is a tuple or a dict of outputs."""
+
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value at named inputs."""
 
-    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value, sizes checked before anything is allocated, and what deserves a warning."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of one call, where a survey has measured it."""
 
 
 def of(f: Function, at: Mapping[str, Value], names: Sequence[str]) -> Callable[..., Value]:

@@ -11,7 +11,7 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import PRIMITIVES, Value
 from gradcli.core.tracer import plain
-from gradcli.primitives import composites, linalg, reductions
+from gradcli.primitives import composites, linalg, norms, reductions
 
 CONSTANTS = {"pi": float(np.pi), "e": float(np.e), "inf": float("inf")}
 PREFIXES = {
@@ -65,12 +65,13 @@ _OURS: dict[str, Callable[..., Any]] = {
     "layer_norm": composites.layer_norm, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax,
     "logsumexp": reductions.logsumexp,
     # numpy's own take the modulus of complex numbers, which ends the complex step
-    "var": reductions.var, "std": reductions.std, "norm": reductions.norm, "vdot": linalg.vdot,
+    "var": reductions.var, "std": reductions.std, "norm": norms.norm, "vdot": linalg.vdot,
     "einsum": linalg.einsum, "zeros_like": composites.zeros_like, "ones_like": composites.ones_like,
 }  # fmt: skip
 _HIDDEN = {
     "getitem", "put", "scatter", "peaks", "integer_power", "logdet", "polygamma", "where", "concatenate", "reshape", "transpose",
     "broadcast_to", "sum", "cumsum", "max", "norm", "logsumexp", "det", "inv", "solve", "matmul", "relu", "power",
+    "real", "eval_hermite", "eval_hermitenorm", "si", "ci", "shi", "chi", "fresnel_s", "fresnel_c",
 }  # fmt: skip
 
 
@@ -167,7 +168,8 @@ def as_number(truth: Any) -> Callable[..., Value]:
 
 
 def _table() -> dict[str, Callable[..., Any]]:
-    found: dict[str, Callable[..., Any]] = {name: row for name, row in PRIMITIVES.items() if name not in _HIDDEN}
+    shown = [row for row in PRIMITIVES.values() if row.kind in ("elementwise", "constant") and row.name not in _HIDDEN]
+    found: dict[str, Callable[..., Any]] = {row.name: row for row in shown}
     found |= {name: getattr(np, name) for name in _NUMPY}
     found |= {name: getattr(np.linalg, name) for name in _LINALG}
     found |= {"power": np.power, "float_power": np.power}

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint
+from gradcli.source.loading import load, running
+from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 from gradcli.source.values import assignments, value, whole_point
 
+WHOLE = "*"  # the key of a point that Python code supplies as one object
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
@@ -38,9 +41,20 @@ def _one(text: str, seed: int, point: int) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("@"):
         return whole_point(stripped)
+    if is_python(stripped):
+        return {WHOLE: _from_python(stripped)}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
     return assignments(text, seed, point)
+
+
+def _from_python(text: str) -> Any:
+    """Return the point that a function or an object in the user's code supplies."""
+    found = load(text).found
+    if not callable(found):
+        return found
+    with running(f"{text}()", BadPoint):
+        return found()
 
 
 def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:

@@ -1,36 +1,251 @@
-"""Python callables as functions of named inputs."""
+"""Python callables as functions of named inputs: the user's own code, untouched on numpy values, traced on tracers."""
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from gradcli.core.primitive import Value
+from gradcli.core.provenance import is_users, raised_at
+from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
-from gradcli.errors import Span
+from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.source.function import Notice, Output
+from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins
+from gradcli.source.structure import Node, put_together
+
+_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
+_POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
 
 class PythonFunction:
-    """A Python function of positional array arguments; traced with the stand-ins in place, untouched on plain arrays."""
+    """A Python callable at arguments of a known structure; its inputs are the float leaves of those, named by path.
+
+    `arguments` holds the structure of each parameter that is given; `has_gradient` says that the function returns its
+    value and its gradient, of which the value alone is differentiated.
+    """
 
     kind = "python"
 
-    def __init__(self, function: Callable[..., Any], text: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        text: str,
+        arguments: Mapping[str, Node],
+        inputs: tuple[str, ...],
+        has_gradient: bool = False,
+    ) -> None:
         self.function = function
-        self.text = text or getattr(function, "__qualname__", repr(function))
-        self.inputs = tuple(inspect.signature(function).parameters)
-        module = sys.modules.get(getattr(function, "__module__", ""))
-        self.modules: tuple[ModuleType, ...] = (module,) if module is not None else ()
+        self.text = text
+        self.arguments = dict(arguments)
+        self.inputs = inputs
+        self.has_gradient = has_gradient
+        self.outputs: tuple[Output, ...] = ()
+        self.copies = False
+        self.seconds: float | None = None
+        self._passing = _how(signature_of(function), self.arguments)
+        self._modules: tuple[int, list[ModuleType]] = (0, [])
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
-        args = [values[name] for name in self.inputs]
-        tracers = [x for x in args if isinstance(x, Tracer)]
-        if not tracers:
-            return self.function(*args)
-        with stand_ins(max(tracers, key=lambda x: x.level).hold, self.modules):
-            return self.function(*args)
+        """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
+        return flattened(self.raw(values), self.text)[0]
 
-    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
-        return self(values), []
+    def raw(self, values: Mapping[str, Value]) -> Any:
+        """Return what the function itself returns, or the value alone of a pair of value and gradient."""
+        y = self.pair(values)
+        if not self.has_gradient:
+            return y
+        if not isinstance(y, tuple | list) or len(y) != 2:
+            says = f"{self.text} does not return a pair of its value and its gradient"
+            raise FunctionFailed(says, do="leave --value-and-grad out")
+        return y[0]
+
+    def pair(self, values: Mapping[str, Value]) -> Any:
+        """Return what the function itself returns, on copies where it writes into its arguments."""
+        tracers = [x for x in values.values() if isinstance(x, Tracer)]
+        try:
+            if tracers:
+                hold = max(tracers, key=lambda x: x.level).hold
+                with stand_ins(hold, self._users_modules()):
+                    return self._called({path: _own(x, hold) for path, x in values.items()})
+            return self._called({path: np.array(x) for path, x in values.items()} if self.copies else values)
+        except GradcliError as error:
+            error.where = error.where or raised_at(error.__traceback__)
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not tracers and not self.copies and _writes(error):
+                self.copies = True
+                return self.pair(values)
+            raise self._failed(error, bool(tracers), values) from error
+
+    def _called(self, values: Mapping[str, Value]) -> Any:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, node in self.arguments.items():
+            x = put_together(node, values)
+            how = self._passing.get(name, _POSITIONAL)
+            if how == _POSITIONAL:
+                args.append(x)
+            elif how == _ALL_POSITIONAL:
+                args.extend(x)
+            elif how == _ALL_KEYWORDS:
+                kwargs |= x
+            else:
+                kwargs[name] = x
+        return self.function(*args, **kwargs)
+
+    def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
+        """Return our error for what the user's code raised: its own message and line; while tracing, the trace's end."""
+        where = raised_at(error.__traceback__)
+        cause = _cause(error)
+        if cause is not None:
+            cause.where = cause.where or where
+            return cause
+        if isinstance(error, SystemExit):
+            return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
+        said = message_of(error)
+        if tracing:
+            return TraceEnded(f"the trace ended: {said}", where=where)
+        return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
+
+    def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
+        text = message_of(error)
+        if not isinstance(error, TypeError | IndexError) or not any(word in text for word in _ABOUT_INTEGERS):
+            return None
+        whole = [name for name in self.inputs if np.shape(values[name]) == () and float(values[name]).is_integer()]
+        named = ", ".join(f"{name}=int({float(values[name]):.0f})" for name in whole) or "n=int(3)"
+        return f'numbers are floats unless written int(3): --at "{named}"'
+
+    def _users_modules(self) -> list[ModuleType]:
+        """Return the user's modules, in which names imported from numpy are swapped while tracing."""
+        if self._modules[0] != len(sys.modules):
+            found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
+            main = sys.modules.get("__main__")
+            if main is not None and main not in found and getattr(main, "__file__", None) is None:
+                found.append(main)
+            self._modules = (len(sys.modules), found)
+        return self._modules[1]
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        """Return the value, and what deserves a word: inputs written to, results that change, integers."""
+        y, self.outputs, notices = self._first(values)
+        start = time.perf_counter()
+        again = flattened(self.raw(values), self.text)[0]
+        self.seconds = time.perf_counter() - start
+        if shape(again) != shape(y) or not np.array_equal(np.asarray(again), np.asarray(y), equal_nan=True):
+            notices.append(_changing(y, again))
+        if self.copies:
+            notices.append(
+                Notice("mutates input", "warning", f"{self.text} writes into its input; it was given copies")
+            )
+        return y, notices
+
+    def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[Output, ...], list[Notice]]:
+        raw = self.raw(values)
+        y, outputs = flattened(raw, self.text)
+        if np.iscomplexobj(y):
+            raise FunctionFailed(
+                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
+            )
+        if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
+            says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
+            return y, outputs, [Notice("integer", "warning", says, hint="return a float")]
+        return y, outputs, [] if self.has_gradient else _looks_like_both(raw, values, self.inputs)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return a callable's signature, or None for one that does not tell (some C functions)."""
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+
+
+def _how(signature: inspect.Signature | None, given: Mapping[str, Node]) -> dict[str, str]:
+    """Return how each argument is passed: by position as far as no parameter before it is left out, else by name."""
+    found, unbroken = {}, True
+    if signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        found = {name: _KEYWORD for name in given if name not in signature.parameters and name.isidentifier()}
+    for name, parameter in (signature.parameters if signature else {}).items():
+        if name not in given:
+            unbroken = unbroken and parameter.kind is parameter.VAR_POSITIONAL
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            found[name] = _ALL_POSITIONAL
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            found[name] = _ALL_KEYWORDS
+        else:
+            found[name] = _POSITIONAL if unbroken and parameter.kind is not parameter.KEYWORD_ONLY else _KEYWORD
+    return found
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's type and message, in one line."""
+    try:
+        text = " ".join(str(error).split())[:300]
+    except Exception:
+        text = "its message cannot be written"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_module(m: Any) -> bool:
+    return isinstance(m, ModuleType) and isinstance(getattr(m, "__file__", None), str)
+
+
+def _own(x: Value, hold: Callable[[Value], Value]) -> Value:
+    """Return a tracer of the same value, so that a write into it does not change the original; arrays are held too."""
+    if not isinstance(x, Tracer):
+        return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
+    kind = type(x)
+    twin: Any = object.__new__(kind)
+    for base in kind.__mro__:
+        for name in getattr(base, "__slots__", ()):
+            if name not in ("__weakref__", "storage"):
+                setattr(twin, name, getattr(x, name))
+    twin.storage = None
+    return twin
+
+
+def _writes(error: BaseException) -> bool:
+    return isinstance(error, ValueError) and "read-only" in str(error)
+
+
+def _cause(error: BaseException | None) -> GradcliError | None:
+    """Return the error of ours behind one of numpy's, which swallows it in `a[i] = t`."""
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, GradcliError):
+            return error
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return None
+
+
+def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
+    """Say so where a function returns a scalar and an array shaped like its input: scipy's `jac=True`."""
+    pair = isinstance(raw, tuple) and len(raw) == 2 and np.ndim(raw[0]) == 0 and inputs
+    if (
+        not pair
+        or isinstance(raw[1], dict | tuple | list)
+        or np.ndim(raw[1]) == 0
+        or shape(raw[1]) != shape(values[inputs[0]])
+    ):
+        return []
+    says = "it returns a scalar and an array shaped like its input: both were taken as outputs"
+    return [Notice("value and gradient", "warning", says, hint="if the second is the gradient: --value-and-grad")]
+
+
+def _changing(y: Value, again: Value) -> Notice:
+    a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
+    size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
+    return Notice(
+        "not deterministic",
+        "inconclusive",
+        f"two calls with the same arguments give different values{size}",
+        hint="fix the seed inside the function, or pass what is random as an input",
+    )

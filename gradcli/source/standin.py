@@ -8,96 +8,129 @@ installed package or from gradcli gets the original. Everything is put back, als
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Value, named
+from gradcli.core.provenance import is_users
+from gradcli.core.storage import positions
 from gradcli.core.tracer import Tracer
+from gradcli.errors import NoRule, TraceEnded
 from gradcli.primitives import reductions
+from gradcli.primitives.pairs import Pair
 from gradcli.primitives.shaping import as_value
 
 Hold = Callable[[Value], Value]
-_OURS = str(Path(__file__).resolve().parents[1])
-_ALLOCATE = ("zeros", "ones", "empty", "eye", "zeros_like", "ones_like", "empty_like", "linspace")
+_HOLDS: list[Hold] = []  # of the sweeps under way, innermost last
+_ALLOCATE = (
+    "zeros", "ones", "empty", "eye", "identity", "zeros_like", "ones_like", "empty_like", "linspace", "arange", "copy",
+)  # fmt: skip
+_ARRAYS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asarray_chkfinite")
 _MATH: dict[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log1p": np.log1p, "log2": np.log2, "log10": np.log10,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "fabs": np.abs, "hypot": np.hypot, "pow": np.power, "cbrt": np.cbrt, "degrees": np.degrees, "radians": np.radians,
+    "fabs": np.abs, "hypot": lambda *xs: functools.reduce(np.hypot, xs), "pow": np.power, "cbrt": np.cbrt,
+    "degrees": np.degrees, "radians": np.radians, "copysign": np.copysign, "fmod": np.fmod,
     "isfinite": np.isfinite, "isnan": np.isnan, "isinf": np.isinf,
+    "log": lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x),
+    "fsum": lambda xs: sum(xs), "dist": lambda p, q: np.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
+    "prod": lambda xs, *, start=1: functools.reduce(lambda a, b: a * b, xs, start),
+    "sumprod": lambda p, q: sum(a * b for a, b in zip(p, q, strict=True)),
+    "erf": lambda x: named("erf")(x), "erfc": lambda x: named("erfc")(x),
+    "gamma": lambda x: named("gamma")(x), "lgamma": lambda x: named("gammaln")(x),
 }  # fmt: skip
-_SPECIAL = {"logsumexp": reductions.logsumexp, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax}
+_HELD = (np.float64, np.complex128)
+_LISTS = (  # take lists; numpy looks for tracers among the arguments, not inside lists
+    "sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "median", "average", "dot", "inner", "outer", "vdot",
+    "cumsum", "cumprod", "argmax", "argmin", "sort", "diff", "trapezoid", "any", "all",
+)  # fmt: skip
+_SPECIAL: dict[str, Any] = {
+    "logsumexp": lambda a, axis=None, b=None, keepdims=False, return_sign=False: _logsumexp(
+        a, axis, b, keepdims, return_sign
+    ),
+    "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
+    "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
+}
+
+
+def _logsumexp(a: Value, axis: Any, b: Value, keepdims: bool, return_sign: bool) -> Any:
+    """Return what scipy's does; weights `b` are taken into the exponents where they are positive."""
+    x = as_value(a)
+    if return_sign or (b is not None and not np.all(np.greater(b, 0))):
+        raise NoRule(
+            "logsumexp with return_sign or weights that are not positive has no derivative rule", do="write the sum out"
+        )
+    if b is not None:
+        x = x + np.log(as_value(b))
+    return reductions.logsumexp(x, axis, keepdims=keepdims)
 
 
 def traced(x: Any) -> bool:
     """Whether a value, or anything in nested lists of values, is traced."""
+    if isinstance(x, np.ndarray) and not isinstance(x, Tracer):
+        return False
     return any(map(traced, x)) if isinstance(x, list | tuple) else isinstance(x, Tracer)
-
-
-@functools.cache
-def _users(file: str | None) -> bool:
-    """Whether code in a file is the user's: neither gradcli's nor installed."""
-    if file is None:
-        return True
-    resolved = str(Path(file).resolve())
-    return not resolved.startswith((_OURS, sys.prefix, sys.base_prefix)) and "site-packages" not in resolved
 
 
 def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
     """Return a function that stands in when the user's code calls it, and is the original otherwise."""
 
-    @functools.wraps(original)
+    @functools.wraps(original, updated=())
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        return (stand_in if _users(sys._getframe(1).f_globals.get("__file__")) else original)(*args, **kwargs)
+        return (stand_in if is_users(sys._getframe(1).f_code.co_filename) else original)(*args, **kwargs)
 
     return chosen
 
 
-def _replacements(hold: Hold) -> Iterator[tuple[ModuleType, str, Any]]:
-    """Yield module, attribute and what stands in for it."""
+def _held(array: Any) -> Any:
+    """Return a new array as one that traced values can be written into: of floats, or of complex numbers."""
+    if type(array) is not np.ndarray or array.dtype not in _HELD:
+        return array
+    if array.dtype == np.float64:
+        return _HOLDS[-1](array)
+    return Pair(_HOLDS[-1](array.real.copy()), _HOLDS[-1](array.imag.copy()))
 
-    def allocate(original: Any) -> Any:
-        def made(*args: Any, **kwargs: Any) -> Any:
-            array = original(*args, **kwargs)
-            return hold(array) if type(array) is np.ndarray and array.dtype == np.float64 else array
 
-        return made
+def _allocating(original: Any) -> Any:
+    return lambda *args, **kwargs: _held(original(*args, **kwargs))
 
-    def array(original: Any) -> Any:
-        def made(x: Any, dtype: Any = None, **kwargs: Any) -> Any:
-            if traced(x):
-                y = as_value(x)
-                return y if dtype is None else y.astype(dtype)
-            return allocate(original)(x, dtype, **kwargs)
 
-        return made
+def _array_maker(name: str, original: Any) -> Any:
+    def made(x: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        if not traced(x):
+            y = original(x, dtype, **kwargs)
+            return y if y is x else _held(y)
+        if dtype is not None and np.dtype(dtype).kind == "c":
+            return as_value(x) + np.complex128(0)
+        if dtype is not None:
+            raise TraceEnded(
+                f"np.{name}(..., dtype=...) turns a traced value into a plain array",
+                do="leave out dtype= to keep the trace",
+            )
+        y = as_value(x)
+        copied = kwargs.get("copy", True) is True if name == "array" else name == "ascontiguousarray" and _strided(y)
+        return np.positive(y) if copied and isinstance(x, Tracer) else y
 
+    return made
+
+
+def _strided(x: Any) -> bool:
+    """Whether the entries of a traced array do not lie one after the other, so that numpy would copy them."""
+    return not positions(x)[1].flags.c_contiguous
+
+
+def _full(original: Any) -> Any:
     def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
         if traced(fill_value):
             return np.positive(np.broadcast_to(fill_value, shape))
-        return allocate(original_full)(shape, fill_value, dtype, **kwargs)
+        return _held(original(shape, fill_value, dtype, **kwargs))
 
-    original_full = np.full
-    yield np, "full", full
-    yield np, "vectorize", functools.partial(_Vectorized, np.vectorize)
-    for name in _ALLOCATE:
-        yield np, name, allocate(getattr(np, name))
-    for name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
-        yield np, name, array(getattr(np, name))
-    for name, function in _MATH.items():
-        yield math, name, _if_traced(getattr(math, name, None), function)
-    yield math, "log", _if_traced(math.log, lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x))
-    yield math, "fsum", _if_traced(math.fsum, lambda xs: sum(xs))
-    yield math, "prod", _if_traced(math.prod, lambda xs, *, start=1: functools.reduce(lambda a, b: a * b, xs, start))
-    special = sys.modules.get("scipy.special")
-    if special is not None:
-        for name, function in _SPECIAL.items():
-            yield special, name, _if_traced(getattr(special, name), function)
+    return full
 
 
 def _if_traced(original: Any, stand_in: Any) -> Any:
@@ -107,43 +140,112 @@ def _if_traced(original: Any, stand_in: Any) -> Any:
     return chosen
 
 
+def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
+    """Yield module, attribute and what stands in for it."""
+    yield np, "full", _full(np.full)
+    yield np, "vectorize", functools.partial(_Vectorized, np.vectorize)
+    for name in _ALLOCATE:
+        yield np, name, _allocating(getattr(np, name))
+    yield np, "ndenumerate", _if_traced(np.ndenumerate, lambda x: ((at, x[at]) for at in np.ndindex(*x.shape)))
+    for name in _ARRAYS:
+        yield np, name, _array_maker(name, getattr(np, name))
+    for name in _LISTS:
+        yield np, name, _of_lists(getattr(np, name))
+    yield np.linalg, "norm", _of_lists(np.linalg.norm)
+    yield np, "r_", _Joined(np.r_, np.concatenate)
+    yield np, "c_", _Joined(np.c_, np.column_stack)
+    for name, function in _MATH.items():
+        if hasattr(math, name):
+            yield math, name, _if_traced(getattr(math, name), function)
+    special = sys.modules.get("scipy.special")
+    if special is not None:
+        for name, function in _SPECIAL.items():
+            yield special, name, _if_traced(getattr(special, name), function)
+
+
+def _of_lists(original: Any) -> Any:
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return original(*(as_value(x) if isinstance(x, list | tuple) and traced(x) else x for x in args), **kwargs)
+
+    return chosen
+
+
+class _Joined:
+    """np.r_ and np.c_ with traced parts, joined as they join arrays; everything else goes to the original."""
+
+    def __init__(self, original: Any, join: Callable[[Sequence[Any]], Any]) -> None:
+        self.original = original
+        self.join = join
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not traced(list(parts)):
+            return self.original[key]
+        return self.join([np.atleast_1d(as_value(self.original[p] if isinstance(p, slice) else p)) for p in parts])
+
+
 class _Vectorized:
     """np.vectorize, entry by entry on traced arrays; np.vectorize's own options go to the original."""
 
-    def __init__(self, original: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, original: Any, function: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         self.function = function
-        self.original = original(function, *args, **kwargs)
+        self.original = original(function, *args, **kwargs) if function is not None else original(*args, **kwargs)
+        self.signature = kwargs.get("signature")
 
-    def __call__(self, *args: Any) -> Any:
-        if not traced(args):
-            return self.original(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function is None:  # used as a decorator with options
+            return _Vectorized(lambda f: self.original(f), args[0])
+        if not traced(args) and not traced(list(kwargs.values())):
+            return self.original(*args, **kwargs)
+        if self.signature or kwargs:
+            raise TraceEnded("np.vectorize with a signature or keywords cannot be traced", do="write the loop out")
         shape = np.broadcast_shapes(*(np.shape(x) for x in args))
         spread = [np.broadcast_to(x, shape) if np.shape(x) != shape else x for x in args]
         entries = [self.function(*(x[at] for x in spread)) for at in np.ndindex(*shape)]
         return np.reshape(np.stack(entries), shape)
 
 
+_TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the id of the original: where it is, it, its stand-in
+
+
+def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
+    """Return the stand-ins, made once; those of scipy.special when it is there."""
+    late = "scipy.special" in sys.modules
+    if not _TABLE or (late and "logsumexp" not in {name for _, name, _, _ in _TABLE.values()}):
+        for module, name, stand_in in list(_replacements()):
+            original = getattr(module, name)
+            chosen = stand_in if isinstance(stand_in, _Joined) else _for_user(original, stand_in)
+            _TABLE.setdefault(id(original), (module, name, original, chosen))
+    return _TABLE
+
+
 @contextmanager
-def stand_ins(hold: Hold, modules: tuple[ModuleType, ...] = ()) -> Iterator[None]:
+def stand_ins(hold: Hold, modules: Iterable[ModuleType] = ()) -> Iterator[None]:
     """Let the stand-ins act inside: arrays made there are held by the sweep, so that traced values can be written in.
 
     `modules` are the user's: names they imported from numpy, math or scipy.special are swapped there too.
     """
-    changed: list[tuple[ModuleType, str, Any]] = []
+    changed = [] if _HOLDS else _installed(modules)
+    _HOLDS.append(hold)
     try:
-        for module, name, stand_in in list(_replacements(hold)):
-            original = getattr(module, name, None)
-            if original is None:
-                continue
-            chosen = _for_user(original, stand_in)
-            changed.append((module, name, original))
-            setattr(module, name, chosen)
-            for mine in modules:
-                for alias, found in list(vars(mine).items()):
-                    if found is original:
-                        changed.append((mine, alias, original))
-                        setattr(mine, alias, chosen)
         yield
     finally:
+        _HOLDS.pop()
         for module, name, original in reversed(changed):
             setattr(module, name, original)
+
+
+def _installed(modules: Iterable[ModuleType]) -> list[tuple[ModuleType, str, Any]]:
+    """Put the stand-ins in place and return what was there."""
+    table = _table()
+    changed: list[tuple[ModuleType, str, Any]] = []
+    for module, name, original, chosen in table.values():
+        changed.append((module, name, original))
+        setattr(module, name, chosen)
+    for mine in modules:
+        for alias, found in list(vars(mine).items()):
+            known = table.get(id(found))
+            if known is not None and known[2] is found:
+                changed.append((mine, alias, found))
+                setattr(mine, alias, known[3])
+    return changed

@@ -29,6 +29,19 @@ _FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<fil
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
+class Whole(int):
+    """An integer the user asked for, `int(3)`: passed to a Python function as it is and not differentiated."""
+
+
+def _whole(x: Any) -> Any:
+    """Return a whole number, or an array of them."""
+    if np.ndim(x) == 0:
+        return Whole(whole(x))
+    if not np.all(np.asarray(x) == np.floor(x)):
+        raise ValueError("it has entries that are not whole numbers")
+    return np.asarray(x).astype(int)
+
+
 class Source:
     """Random numbers for one input at one point: their own stream, so that adding an input changes no other."""
 
@@ -47,7 +60,7 @@ class Source:
             "ones": lambda *sizes: np.ones(shape_of(*sizes)),
             "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
             "spd": lambda n: _spd(rng, whole(n)),
-            "int": whole,
+            "int": _whole,
             **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
         }
 
@@ -331,7 +344,7 @@ def _npy(path: Path, key: str) -> Any:
     with path.open("rb") as stream:
         _checked_header(path, stream)
         stream.seek(0)
-        return _numeric(path, np.load(stream, allow_pickle=False))
+        return _numeric(path, np.load(stream, allow_pickle=False), keep=True)
 
 
 def _npz(path: Path, key: str) -> Any:
@@ -349,7 +362,7 @@ def _npz_member(path: Path, key: str) -> Any:
         with archive.open(f"{key}.npy") as stream:
             _checked_header(path, stream)
         with archive.open(f"{key}.npy") as stream:
-            return _numeric(path, np.lib.format.read_array(stream, allow_pickle=False))
+            return _numeric(path, np.lib.format.read_array(stream, allow_pickle=False), keep=True)
 
 
 def _json(path: Path, key: str) -> Any:
@@ -367,11 +380,12 @@ def _csv(path: Path, key: str) -> Any:
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as gradcli writes them in JSON
 
 
-def _numeric(path: Path, x: Any) -> Any:
+def _numeric(path: Path, x: Any, keep: bool = False) -> Any:
+    """Return an array of floats; integer data stays integer where the file has types (`keep`)."""
     array = np.asarray(_spelled(x) if isinstance(x, str | list) else x)
     if array.dtype.kind not in "fiub":
         raise BadPoint(f"{path.name} holds something other than real numbers", do="use numbers only")
-    return array.astype(float)
+    return array if keep else array.astype(float)
 
 
 def _spelled(x: Any) -> Any:

@@ -14,6 +14,7 @@ from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.compare import CompareReport, ModeRow, RightDigits
 from gradcli.report.encode import ABSENT
+from gradcli.source.derived import root_of
 from gradcli.study.sweep import summary
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, reference_of, run
@@ -34,7 +35,7 @@ def compare_modes(request: Request) -> CompareReport:
         findings = _findings(q)
     judged = check(request) if request.claim else None
     return CompareReport(
-        target=Target(q.f.kind, q.f.text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
+        target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=findings,
         exit_status=int(Exit.CONFIRMED) if judged is None else judged.exit_status,

@@ -6,8 +6,10 @@ from gradcli.exits import Exit
 from gradcli.modes.registry import MODES
 from gradcli.point import Witness
 from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
+from gradcli.source.loading import load
 from gradcli.source.names import FUNCTIONS, nearest
-from gradcli.study.accuracy import functions, operations
+from gradcli.source.targets import is_python
+from gradcli.study.accuracy import functions, operation, operations
 from gradcli.verify.environment import environment, installed
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
@@ -31,6 +33,13 @@ def available_modes() -> ModesReport:
 
 def known_operations(name: str | None, check: bool) -> OpsReport:
     """Return the primitives, or one; raises BadOption for a name that is none."""
+    if name is not None and is_python(name):
+        row = load(name).found
+        if not isinstance(row, Primitive):
+            raise BadOption(f"{name} is no primitive", do="make one: gradcli.primitive(fun, *partials)")
+        own = operation(row, check)
+        wrong = own.checked not in (None, "ok")
+        return OpsReport((own,), (), environment(), int(Exit.WRONG if wrong else Exit.CONFIRMED))
     known = FUNCTIONS.get(str(name))
     found = operations(
         check, getattr(known, "name", name) if isinstance(known, Primitive) else ALIASES.get(str(name), name)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
+from gradcli.errors import Place
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
@@ -35,7 +37,7 @@ def walkthrough(q: Question) -> TraceReport:
         for slot, line in enumerate(tape.lines)
     )
     findings = [
-        finding(kind, "warning", mark.says, at=getattr(mark.line[5], "span", None))
+        finding(kind, "warning", mark.says, at=place(mark.line[5]))
         for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
         for mark in marks
     ]
@@ -113,7 +115,7 @@ def _node(
     operands = tuple(names[s] if s != CONSTANT else numbers.value(x) for s, x in zip(slots, xs, strict=True))
     adjoint = np.zeros(shape(y))[()] if bars[slot] is None else bars[slot]
     operation = "input" if primitive is None else primitive.name
-    span = getattr(position, "span", None)
+    span = place(position)
     text = ABSENT if primitive is None else _said(operation, operands, position, last)
     return Node(
         slot, names[slot], operation, operands, y, adjoint, partials, tuple(uses), span.line if span else None, text
@@ -122,5 +124,6 @@ def _node(
 
 def _said(operation: str, operands: tuple[str, ...], position: Any, last: bool) -> str:
     """Return what the user wrote for the line that finishes it, and the operation for lines on the way there."""
-    source = getattr(getattr(position, "span", None), "source", "")
+    where = place(position)
+    source = where.operation if isinstance(where, Place) else where.source if where else ""
     return source if source and last else f"{operation}({', '.join(operands)})"

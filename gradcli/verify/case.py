@@ -5,15 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
-from gradcli.modes.claim import Claim, ClaimedExpressions, WrongShape
+from gradcli.core.tracer import plain
+from gradcli.errors import Place, Span
+from gradcli.modes.claim import Claim, Claimed, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.numerics.kinks import Mark
 from gradcli.point import Estimate
 from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise
+from gradcli.verify.witness import Direction
 
+_SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
+_BRANCHES = 3
 _NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 
 
@@ -29,6 +35,7 @@ class Case:
     findings: list[Finding] = field(default_factory=list)
     verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
+    direction: Direction | None = None
 
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode that answered."""
@@ -45,6 +52,7 @@ class Case:
 def place_findings(case: Case) -> None:
     """What the recorded run says about the place: not finite, kinks, staircases."""
     q = case.q
+    _trace_findings(case)
     bad = q.not_finite
     if bad is None and not np.all(np.isfinite(q.value)):
         case.inconclusive("non-finite", f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
@@ -81,6 +89,27 @@ def place_findings(case: Case) -> None:
         )
 
 
+def _trace_findings(case: Case) -> None:
+    """What recording the run showed: what ended it, whether it is the function, the branches it took."""
+    q = case.q
+    if q.untraced is not None:
+        says = f"checked by function values alone: {q.untraced.what}"
+        case.findings.append(finding("untraced", "warning", says, at=q.untraced.where, hint=q.untraced.do))
+        return
+    apart = np.abs(np.asarray(plain(q.recording[0])) - np.asarray(q.value))
+    room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
+    if np.any(apart > room):
+        case.inconclusive(
+            "trace", f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called"
+        )
+    for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
+        case.findings.append(finding("branch", "info", branch.says, at=place(branch.line[5])))
+
+
+def _first(y: Any) -> str:
+    return f"{float(np.ravel(plain(y))[0]):.17g}" if np.size(plain(y)) else "nothing"
+
+
 def _jumps(q: Question, mark: Mark) -> bool:
     """Whether f takes different values on the two sides of a tie."""
     sides = []
@@ -91,8 +120,8 @@ def _jumps(q: Question, mark: Mark) -> bool:
     return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
 
 
-def _span(mark: Mark) -> Any:
-    return getattr(mark.line[5], "span", None)
+def _span(mark: Mark) -> Span | Place | None:
+    return place(mark.line[5])
 
 
 def _operation(mark: Mark) -> str | None:
@@ -109,7 +138,7 @@ def _reached(q: Question, mark: Mark) -> str:
     return ", ".join(found[:3])
 
 
-def add_claim(case: Case, claimed: ClaimedExpressions) -> None:
+def add_claim(case: Case, claimed: Claimed) -> None:
     """Put the claim among the modes; one of the wrong shape is a diagnosis already."""
     claim = Claim(claimed)
     case.claimed = claimed.names
@@ -149,10 +178,10 @@ def compare_all(case: Case) -> None:
             if name in outcome.estimate.value:
                 word = entrywise(outcome.estimate, right, name, scale, fixed)
                 if mode == "claim":
-                    word = np.where(
-                        ~np.isfinite(outcome.estimate.value[name]) & np.isfinite(right.value[name]), DISAGREE, word
-                    )
-                words[name] = np.where(np.broadcast_to(case.q.undecided[k], word.shape), CANNOT_TELL, word)
+                    known = np.isfinite(outcome.estimate.value[name])
+                    word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+                open_ = case.q.undecided[k]
+                words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
         case.verdicts[mode] = words
 
 
@@ -162,7 +191,13 @@ def independent(a: Outcome, b: Outcome) -> bool:
 
 
 def witnessed(case: Case) -> dict[str, Any]:
-    """Return, for each input, which entries two modes agree on that rest on nothing in common."""
+    """Return, for each input, which entries two modes agree on that rest on nothing in common.
+
+    Where there is no trace, the claim itself is the second witness: differences of known error stand against it.
+    """
+    if case.q.untraced is not None and case.claimed is not None and case.reference is not None:
+        right = case.estimate(case.reference)
+        return {name: np.isfinite(right.bound[name]) & np.isfinite(right.value[name]) for name in case.q.wrt}
     names = [mode for mode in case.verdicts if mode != "claim"]
     confirmed = {
         name: np.zeros(shape(case.q.value) + shape(x), dtype=bool)

@@ -1,6 +1,6 @@
 """`check`: is the gradient right, and how small an error would have been seen?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,19 +8,24 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.exits import Exit, worst
-from gradcli.modes.claim import ClaimedExpressions
+from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport
-from gradcli.report.common import Target, finding
-from gradcli.report.encode import ABSENT
-from gradcli.source.function import Function
+from gradcli.report.common import Finding, Target, finding
+from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.source.derived import STEP, root_of
+from gradcli.source.function import Function, Notice
+from gradcli.source.outputs import named_outputs
 from gradcli.verify.case import Case, add_claim, compare_all, place_findings
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, allowed, reference_of, run
+from gradcli.verify.compare import CANNOT_TELL, DISAGREE, Outcome, Tolerance, allowed, reference_of, run, word_of
 from gradcli.verify.environment import environment
+from gradcli.verify.projection import projected
+from gradcli.verify.second_order import asymmetry, by_values, first_order
 from gradcli.verify.verdict import detects_of, verdict_of
 
+Progress = Callable[[int, PointReport], None]
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE}
 _NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 
@@ -33,23 +38,26 @@ class Request:
     points: tuple[Point, ...]
     wrt: tuple[str, ...]
     modes: tuple[str, ...]
-    claim: ClaimedExpressions | None = None
+    claim: Claimed | None = None
     seed: int = 0
     fixed: Tolerance | None = None
     mode_timeout: float = 10.0
+    certified_timeout: float = 10.0
+    notices: tuple[Notice, ...] = ()
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
     command: tuple[str, ...] = ()
+    derivative: str = "gradient"
 
 
-def check(request: Request) -> CheckReport:
-    """Verify the gradient at each point and return everything found."""
+def check(request: Request, progress: Progress | None = None) -> CheckReport:
+    """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode."""
     with np.errstate(all="ignore"):
-        points = tuple(_point(request, point) for point in request.points)
+        points = tuple(_point(request, point, number, progress) for number, point in enumerate(request.points))
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
     return CheckReport(
-        target=Target(request.f.kind, request.f.text),
+        target=Target(request.f.kind, root_of(request.f).text),
         claim=request.claim.text if request.claim else None,
         seed=request.seed,
         command=request.command,
@@ -58,7 +66,16 @@ def check(request: Request) -> CheckReport:
         detects=max((point.detects for point in points), key=lambda d: -1.0 if d.relative is None else d.relative),
         points=points,
         environment=environment(),
+        derivative=_named(request, points),
     )
+
+
+def _named(request: Request, points: Sequence[PointReport]) -> str:
+    """Return what is checked, in words: the gradient of a vector is a Jacobian."""
+    vector = request.derivative == "gradient" and any(
+        not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points
+    )
+    return "Jacobian" if vector else request.derivative
 
 
 def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> int:
@@ -70,19 +87,43 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 
-def _point(request: Request, point: Point) -> PointReport:
-    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout)
+def _point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
+    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.certified_timeout)
+    claim, said = request.claim, []
+    if not q.affords_slopes:
+        q, claim, projection = projected(q, claim)
+        said = [projection]
     modes = [MODES[name] for name in request.modes]
-    outcomes = run(q, modes)
-    case = Case(q, outcomes, reference_of(outcomes), request.fixed)
-    for message, span in request.f.survey(point.values)[1]:
-        case.findings.append(finding("notice", "warning", message, at=span))
+    outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
+    case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=said)
+    for notice in (*request.notices, *point.notices):
+        case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
     place_findings(case)
-    if request.claim is not None:
-        add_claim(case, request.claim)
+    confirmed = first_order(
+        q,
+        lambda inner: _point(
+            replace(request, f=inner.f, wrt=inner.wrt, claim=None, notices=()), inner.point, number, None
+        ),
+    )
+    case.findings += [confirmed] if confirmed else []
+    if claim is not None:
+        add_claim(case, claim)
     compare_all(case)
+    case.findings += _about_hessians(case)
     verdict = verdict_of(case)
     return _report(case, verdict)
+
+
+def _about_hessians(case: Case) -> list[Finding]:
+    claim = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
+    found = [asymmetry(case.q, claim.value) if claim else None]
+    found += [by_values(case.q, case.estimate(case.reference))] if case.reference is not None else []
+    return [f for f in found if f is not None]
+
+
+def _so_far(q: Question, outcomes: dict[str, Outcome]) -> PointReport:
+    """Return what the modes that are done have found."""
+    return _report(Case(q, outcomes, None, None), "inconclusive")
 
 
 def _report(case: Case, verdict: str) -> PointReport:
@@ -95,13 +136,14 @@ def _report(case: Case, verdict: str) -> PointReport:
     wrong = sum(int(np.sum(word == DISAGREE)) for word in judged.values())
     doubtful = sum(int(np.sum(word == CANNOT_TELL)) for word in judged.values())
     return PointReport(
-        at=q.point.values, drawn=q.point.drawn, differentiated=q.wrt,
-        constant=tuple(name for name in q.point.values if name not in q.wrt),
+        at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn, differentiated=q.wrt,
+        constant=tuple(name for name in q.point.values if name not in (*q.wrt, STEP)),
         value=q.value, verdict=verdict, reference=case.reference,
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=Entries(sum(int(np.size(word)) for word in judged.values()), wrong, doubtful),
         mismatches=mismatches, modes={name: mode_result(o, case.verdicts.get(name), vector) for name, o in case.outcomes.items()},
         findings=tuple(case.findings), diagnosis=case.diagnosis, detects=detects_of(case, verdict),
+        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 
 
@@ -116,15 +158,10 @@ def mode_result(outcome: Outcome, words: dict[str, Any] | None, vector: bool) ->
     estimate = outcome.estimate
     result = ModeResult(
         "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
-        verdict=_overall(words) if words is not None else ABSENT,
+        verdict=word_of(words.values()) if words is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
     )  # fmt: skip
     return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
-
-
-def _overall(words: dict[str, Any]) -> str:
-    flat = [word for array in words.values() for word in np.ravel(array)]
-    return DISAGREE if DISAGREE in flat else CANNOT_TELL if CANNOT_TELL in flat else AGREE
 
 
 def _mismatches(case: Case) -> tuple[Mismatch, ...]:

@@ -1,6 +1,6 @@
 """Running several modes on one question, and comparing what they say, entry by entry."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
-from gradcli.modes.mode import Contradiction, Mode, NotRun, Question, timed
+from gradcli.modes.mode import Contradiction, Mode, NotRun, Question, TraceDiffers, timed
 from gradcli.modes.registry import MODES
 from gradcli.point import Array, Estimate
 
-AGREE, DISAGREE, CANNOT_TELL = "agree", "disagree", "cannot tell"
+AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; the larger is the worse
+WORDS = ("agree", "cannot tell", "disagree")
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
@@ -28,13 +29,20 @@ class Outcome:
     error: GradcliError | None = None
 
 
-def run(q: Question, modes: Sequence[Mode]) -> dict[str, Outcome]:
-    """Run the modes; the symbolic one beside the others, in its own process."""
+def run(
+    q: Question, modes: Sequence[Mode], heard: Callable[[dict[str, Outcome]], None] | None = None
+) -> dict[str, Outcome]:
+    """Run the modes; the symbolic one beside the others, in its own process. `heard` is told after each."""
     q.prepare()
     apart = [mode for mode in modes if mode.name == "symbolic"]
+    found: dict[str, Outcome] = {}
     with ThreadPoolExecutor(1) as pool:
         waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
-        found = {mode.name: attempt(mode, q) for mode in modes if mode.name not in waiting}
+        for mode in modes:
+            if mode.name not in waiting:
+                found[mode.name] = attempt(mode, q)
+                if heard is not None:
+                    heard(found)
         found |= {name: future.result() for name, future in waiting.items()}
     return {mode.name: found[mode.name] for mode in modes}
 
@@ -52,7 +60,7 @@ def attempt(mode: Mode, q: Question) -> Outcome:
         return Outcome(mode, "timeout", error=error)
     except NotSupported as error:
         return Outcome(mode, "unsupported", error=error)
-    except (Contradiction, Undecided) as error:
+    except (Contradiction, TraceDiffers, Undecided) as error:
         return Outcome(mode, "failed", error=error)
 
 
@@ -80,21 +88,31 @@ def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None) -> Arr
 
 
 def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None) -> Any:
-    """Return the verdict of each entry of one input, as an array of words; `b` is the reference.
+    """Return the verdict of each entry of one input; `b` is the reference.
 
     Shapes  as the estimates' values.
     Units   `scale` is the size of gradient below which an entry counts as zero.
     """
+    if a is b and fixed is None:
+        return np.where(np.isfinite(a.value[name]) & np.isfinite(a.bound[name]), AGREE, CANNOT_TELL)
     room = np.asarray(allowed(a, b, name, fixed))
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
     with np.errstate(all="ignore"):
         distance = np.abs(x - y)
-        unresolved = (room > UNRESOLVED * np.abs(y)) & (np.abs(y) > np.asarray(b.bound[name]))
-        wide = (room > USEFUL * np.maximum(np.abs(y), scale)) | unresolved
-        wide &= fixed is None  # a user who sets a tolerance has said what is near enough
         close = distance <= room
-        verdict = np.where(close, np.where(wide & (distance > 0), CANNOT_TELL, AGREE), DISAGREE)
+        verdict = np.where(close, AGREE, DISAGREE)
+        if fixed is None:  # a user who sets a tolerance has said what is near enough
+            size = np.abs(y)
+            wide = room > USEFUL * np.maximum(size, scale)
+            wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
+            if np.any(wide):
+                verdict[...] = np.where(close & wide & (distance > 0), CANNOT_TELL, verdict)
         if a.statistical or b.statistical:
-            verdict = np.where(~close & (distance <= DOUBT * room), CANNOT_TELL, verdict)
-    verdict = np.where(np.isfinite(x) & np.isfinite(room), verdict, CANNOT_TELL)
-    return np.where(np.isfinite(y), verdict, CANNOT_TELL)
+            verdict[...] = np.where(~close & (distance <= DOUBT * room), CANNOT_TELL, verdict)
+        known = np.isfinite(distance) & np.isfinite(room)
+    return verdict if np.all(known) else np.where(known, verdict, CANNOT_TELL)
+
+
+def word_of(verdicts: Iterable[Any]) -> str:
+    """Return the worst of many verdicts in words."""
+    return WORDS[max((int(np.max(v, initial=AGREE)) for v in verdicts), default=0)]

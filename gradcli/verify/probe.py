@@ -2,34 +2,171 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadExpression, BadPoint, BadShape, GradcliError
+from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, GradcliError
 from gradcli.modes.mode import Question
 from gradcli.point import Point
+from gradcli.source.arguments import bound, default_of
 from gradcli.source.expression import Expression
+from gradcli.source.function import Function, Notice
+from gradcli.source.loading import load
 from gradcli.source.names import nearest
-from gradcli.source.points import as_input, drawn, read
+from gradcli.source.points import WHOLE, as_input, drawn, read
+from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.structure import Leaf, Node, nested
+from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 
 ATTEMPTS = 60
 
 
-def locate(
-    text: str, at: Sequence[str], *, seed: int, shapes: dict[str, tuple[int, ...]], count: int, wrt: str | None = None
-) -> tuple[Expression, tuple[Point, ...], tuple[str, ...]]:
-    """Return an expression, the points to look at, and the inputs to differentiate.
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What is looked at: the function, the points, the inputs to differentiate, and whether the user `chose` them.
 
-    Raises  BadExpression, BadPoint, TooLarge.
+    `arguments` is the structure of each parameter, and `module` where the user's function was found.
     """
-    given = read(at, seed)
+
+    f: Function
+    points: tuple[Point, ...]
+    wrt: tuple[str, ...]
+    chosen: bool
+    arguments: dict[str, Node]
+    module: ModuleType | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+def locate(
+    text: str,
+    at: Sequence[str],
+    *,
+    seed: int,
+    shapes: dict[str, tuple[int, ...]],
+    count: int,
+    wrt: str | None = None,
+    has_gradient: bool = False,
+) -> Located:
+    """Return what a target's text names, at the points that texts name.
+
+    Raises  BadExpression, BadTarget, BadPoint, TooLarge.
+    """
+    if is_python(text):
+        loaded = load(text)
+        given = read(at, seed) or [{}]
+        return function_at(
+            loaded.found, loaded.text, given, seed=seed, shapes=shapes, wrt=wrt, typed=True, has_gradient=has_gradient,
+            module=loaded.module,
+        )  # fmt: skip
+    _meant_as_python(text)
+    if has_gradient:
+        raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
+    return expression_at(text, read(at, seed), seed=seed, shapes=shapes, count=count, wrt=wrt)
+
+
+def _meant_as_python(text: str) -> None:
+    """Refuse `losses.focal` where there is a file losses.py: a colon is meant."""
+    first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
+    if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
+        raise BadTarget(f"'{text.strip()}' is no expression", do=f"did you mean {first}.py:{rest}?")
+
+
+def expression_at(
+    text: str,
+    given: list[dict[str, Any]],
+    *,
+    seed: int,
+    shapes: dict[str, tuple[int, ...]],
+    count: int,
+    wrt: str | None = None,
+) -> Located:
+    given = [_spelled_out(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
     _known(f, [*given, dict.fromkeys(shapes)])
-    names = chosen_inputs(f, wrt)
+    names = chosen_inputs(f.inputs, wrt)
     wanted = given or [{} for _ in range(count if f.inputs else 1)]
-    return f, tuple(_complete(f, point, number, seed, shapes) for number, point in enumerate(wanted)), names
+    points = tuple(_complete(f, point, number, seed, shapes) for number, point in enumerate(wanted))
+    return Located(f, points, names, wrt is not None, {name: Leaf(name) for name in f.inputs})
+
+
+def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point with the object that Python code supplied, a dict of names, among its values."""
+    found = point.get(WHOLE)
+    if found is None:
+        return point
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise BadPoint("a point for an expression is a dict of named values", do='return {"x": 0.5, "y": 1.2}')
+    return {folded(name): x for name, x in found.items()} | {k: x for k, x in point.items() if k != WHOLE}
+
+
+def function_at(
+    function: Any,
+    text: str,
+    given: Sequence[dict[str, Any]],
+    *,
+    seed: int = 0,
+    shapes: dict[str, tuple[int, ...]] | None = None,
+    wrt: str | None = None,
+    typed: bool = False,
+    has_gradient: bool = False,
+    module: ModuleType | None = None,
+) -> Located:
+    """Return a Python function at points given by parameter; values of a report's flat paths are put together again."""
+    f: PythonFunction | None = None
+    points: list[Point] = []
+    said: dict[str, Notice] = {}
+    for number, point in enumerate(given):
+        named = nested(named_arguments(function, point))
+        named |= {
+            name: drawn(name, size, seed, number, 0) for name, size in (shapes or {}).items() if name not in named
+        }
+        named |= _defaults_wanted(function, named, wrt)
+        this, values, notices = bound(function, text, named, typed=typed, has_gradient=has_gradient)
+        if f is None:
+            f = this
+        elif list(values) != list(points[0].values):
+            raise BadPoint("the points have different structures", do="give each point the same names")
+        said |= {notice.message: notice for notice in notices}
+        with np.errstate(all="ignore"):
+            value, surveyed = f.survey(values)
+        points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
+    if f is None:
+        raise BadPoint("no point is given", do='--at "x=randn(3)"')
+    if not f.inputs:
+        raise BadPoint(
+            f"{text} has no float input to differentiate", do='give floats: --at "x=0.5" (in Python: 2.0, not 2)'
+        )
+    names = chosen_inputs(f.inputs, wrt)
+    return Located(f, tuple(points), names, wrt is not None, f.arguments, module, tuple(said.values()))
+
+
+def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point by parameter; Python code may have supplied a dict, a tuple in their order, or one value."""
+    if WHOLE not in point:
+        return point
+    found, rest = point[WHOLE], {name: x for name, x in point.items() if name != WHOLE}
+    signature = signature_of(function) if callable(function) else None
+    names = list(signature.parameters) if signature else []
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()) if signature else False
+    if isinstance(found, dict) and all(isinstance(k, str) for k in found) and (set(found) & set(names) or open_ended):
+        return found | rest
+    if isinstance(found, tuple) and not hasattr(found, "_fields") and len(names) != 1:
+        if len(found) > len(names):
+            raise BadPoint(f"the point has {len(found)} values for {len(names)} parameters", do="give a dict by name")
+        return dict(zip(names, found, strict=False)) | rest
+    return {names[0] if names else "x": found} | rest
+
+
+def _defaults_wanted(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
+    """Return the default values of parameters that `--wrt` names: they are inputs then."""
+    wanted = [part.strip() for part in (wrt or "").split(",")]
+    found = {name: default_of(function, name) for name in wanted if name and name not in named and callable(function)}
+    return {name: x for name, x in found.items() if x is not None}
 
 
 def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
@@ -43,21 +180,25 @@ def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def chosen_inputs(f: Expression, wrt: str | None) -> tuple[str, ...]:
-    """Return the inputs that `--wrt` names (globs allowed), or all of them."""
+def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
+    """Return the inputs that `--wrt` names (globs allowed, a container for all in it), or all of them."""
     if wrt is None:
-        return f.inputs
+        return tuple(inputs)
     import fnmatch
+
+    def meant(name: str, pattern: str) -> bool:
+        inside = name.startswith((pattern + ".", pattern + "["))
+        return name == pattern or inside or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
 
     patterns = [folded(part.strip()) for part in wrt.split(",") if part.strip()]
     for pattern in patterns:
-        if not fnmatch.filter(f.inputs, pattern):
-            close = nearest(pattern, f.inputs)
+        if not any(meant(name, pattern) for name in inputs):
+            close = nearest(pattern, inputs)
             raise BadPoint(
                 f"--wrt names '{pattern}', which is no input",
-                do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(f.inputs) or 'none'}",
+                do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}",
             )
-    return tuple(name for name in f.inputs if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+    return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
 def _complete(
@@ -67,13 +208,13 @@ def _complete(
     values = {name: as_input(name, x) for name, x in given.items()}
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
-        _survey(f, values, (), shapes)
-        return Point({name: values[name] for name in f.inputs}, (), number)
+        notices = _survey(f, values, (), shapes)
+        return Point({name: values[name] for name in f.inputs}, (), number, notices)
     last = None
     for attempt in range(ATTEMPTS):
         candidate = values | {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
-        point = Point({name: candidate[name] for name in f.inputs}, missing, number)
-        _survey(f, candidate, missing, shapes)
+        notices = _survey(f, candidate, missing, shapes)
+        point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)
         last = last or point
         if smooth(Question(f, point, f.inputs, seed)):
             return point
@@ -82,12 +223,14 @@ def _complete(
     return last
 
 
-def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: dict[str, tuple[int, ...]]) -> None:
-    """Evaluate once, sizes checked before anything is allocated."""
+def _survey(
+    f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: dict[str, tuple[int, ...]]
+) -> tuple[Notice, ...]:
+    """Evaluate once, sizes checked before anything is allocated, and return what deserves a warning."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's advice on empty slices; what is not finite becomes a finding
-            value, _ = f.survey(values)
+            value, notices = f.survey(values)
     except BadShape as error:
         missing = [name for name in missing if name not in shapes]
         if missing:
@@ -96,6 +239,7 @@ def _survey(f: Expression, values: dict[str, Any], missing: Sequence[str], shape
         raise
     if isinstance(value, tuple) or np.asarray(value).dtype == object:
         raise BadExpression("the result is several values", do="pick one: slogdet(S)[1]")
+    return tuple(notices)
 
 
 def smooth(q: Question) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.modes.mode import Contradiction
+from gradcli.modes.mode import Contradiction, TraceDiffers
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
@@ -15,20 +15,27 @@ from gradcli.verify.diagnose import diagnose
 from gradcli.verify.witness import directional, one_sided
 
 
+def _needs_a_guard(case: Case) -> bool:
+    """Whether the reference was traced, and differences entry by entry were not to be had for their price."""
+    differences = case.outcomes.get("finite-difference")
+    too_dear = differences is not None and differences.status == "not run"
+    return case.reference == "certified" or (case.reference in ("reverse", "forward") and too_dear)
+
+
 def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
-    """Where a certified value has no second witness entry by entry, one direction of the untouched function must do."""
-    if case.reference != "certified" or all(
-        np.all(mask | u) for mask, u in zip(confirmed.values(), case.q.undecided, strict=True)
-    ):
+    """Where a traced value has no second witness entry by entry, one direction of the untouched function must do."""
+    settled = all(np.all(mask | u) for mask, u in zip(confirmed.values(), case.q.undecided, strict=True))
+    if case.reference is None or settled or not _needs_a_guard(case):
         return
-    direction = directional(case.q, case.estimate("certified"))
+    direction = directional(case.q, case.estimate(case.reference))
     if direction.agrees is False:
         case.inconclusive(
             "trace", "the trace differs from the function: a difference of the untouched function contradicts it"
         )
     elif direction.agrees:
-        for name, word in case.verdicts["certified"].items():
+        for name, word in case.verdicts[case.reference].items():
             confirmed[name] = confirmed[name] | (word == AGREE)
+        case.direction = direction
         case.findings.append(
             finding(
                 "direction", "info", f"the untouched function confirms one random direction to {direction.relative:.0e}"
@@ -40,11 +47,18 @@ def verdict_of(case: Case) -> str:
     """Return pass, fail or inconclusive, the reason added to the findings."""
     if case.diagnosis is None and any(f.kind in ("non-finite", "nothing to check") for f in case.findings):
         return "inconclusive"
+    if any(f.kind == "not deterministic" for f in case.findings):
+        return "inconclusive"
+    differs = [o for o in case.outcomes.values() if isinstance(o.error, TraceDiffers)]
+    if differs:
+        case.inconclusive("trace", str(differs[0].error), hint="please report it, with the function")
+        return "inconclusive"
     contradictions = [o for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
     if contradictions:
         own = case.claimed is None
         severity = "error" if own else "inconclusive"
-        case.findings.append(finding("contradiction", severity, str(contradictions[0].error)))
+        error = contradictions[0].error
+        case.findings.append(finding("contradiction", severity, str(error), hint=error.do if error else None))
         return "fail" if own else "inconclusive"
     if case.diagnosis is not None:
         return "fail"
@@ -112,6 +126,12 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
     """Say why there is no verdict, if nothing said it yet."""
     if _blocked(case):
         return
+    if case.q.untraced is not None:
+        says = f"function values alone have no second witness: {case.q.untraced.what}"
+        case.inconclusive(
+            "no second witness", says, at=case.q.untraced.where, hint="claim a gradient of your own: --grad"
+        )
+        return
     answered = [o.mode for name, o in case.outcomes.items() if o.estimate is not None and name != "claim"]
     rests = [mode.rests_on for mode in answered]
     if not any(not (a & b) for a in rests for b in rests):
@@ -162,7 +182,7 @@ def detects_of(case: Case, verdict: str) -> Detects:
         k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
         if float(relative[k]) > smallest:
             smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
-    return Detects(smallest if smallest >= 0 else None, at)
+    return Detects(smallest, at) if 0 <= smallest < 1 else Detects(None, None)
 
 
 def _room(case: Case, right: Estimate, name: str) -> Array | None:
@@ -177,4 +197,6 @@ def _room(case: Case, right: Estimate, name: str) -> Array | None:
             if independent(case.outcomes[a], case.outcomes[b]):
                 both = (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
                 rooms.append(np.where(both, allowed(case.estimate(a), case.estimate(b), name, None), np.inf))
+    if not rooms and case.direction is not None:
+        return case.direction.room_of(name)
     return np.min(np.stack(rooms), axis=0) if rooms else None

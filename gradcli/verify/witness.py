@@ -1,13 +1,15 @@
 """One directional difference of the untouched function: the guard against a trace that is not the function."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
-from gradcli.numerics.steps import derivative
-from gradcli.point import Estimate
+from gradcli.numerics.steps import derivative, quick_derivative
+from gradcli.point import Array, Estimate
+
+_SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +19,19 @@ class Direction:
     agrees: bool | None
     relative: float
     calls: int
+    room: float = np.inf
+    steps: dict[str, Array] = field(default_factory=dict)
+
+    def room_of(self, name: str) -> Array:
+        """Return how wrong each entry of one input could be unseen, were it the only wrong one."""
+        with np.errstate(all="ignore"):
+            return self.room / np.abs(self.steps[name]) if name in self.steps else np.inf
 
 
 def directional(q: Question, gradient: Estimate) -> Direction:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    Cost  35 evaluations of the untouched function.
+    Cost  6 evaluations of the untouched function where it is tame, 35 more where it is not.
     """
     rng = np.random.default_rng([q.seed, 0xD1EC])
     weights = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
@@ -35,7 +44,9 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         return float(np.sum(weights * q.g(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
-        found = derivative(phi, 0.0, 0.0)
+        found = quick_derivative(phi, q.noise_floor)
+        if not found.bound <= _SHARP * abs(found.value):
+            found = derivative(phi, 0.0, 0.0)
         along, rounding, scale = 0.0, 0.0, 0.0
         for name, v in zip(q.wrt, vs, strict=True):
             g = np.where(np.isfinite(gradient.value[name]), gradient.value[name], 0.0)
@@ -50,7 +61,8 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     relative = room / scale if scale else 0.0
     if not np.isfinite(distance) or not np.isfinite(room) or relative > 1e-2:
         return Direction(None, relative, found.calls)
-    return Direction(distance <= 3 * room, relative, found.calls)
+    steps = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
+    return Direction(distance <= 3 * room, relative, found.calls, room, steps)
 
 
 def one_sided(q: Question, name: str, at: tuple[int, ...]) -> tuple[float, float]:

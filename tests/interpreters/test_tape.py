@@ -9,7 +9,7 @@ from gradcli.core import levels
 from gradcli.core.primitive import named
 from gradcli.core.provenance import HERE
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record, transpose, vjp
-from gradcli.numerics.rounding import jacobian
+from gradcli.numerics.jacobians import by_rows as jacobian
 
 ONE, TWO, THREE = np.float64(1), np.float64(2), np.float64(3)
 V = np.array([0.5, -1.0, 2.0])

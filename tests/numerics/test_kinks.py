@@ -10,6 +10,7 @@ from gradcli.interpreters.tape import Recorded, record
 from gradcli.numerics.kinks import Mark, first_not_finite, kinks, staircases
 
 ONE = np.float64(1)
+EYE = [[1, 0], [0, 1]]
 relu = PRIMITIVES["relu"]
 
 
@@ -36,7 +37,13 @@ FOUND: list[tuple[str, Any, tuple[Any, ...], str, tuple[Any, ...]]] = [
     ("min",             np.min,                                       ([3, 1, 1],),   "max has",       ([1, 1, 1],)),
     ("hypot",           np.hypot,                                     (0, 0),         "hypot has",     (1, 1)),
     ("norm",            np.linalg.norm,                               ([0, 0],),      "norm has",      ([1, 1],)),
+    ("fmod",            lambda x: np.fmod(x, 2.0),                    (4,),           "fmod has",      (1,)),
     ("remainder",       lambda x: x % 2.0,                            (4,),           "remainder has", (1,)),
+    ("eigvalsh",        lambda a: np.linalg.eigvalsh(a)[0],           (EYE,),         "eigvalsh has",  ([[1, 0], [1, 1]],)),
+    ("eigenvectors",    lambda a: np.linalg.eigh(a)[1][0, 0],         (EYE,),         "eigenvectors",  ([[1, 0], [1, 1]],)),
+    ("svdvals",         lambda a: np.linalg.svdvals(a)[0],            (EYE,),         "svdvals has",   ([[1, 1], [1, 1]],)),
+    ("svd",             lambda a: np.linalg.svd(a)[0][0, 0],          (EYE,),         "singular_vect", ([[1, 1], [1, 1]],)),
+    ("pinv",            np.linalg.pinv,                               ([[0], [0]],),  "pinv has",      ([[1], [1]],)),
     ("clip",            lambda x: np.clip(x, 0, 1),                   (1,),           "minimum has",   (1,)),
     ("comparison",      lambda x: x * 2 if x >= 1 else x * x,         (1,),           "a comparison",  (1,)),
     ("where",           lambda x: np.sum(np.where(x > 0, x, 3 * x)),  ([1, 0],),      "a comparison",  ([0, 1],)),

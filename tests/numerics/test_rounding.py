@@ -9,7 +9,9 @@ import pytest
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, error_of, precision
 from gradcli.interpreters.tape import record
-from gradcli.numerics.rounding import ULPS, jacobian, rounding_bounds, stacked
+from gradcli.numerics.jacobians import by_rows as jacobian
+from gradcli.numerics.jacobians import stacked
+from gradcli.numerics.rounding import ULPS, rounding_bounds
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
 V = np.array([0.3, -1.1, 2.2])

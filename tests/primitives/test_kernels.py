@@ -33,7 +33,7 @@ def test_a_kernel_is_its_partial_evaluated_in_balls(row: Primitive, i: int) -> N
             balls = [Ball.lift(x) for x in xs]
             right = rule.partial(row(*balls), *balls)
         slope = rule.kernel(row.fun(*xs), *xs)
-        assert error_of(right, slope) <= CLAIMED * np.spacing(abs(slope))
+        assert error_of(right, slope) <= (1e-12 * abs(slope) if row.reason else CLAIMED * np.spacing(abs(slope)))
 
 
 @pytest.mark.parametrize(("row", "i"), KERNELS)

@@ -275,7 +275,7 @@ def test_a_long_chain_of_conditionals_is_evaluated():
 # fmt: on
 def test_notice(text, notice, under):
     f = Expression(text)
-    found = [(said, span.source) for said, span in f.survey({name: VALUES[name] for name in f.inputs})[1]]
+    found = [(n.message, n.at.source) for n in f.survey({name: VALUES[name] for name in f.inputs})[1]]
     assert found == ([(notice, under)] if notice else [])
 
 
@@ -304,6 +304,7 @@ ARGUMENTS = {
     "logsumexp": "W, 1", "matmul": "A, B", "matrix_power": "A, 3", "moveaxis": "W, 0, 1", "mse": "v, w", "onehot": "1, 3",
     "ones": "(2, 3)", "outer": "v, w", "repeat": "v, 2", "reshape": "W, (3, 2)", "slogdet": "A", "softmax": "W, 1", "solve": "A, u",
     "squeeze": "[v]", "stack": "[v, w]", "swapaxes": "W, 0, 1", "take": "v, 2", "tensordot": "A, B, 1", "trace": "A", "tril": "A",
+    "expn": "2, w**2",
     "triu": "A", "vdot": "v, w", "vstack": "[v, w]", "where": "v > 0, v, w", "zeros": "3",
 }
 BINARY = {
@@ -329,7 +330,8 @@ def reference(name):
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_every_function_equals_the_one_of_its_name(name):
-    arguments = ARGUMENTS.get(name, "v, w" if name in BINARY else "v")
+    arity = 2 if name in BINARY else getattr(reference(name), "nin", 1)
+    arguments = ARGUMENTS.get(name, ", ".join(["v", "w", "v**2", "w**2"][:arity]))
     with np.errstate(all="ignore"):
         expected = eval(f"f({arguments})", {"f": reference(name)} | VALUES)
     found = value(f"{name}({arguments})")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
 from gradcli.source.points import as_input, drawn
-from gradcli.source.values import MAX_FILE_BYTES, assignments, from_file, value, whole_point
+from gradcli.source.values import MAX_FILE_BYTES, Whole, assignments, from_file, value, whole_point
 
 SECRET = "hunter2"
 
@@ -57,7 +57,7 @@ def test_a_string_stays_a_string(text, expected):
 
 def test_only_int_makes_an_integer():
     found = assignments("n=int(3), x=3.0")
-    assert (found, type(found["n"])) == ({"n": 3, "x": 3.0}, int)
+    assert (found, type(found["n"])) == ({"n": 3, "x": 3.0}, Whole)
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,7 +162,7 @@ def test_a_bad_value_says_what_where_and_what_to_do(text, what, do, under):
 @pytest.mark.parametrize(
     ("text", "under"),
     [("randn(-1)", "randn(-1)"), ("2*eye('a')", "eye('a')"), ("zeros(nan)", "zeros(nan)"), ("randn(inf)", "randn(inf)")]
-    + [(text, text) for text in ("int('a')", "int([1, 2])", "eye(3, k=1)", "uniform(1)", "spd()", "arange()", "linspace(0)")]
+    + [(text, text) for text in ("int('a')", "int([1.5, 2])", "eye(3, k=1)", "uniform(1)", "spd()", "arange()", "linspace(0)")]
     + [(text, text) for text in ("zeros(2.5)", "randn(2.5)", "eye(1.5)", "onehot(3, 3)", "onehot(-1, 3)", "onehot(0.5, 3)")]
     + [(text, text) for text in ("arange(0, 1, 0)", "uniform(0, inf, 2)", "zeros(3, **y)", "zeros('3')")],
 )  # fmt: skip

@@ -18,9 +18,9 @@ def checked(
 ) -> CheckReport:
     """Check one expression in this process."""
     wrt = rest.pop("wrt", None)
-    f, points, names = locate(text, [at] if at else [], seed=0, shapes=rest.pop("shapes", {}), count=3, wrt=wrt)
-    claim = ClaimedExpressions(grad, names) if grad is not None else None
-    return check(Request(f, points, names, modes, claim, **rest))
+    found = locate(text, [at] if at else [], seed=0, shapes=rest.pop("shapes", {}), count=3, wrt=wrt)
+    claim = ClaimedExpressions(grad, found.wrt) if grad is not None else None
+    return check(Request(found.f, found.points, found.wrt, modes, claim, **rest))
 
 
 def kinds(report: CheckReport) -> set[str]:
@@ -157,8 +157,8 @@ def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
 
 
 def test_several_points_take_the_worst_verdict() -> None:
-    f, points, names = locate("abs(x)", ["x=1", "x=0"], seed=0, shapes={}, count=1)
-    assert [p.verdict for p in check(Request(f, points, names, FAST)).points] == ["pass", "inconclusive"]
+    found = locate("abs(x)", ["x=1", "x=0"], seed=0, shapes={}, count=1)
+    assert [p.verdict for p in check(Request(found.f, found.points, found.wrt, FAST)).points] == ["pass", "inconclusive"]
 
 
 def test_drawn_points_lie_where_the_function_is_smooth() -> None:

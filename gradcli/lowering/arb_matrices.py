@@ -1,0 +1,233 @@
+"""Matrix primitives in ball arithmetic, by the primitive's name: on object arrays of `arb`, through `arb_mat`.
+
+What numpy chooses freely (the signs of eigenvectors, of singular vectors and of the rows of R) is chosen as numpy
+chooses it at the midpoints.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
+
+from gradcli.errors import Undecided
+
+FLOAT64_BITS = 53
+SLACK = 8.0  # of the unit roundoff: what a LAPACK routine may lose of the largest entry, beyond what balls count
+ITERATED = 4.0  # times that, where it iterates for singular values
+
+
+def _matrix(a: Any) -> arb_mat:
+    return arb_mat(a.shape[0], a.shape[1], a.reshape(-1).tolist())
+
+
+def _array(m: arb_mat) -> Any:
+    return _shaped(m.entries(), (m.nrows(), m.ncols()))
+
+
+def _shaped(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    filled = np.empty(shape, dtype=object)
+    filled.reshape(-1)[:] = entries
+    return filled
+
+
+def _midpoints(a: Any) -> Any:
+    return np.array([float(x.mid()) for x in a.reshape(-1).tolist()]).reshape(a.shape)
+
+
+def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of matrices as one of stacks of matrices, matrix by matrix."""
+
+    def of_stacks(*xs: Any, **params: Any) -> Any:
+        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+        if not stack:
+            return function(*xs, **params)
+        xs = tuple(np.broadcast_to(x, stack + x.shape[-2:]) for x in xs)
+        found = [function(*(x[at] for x in xs), **params) for at in np.ndindex(*stack)]
+        entries = [entry for y in found for entry in (y.reshape(-1).tolist() if isinstance(y, np.ndarray) else [y])]
+        return _shaped(entries, stack + getattr(found[0], "shape", ()) if found else stack)
+
+    return of_stacks
+
+
+def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
+    """Return `solve()`. Raises Undecided where it divides by what may be zero."""
+    try:
+        y = solve()
+    except ZeroDivisionError:
+        y = None
+    if y is None or not all(entry.is_finite() for entry in y.reshape(-1).tolist()):
+        raise Undecided(what, do="move the point, or add a multiple of eye(n)")
+    return y
+
+
+def _as_float64(y: Any, condition: float = 1.0) -> Any:
+    """Return `y`; balls of 53 bits, which say what float64 may have done, allow for LAPACK.
+
+    It is accurate relative to the largest entry, times the condition number where it solves; flint can do better.
+    """
+    if ctx.prec > FLOAT64_BITS or not y.size:
+        return y
+    return y + _slack(min(condition, 2.0**FLOAT64_BITS) * float(np.max(np.abs(_midpoints(y)))))
+
+
+def _slack(size: float) -> arb:
+    return arb(0, SLACK * 2.0**-FLOAT64_BITS * size)
+
+
+def _condition(a: Any) -> float:
+    return float(np.linalg.cond(_midpoints(a))) if ctx.prec <= FLOAT64_BITS and a.size else 1.0
+
+
+def _exact_solve(a: Any, b: Any) -> Any:
+    return _decided(lambda: _array(_matrix(a).solve(_matrix(b))))
+
+
+def _solve(a: Any, b: Any) -> Any:
+    return _as_float64(_exact_solve(a, b), _condition(a))
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return _array(_matrix(a) * _matrix(b))
+
+
+def _square_sum(entries: list[Any]) -> arb:
+    return sum((x * x for x in entries), arb(0))
+
+
+def _cholesky(s: Any) -> Any:
+    n = len(s)
+    y = np.full((n, n), arb(0), dtype=object)
+    for j in range(n):
+        pivot = s[j, j] - _square_sum(y[j, :j].tolist())
+        if not pivot > 0:
+            raise Undecided("a matrix cannot be told from one that is not positive", do="add a multiple of eye(n)")
+        y[j, j] = pivot.sqrt()
+        for i in range(j + 1, n):
+            y[i, j] = (s[i, j] - np.dot(y[i, :j], y[j, :j])) / y[j, j]
+    return _as_float64(y)
+
+
+def _eigenvalues(s: Any) -> Any:
+    """Return the k-th smallest eigenvalues: each between the k-th smallest lower and upper bound of all."""
+    m = acb_mat(_matrix(s))
+    try:
+        found = [value.real for value in m.eig(multiple=True)] if len(s) else []
+    except ValueError:
+        raise _not_apart() from None
+    lower, upper = sorted(x.lower() for x in found), sorted(x.upper() for x in found)
+    return _shaped([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
+
+
+def _not_apart() -> Undecided:
+    return Undecided("eigenvalues or singular values cannot be told apart", do="they have a kink where two are equal")
+
+
+def _eigenvectors(s: Any, like: Any) -> Any:
+    """Return the eigenvectors in the columns, eigenvalues ascending, with the signs of the float64 columns of `like`."""
+    n = len(s)
+    try:
+        values, right = acb_mat(_matrix(s)).eig(right=True)
+    except ValueError:
+        raise _not_apart() from None
+    reals = [value.real for value in values]
+    order = sorted(range(n), key=lambda k: reals[k].mid())
+    if any(reals[a].overlaps(reals[b]) for a, b in itertools.pairwise(order)):
+        raise _not_apart()
+    columns = [_unit([right[i, k] for i in range(n)], like[:, column]) for column, k in enumerate(order)]
+    return _decided(lambda: np.stack(columns, axis=-1), "an eigenvector is not known")
+
+
+def _unit(entries: list[acb], like: Any) -> Any:
+    """Return a real vector of length 1 from any complex multiple of it, with the sign of `like`."""
+    largest = max(range(len(entries)), key=lambda i: float(abs(entries[i]).mid()))
+    real = [(entry / entries[largest]).real for entry in entries]
+    length = _square_sum(real).sqrt() * (-1 if like[largest] < 0 else 1)
+    return _shaped([x / length for x in real], (len(real),))
+
+
+def _singular_values(a: Any) -> Any:
+    """Return the roots of the eigenvalues of the smaller Gram matrix, descending."""
+    found = _eigenvalues(_dot(a.T, a) if a.shape[0] >= a.shape[1] else _dot(a, a.T))
+    return _shaped([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
+
+
+def _singular_vectors(a: Any) -> Any:
+    u, _, vt = np.linalg.svd(_midpoints(a), full_matrices=False)
+    if a.shape[0] >= a.shape[1]:
+        right = _eigenvectors(_dot(a.T, a), vt[::-1].T)[:, ::-1]
+        return np.concatenate([_scaled(_dot(a, right)), right])
+    left = _eigenvectors(_dot(a, a.T), u[:, ::-1])[:, ::-1]
+    return np.concatenate([left, _scaled(_dot(a.T, left))])
+
+
+def _scaled(a: Any) -> Any:
+    """Return `a` with columns of length 1."""
+    lengths = [_square_sum(column).sqrt() for column in a.T.tolist()]
+    return _decided(lambda: a / _shaped(lengths, (len(lengths),)), "a singular value cannot be told from zero")
+
+
+def _pinv(a: Any, *, rcond: float) -> Any:
+    """Return the pseudo-inverse, of full rank."""
+    tall = a.shape[0] >= a.shape[1]
+    y = _exact_solve(_dot(a.T, a), a.T) if tall else _exact_solve(_dot(a, a.T), a).T
+    return _as_float64(y, ITERATED * _condition(a))
+
+
+def _qr(a: Any) -> Any:
+    """Return Q above R by Gram and Schmidt, with numpy's signs."""
+    rows, columns = a.shape
+    signs = np.where(np.diagonal(np.linalg.qr(_midpoints(a))[1]) < 0, -1, 1).tolist()
+    q, r = np.empty((rows, columns), dtype=object), np.full((columns, columns), arb(0), dtype=object)
+    for k in range(columns):
+        rest = a[:, k]
+        for j in range(k):
+            r[j, k] = np.dot(q[:, j], rest)
+            rest = rest - q[:, j] * r[j, k]
+        r[k, k] = _square_sum(rest.tolist()).sqrt() * signs[k]
+        q[:, k] = rest / r[k, k]
+    dependent = "the columns of a matrix cannot be told from dependent ones"
+    return _decided(lambda: np.concatenate([_as_float64(q), _as_float64(r)]), dependent)
+
+
+@lru_cache(maxsize=8)
+def _waves(n: int, sine: bool, bits: int) -> arb_mat:
+    """Return cos(2 pi j k / n) at row j and column k, or the sine."""
+    wave = arb.sin_pi_fmpq if sine else arb.cos_pi_fmpq
+    table = [wave(fmpq(2 * k, n)) for k in range(n)]
+    return arb_mat(n, n, [table[j * k % n] for j in range(n) for k in range(n)])
+
+
+def _transformed(sine: bool) -> Callable[..., Any]:
+    def transform(x: Any, *, axis: int) -> Any:
+        last = np.moveaxis(x, axis, -1)
+        n = last.shape[-1]
+        rows = last.reshape(-1, n)
+        y = _array(_matrix(rows) * _waves(n, sine, ctx.prec))
+        if ctx.prec <= FLOAT64_BITS:  # a fast transform is accurate relative to the length of the whole row
+            y = y + np.array([[_slack(float(length))] for length in np.linalg.norm(_midpoints(rows), axis=1)])
+        return np.moveaxis(y.reshape(last.shape), -1, axis)
+
+    return transform
+
+
+# fmt: off
+MATRICES: dict[str, Callable[..., Any]] = {
+    "matmul": stacked(_dot),
+    "det": stacked(lambda a: _matrix(a).det()),
+    "logdet": stacked(lambda a: abs(_matrix(a).det()).log()),
+    "inv": stacked(lambda a: _decided(lambda: _array(_matrix(a).inv()))),
+    "solve": stacked(_solve),
+    "cholesky": stacked(_cholesky),
+    "eigvalsh": stacked(lambda s, *, uplo: _eigenvalues(s)),
+    "eigenvectors": stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
+    "svdvals": stacked(_singular_values),
+    "singular_vectors": stacked(_singular_vectors),
+    "pinv": stacked(_pinv),
+    "qr": stacked(_qr),
+    "dft_cos": _transformed(sine=False),
+    "dft_sin": _transformed(sine=True),
+}
+# fmt: on

@@ -1,0 +1,211 @@
+"""Claims made by the user's code: whatever a gradient function returns, matched to the inputs it is the gradient of."""
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.errors import BadClaim, FunctionFailed
+from gradcli.modes.claim import WrongShape
+from gradcli.modes.mode import MOST_JACOBIAN
+from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.structure import Branch, Leaf, Node, paths, taken_apart
+
+Matcher = Callable[[Any], dict[str, Any]]
+
+
+class ClaimedFunction:
+    """A claim that is computed: `compute(values)` is what the user's code says, `match` puts it to the inputs' names."""
+
+    def __init__(
+        self, text: str, compute: Callable[[Mapping[str, Value]], Any], match: Matcher, at: Mapping[str, Any]
+    ) -> None:
+        self.text = text
+        self._compute = compute
+        self._match = match
+        self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+        self.names: tuple[str, ...] = ()
+        try:
+            self._first = (at, self(at))
+        except WrongShape:
+            return  # wrong, whatever the inputs: it is said when it is compared
+        self.names = tuple(self._first[1])
+        if not self.names:
+            raise BadClaim(f"{text} claims the gradient of no input", do="does it lack a return statement?")
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the claimed gradient for each input it is claimed for. Raises BadClaim for what is no gradient."""
+        if self._first is not None and values is self._first[0]:
+            return self._first[1]
+        try:
+            with np.errstate(all="ignore"):
+                found = self._compute(values)
+        except FunctionFailed as error:
+            raise BadClaim(error.what, where=error.where, do=error.do) from error
+        return self._match(found)
+
+
+def called(
+    claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any
+) -> Callable[[Mapping[str, Value]], Any]:
+    """Return how the user's claim is called at a point.
+
+    It gets f's arguments by name where it has parameters of these names, else in their order, then `more`.
+
+    Raises  BadClaim for what cannot be called.
+    """
+    if not callable(claim):
+        raise BadClaim(f"{text} is not a function", do="name a function that takes the same arguments")
+    signature = signature_of(claim)
+    parameters = list(signature.parameters.values()) if signature else []
+    names = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+    required = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    if not more and required <= set(arguments) and names & set(arguments):
+        nodes = {name: node for name, node in arguments.items() if name in names or everything}
+        return PythonFunction(claim, text, nodes, ()).pair
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    count = len(arguments) if takes_all else max(0, len(positional) - len(more))
+    chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
+    extra = {f"extra {k}": x for k, x in enumerate(more)}
+    by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
+    return lambda values: by_position.pair({**values, **extra})
+
+
+def matcher(
+    arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool, output: tuple[int, ...] = ()
+) -> Matcher:
+    """Return what puts a returned gradient to the inputs `wrt`.
+
+    A dict is by parameter or by path; a tuple is in the order of the parameters; one array is for the only
+    differentiated parameter or, unless the inputs were `chosen`, for the first. None means not differentiated.
+    """
+    float_paths = {name: [path for path in paths(node) if path in wrt] for name, node in arguments.items()}
+    parameters = [name for name, found in float_paths.items() if found]
+
+    def match(found: Any) -> dict[str, Any]:
+        if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
+            return _merged(
+                _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
+                for name, part in found.items()
+            )
+        if len(parameters) > 1 and isinstance(found, tuple | list) and len(found) == len(parameters):
+            return _merged(
+                _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=True)
+            )
+        if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
+            strangers = [str(name) for name in found if str(name) not in {*arguments, *wrt}]
+            raise BadClaim(f"the claim names {', '.join(strangers)}, which is no input", do=f"inputs: {', '.join(wrt)}")
+        if not parameters:
+            raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")
+        if chosen and len(parameters) > 1:
+            raise BadClaim(
+                f"one gradient is claimed, and {len(parameters)} inputs are differentiated: {', '.join(parameters)}",
+                do="return a tuple in this order, or a dict by name",
+            )
+        if isinstance(found, tuple) and len(found) == 1:
+            found = found[0] if not isinstance(arguments[parameters[0]], Branch) else found
+        return _one(parameters[0], found, arguments[parameters[0]], output, wrt)
+
+    return match
+
+
+def _merged(parts: Any) -> dict[str, Any]:
+    return {path: x for part in parts for path, x in part.items()}
+
+
+def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]) -> dict[str, Any]:
+    """Return the claimed gradients of one parameter's leaves."""
+    if found is None:
+        return {}
+    if isinstance(node, Leaf):
+        return {node.path: dense(name, found)} if node.path in wrt else {}
+    if not isinstance(found, dict | list | tuple) and not hasattr(found, "__dataclass_fields__"):
+        return _split(name, dense(name, found), node, wrt)
+    leaves = taken_apart(name, found)[1]
+    strangers = [path for path in leaves if path not in paths(node)]
+    if strangers:
+        raise WrongShape(f"the claim has an entry {strangers[0]}, which {name} has not")
+    return {path: dense(path, x) for path, x in leaves.items() if path in wrt and x is not None}
+
+
+def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
+    """Return one array for a list or tuple of scalars, entry by entry."""
+    leaves = [path for path in paths(node) if path in wrt]
+    if shape(found)[-1:] != (len(leaves),):
+        raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
+    return {path: found[..., k] for k, path in enumerate(leaves)}
+
+
+def dense(name: str, x: Any) -> Any:
+    """Return a claimed gradient as an array: sparse matrices filled in, LinearOperators applied to the unit matrix.
+
+    Raises  BadClaim for what holds no real numbers.
+    """
+    operator = hasattr(x, "matmat") and hasattr(x, "shape")
+    if (operator or hasattr(x, "toarray")) and math.prod(x.shape) > MOST_JACOBIAN:
+        return x  # only its products are asked for
+    if hasattr(x, "toarray"):
+        x = x.toarray()
+    elif operator:
+        x = x.matmat(np.eye(x.shape[1]))
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise BadClaim(f"the claimed gradient of {name} has rows of different lengths", do="return an array") from None
+    if array.dtype.kind == "O" and array.size:
+        with contextlib.suppress(TypeError, ValueError):
+            array = array.astype(float)
+    if array.dtype.kind not in "fiub":
+        raise BadClaim(
+            f"the claimed gradient of {name} is {_kind(x, array)}, not real numbers", do="return arrays of floats"
+        )
+    return array.astype(np.float64)[()]
+
+
+def _kind(x: Any, array: Any) -> str:
+    return "complex" if array.dtype.kind == "c" else f"of type {type(x).__name__}"
+
+
+def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a claimed Hessian as the Jacobian of the gradient laid end to end: one array of shape (n, *shape) an input.
+
+    One array is that of a single input, or of all entries together, (n, n); else a dict of dicts or tuple of tuples.
+    """
+    sizes = [size(at[name]) for name in wrt]
+    n = sum(sizes)
+    if isinstance(found, dict | tuple | list) and not hasattr(found, "toarray") and _is_blocks(found, wrt):
+        rows = list(found.values()) if isinstance(found, dict) else list(found)
+        if isinstance(found, dict):
+            rows = [found[name] for name in wrt]
+        columns: dict[str, list[Any]] = {name: [] for name in wrt}
+        for row, of_row in zip(rows, sizes, strict=True):
+            for k, name in enumerate(wrt):
+                block = dense(name, row[name] if isinstance(row, dict) else row[k])
+                if size(block) != of_row * size(at[name]):
+                    raise WrongShape(f"a block of the claimed Hessian beside {name} has shape {shape(block)}")
+                columns[name].append(np.reshape(block, (of_row, *shape(at[name]))))
+        return {name: np.concatenate(parts) for name, parts in columns.items()}
+    whole = dense("the Hessian", found)
+    expected = shape(at[wrt[0]]) * 2 if len(wrt) == 1 else (n, n)
+    if shape(whole) != expected:
+        raise WrongShape(f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}")
+    flat = np.reshape(whole, (n, n))
+    starts = np.cumsum([0, *sizes])
+    return {name: np.reshape(flat[:, starts[k] : starts[k + 1]], (n, *shape(at[name]))) for k, name in enumerate(wrt)}
+
+
+def _is_blocks(found: Any, wrt: Sequence[str]) -> bool:
+    if isinstance(found, dict):
+        return set(found) == set(wrt)
+    return (
+        len(wrt) > 1
+        and len(found) == len(wrt)
+        and all(isinstance(row, tuple | list | dict) and len(row) == len(wrt) for row in found)
+        and (any(np.ndim(part) > 0 for row in found for part in (row.values() if isinstance(row, dict) else row)))
+    )

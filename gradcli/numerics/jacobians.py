@@ -1,0 +1,60 @@
+"""Jacobians by rows (reverse sweeps) and by columns (forward sweeps), as one array for each input.
+
+Shapes  the output's shape, then the input's.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.interpreters.dual import jvp
+from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.point import Array
+
+
+def by_rows(y: Value, inputs: Sequence[Recorded], tape: Tape, one: Value) -> list[list[Value]]:
+    """Return the cotangents of all inputs for each entry of `y` in turn, seeded with `one`.
+
+    Shapes  a list over the entries of y (in C order) of lists over inputs.
+    """
+    if shape(y) == ():
+        return [tape.pull(y, one, inputs)]
+    rows = []
+    zero = one * 0
+    for k in range(int(np.prod(shape(y)))):
+        seed = [one if i == k else zero for i in range(int(np.prod(shape(y))))]
+        rows.append(tape.pull(y, np.reshape(np.stack(seed), shape(y)), inputs))
+    return rows
+
+
+def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
+    """Return row by row cotangents of one input as an array."""
+    if len(rows) == 1 and shape(like) == ():
+        return np.asarray(rows[0][number], dtype=float)[()]
+    entries = [np.asarray(row[number], dtype=float) for row in rows]
+    if not entries:
+        return np.zeros(shape(like) + shape(x))
+    return np.stack(entries).reshape(shape(like) + np.shape(entries[0]))[()]
+
+
+def by_columns(f: Callable[[Value], Value], x: Array, y: Array) -> Array:
+    """Return the derivative of f, a function of one input, by one dual evaluation for each entry of `x`."""
+    return columns_to_array([np.asarray(jvp(f, [x], [direction])[1]) for direction in directions(x)], y, x)
+
+
+def directions(x: Array) -> list[Array]:
+    """Return the unit directions of an input, in C order."""
+    if shape(x) == ():
+        return [np.float64(1)]
+    n = int(np.prod(shape(x)))
+    return [np.eye(1, n, k).reshape(shape(x)) for k in range(n)]
+
+
+def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
+    """Return derivatives by input entry as one array."""
+    if not columns or not np.size(columns[0]):
+        return np.zeros(shape(y) + shape(x))
+    return np.stack(columns, axis=-1).reshape(shape(y) + shape(x))[()]

@@ -1,0 +1,84 @@
+"""The options that numpy's functions share: dtype=, out=, where=, keepdims=, initial=."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core import shapes
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.core.tracer import Tracer, store
+from gradcli.errors import NoRule
+
+_UNSET: Any = getattr(np, "_NoValue", None)
+Axes = tuple[int, ...]
+
+
+def given(value: Any) -> bool:
+    """Whether an option is given: neither None nor numpy's own mark for that."""
+    return value is not None and value is not _UNSET
+
+
+def given_or(value: Any, default: Any) -> Any:
+    """Return an option, or its default where it is not given."""
+    return value if given(value) else default
+
+
+def real_dtype(name: str, dtype: Any) -> None:
+    """Take a dtype only if it is float64. Raises NoRule."""
+    if given(dtype) and np.dtype(dtype) != np.float64:
+        raise NoRule(f"{name} with dtype={np.dtype(dtype).name} has no derivative rule", do="leave out dtype=")
+
+
+def refuse(name: str, **options: Any) -> None:
+    """Raise NoRule for any option that is given."""
+    for option, value in options.items():
+        if given(value):
+            raise NoRule(f"{name} with {option}= has no derivative rule", do=f"leave out {option}=")
+
+
+def truth(x: Value) -> Any:
+    """Return a value as plain truth values, and record what was asked of a traced one."""
+    return np.not_equal(x, 0) if isinstance(x, Tracer) else np.asarray(x, dtype=bool)
+
+
+def stored(out: Any, y: Value) -> Value:
+    """Return a result, written into `out` if that is given."""
+    return store(out, y) if given(out) else y
+
+
+def kept(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
+    """Return a reduced value, with the axes it was reduced over put back if that is asked for."""
+    return shapes.with_kept(y, over, x) if given(keepdims) and keepdims else y
+
+
+def masked(a: Value, where: Any, filling: float) -> Value:
+    """Return `a` with the entries that `where` leaves out replaced."""
+    return np.where(truth(where), a, filling) if given(where) and where is not True else a
+
+
+def with_last(x: Value, over: Axes) -> Value:
+    """Return `x` with the axes `over` moved to the end, as one axis."""
+    kept_axes = tuple(k for k in range(len(shape(x))) if k not in over)
+    moved = np.transpose(x, (*kept_axes, *over)) if shape(x) else x
+    return np.reshape(moved, (*(shape(x)[k] for k in kept_axes), -1 if shapes.size(x) else _length(x, over)))
+
+
+def _length(x: Value, over: Axes) -> int:
+    length = 1
+    for k in over:
+        length *= shape(x)[k]
+    return length
+
+
+def reduced_over(a: Value, axis: Any) -> Axes:
+    """Return the axes a ufunc's reduction goes over: that of a scalar may name its first or last axis."""
+    return () if not shape(a) and isinstance(axis, int) and axis in (0, -1) else shapes.axes(axis, len(shape(a)))
+
+
+def counted(a: Value, over: Axes, where: Any = None) -> Any:
+    """Return how many entries each reduction over the axes `over` takes: a number, or an array where `where` differs."""
+    if not given(where) or where is True:
+        return np.float64(_length(a, over))
+    chosen = np.broadcast_to(truth(where), shape(a))
+    return np.sum(chosen, axis=over).astype(float)[()]

@@ -1,0 +1,203 @@
+"""scipy.special's functions with an order, not differentiated by it; those made of others; and what is met where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.bind import found_late
+from gradcli.core.primitive import PRIMITIVES, Primitive, Value, declare, named
+from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.errors import NoRule
+from gradcli.primitives.elementwise import pi
+from gradcli.primitives.kinds import Partial
+from gradcli.primitives.special_parts import Late
+
+
+@dataclass(frozen=True, slots=True)
+class ByOrder:
+    """The derivative by an order: there is no closed form."""
+
+    what: str
+
+    def push(self, *args: Any) -> Value:
+        """Raise NoRule."""
+        raise self.error()
+
+    def pull(self, *args: Any) -> Value:
+        """Raise NoRule."""
+        raise self.error()
+
+    def error(self) -> NoRule:
+        """Return the error that names the function."""
+        return NoRule(f"{self.what} has no derivative by its order", do="pass the order as a plain number")
+
+
+def ordered(name: str, *partials: Callable[..., Value] | None) -> Primitive:
+    """Declare a function of scipy.special; None in place of a partial is an order."""
+    rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
+    return declare(Primitive(name, Late(name), rules, on=(), analytic=False))
+
+
+def _shifted(name: str, sign: float) -> Callable[..., Value]:
+    """Return half the sum or difference of the neighbouring orders, which the slope of a Bessel function is."""
+    return lambda y, v, x: (named(name)(v - 1, x) + sign * named(name)(v + 1, x)) / 2
+
+
+def _lower(name: str, n: Value, *rest: Value) -> Value:
+    """Return a polynomial of one degree less, 0 for degree 0."""
+    flat = np.equal(plain(n), 0)
+    return np.where(flat, 0.0, named(name)(np.where(flat, 1, n) - 1, *rest))
+
+
+def _gamma_density(y: Value, a: Value, x: Value) -> Value:
+    return np.exp((a - 1) * np.log(x) - x - named("gammaln")(a))
+
+
+def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
+    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - named("betaln")(a, b))
+
+
+def _expn_slope(y: Value, n: Value, x: Value) -> Value:
+    first = np.equal(plain(n), 0)
+    return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -named("expn")(np.where(first, 1, plain(n)) - 1, x))
+
+
+def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
+    return (n + a + b + 1) / 2 * _lower("eval_jacobi", n, a + 1, b + 1, x)
+
+
+def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
+    return a * b / c * named("hyp2f1")(a + 1, b + 1, c + 1, x)
+
+
+# fmt: off
+#       name                dy/d order  ...  dy/dx
+ordered("jv",               None, _shifted("jv", -1.0))
+ordered("yv",               None, _shifted("yv", -1.0))
+ordered("iv",               None, _shifted("iv", 1.0))
+ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
+ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y)
+ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
+ordered("expn",             None, _expn_slope)
+ordered("gammainc",         None, _gamma_density)
+ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
+ordered("betainc",          None, None, _beta_density)
+ordered("betaincc",         None, None, lambda y, a, b, x: -_beta_density(y, a, b, x))
+ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
+ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x))
+ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
+ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x))
+ordered("eval_jacobi",      None, None, None, _jacobi_slope)
+ordered("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
+ordered("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
+ordered("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
+ordered("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
+ordered("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x))
+ordered("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x))
+ordered("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
+ordered("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
+# fmt: on
+
+
+def huber(delta: Value, r: Value) -> Value:
+    """Return r^2 / 2 within delta of 0, and the straight continuation outside."""
+    size = np.abs(r)
+    inside = np.less_equal(size, delta)
+    y = np.where(inside, np.square(r) / 2, delta * (size - delta / 2))
+    return np.where(plain(delta) < 0, np.inf, y) if np.any(plain(delta) < 0) else y
+
+
+def _power_difference(t: Value, lmbda: Value) -> Value:
+    """Return (exp(lmbda t) - 1) / lmbda, t at 0 with its first three derivatives."""
+    flat = np.equal(plain(lmbda), 0)
+    near = t + lmbda * t * t / 2 + lmbda * lmbda * t**3 / 6 + lmbda**3 * t**4 / 24
+    return np.where(flat, near, np.expm1(lmbda * t) / np.where(flat, 1.0, lmbda))
+
+
+def boxcox(x: Value, lmbda: Value) -> Value:
+    """Return (x^lmbda - 1) / lmbda, log(x) at 0."""
+    return _power_difference(np.log(x), lmbda)
+
+
+def boxcox1p(x: Value, lmbda: Value) -> Value:
+    """Return boxcox(1 + x)."""
+    return _power_difference(np.log1p(x), lmbda)
+
+
+def _log_quotient(y: Value, lmbda: Value) -> Value:
+    """Return log(1 + lmbda y) / lmbda, y at 0 with its first three derivatives."""
+    flat = np.equal(plain(lmbda), 0)
+    near = y - lmbda * y * y / 2 + lmbda * lmbda * y**3 / 3 - lmbda**3 * y**4 / 4
+    return np.where(flat, near, np.log1p(lmbda * y) / np.where(flat, 1.0, lmbda))
+
+
+def inv_boxcox(y: Value, lmbda: Value) -> Value:
+    """Return the inverse of boxcox."""
+    return np.exp(_log_quotient(y, lmbda))
+
+
+def binom(n: Value, k: Value) -> Value:
+    """Return n over k, by logarithms of the gamma function where that is not a whole number."""
+    return 1 / ((n + 1) * named("beta")(1 + n - k, 1 + k))
+
+
+def _shift(name: str) -> Callable[..., Value]:
+    """Return a polynomial of 2x - 1."""
+    return lambda n, x: named(name)(n, 2.0 * x - 1.0)
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    "huber": huber, "boxcox": boxcox, "boxcox1p": boxcox1p, "inv_boxcox": inv_boxcox,
+    "inv_boxcox1p": lambda y, lmbda: np.expm1(_log_quotient(y, lmbda)),
+    "binom": binom, "poch": lambda z, m: named("gamma")(z + m) * named("rgamma")(z),
+    "cosm1": lambda x: -2 * np.square(np.sin(x / 2)), "powm1": lambda x, y: np.expm1(y * np.log(x)),
+    "exp10": lambda x: np.power(exact(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
+    "sici": lambda x: (named("si")(x), named("ci")(x)), "shichi": lambda x: (named("shi")(x), named("chi")(x)),
+    "fresnel": lambda x: (named("fresnel_s")(x), named("fresnel_c")(x)),
+    "ellipkm1": lambda p: named("ellipk")(1 - p),
+    "log1p": np.log1p, "expm1": np.expm1, "exp2": np.exp2, "cbrt": np.cbrt, "round": np.rint,
+    "eval_chebyc": lambda n, x: 2 * named("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: named("eval_chebyu")(n, x / 2),
+    "eval_sh_legendre": _shift("eval_legendre"), "eval_sh_chebyt": _shift("eval_chebyt"), "eval_sh_chebyu": _shift("eval_chebyu"),
+    "chdtr": lambda v, x: named("gammainc")(v / 2, x / 2), "chdtrc": lambda v, x: named("gammaincc")(v / 2, x / 2),
+    "gammasgn": lambda x: np.sign(named("rgamma")(plain(x))),
+}  # fmt: skip
+ORDERS: dict[str, int] = {
+    "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "chdtr": 1, "chdtrc": 1,
+}  # fmt: skip
+SAME = {"psi": "digamma", "kn": "kv", "yn": "yv"}
+WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no derivative of the zeta function"}
+
+
+def _guarded(name: str, function: Callable[..., Any], orders: list[int]) -> Callable[..., Any]:
+    """Return the function; called with a traced order it raises NoRule."""
+
+    def call(*xs: Value) -> Value:
+        for k in orders:
+            if isinstance(xs[k], Tracer):
+                raise ByOrder(name).error()
+        return function(*xs)
+
+    return call
+
+
+def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return what stands for a ufunc of scipy.special, if anything does."""
+    if not isinstance(function, np.ufunc):
+        return None
+    name = SAME.get(function.__name__, function.__name__)
+    if name in COMPOSITES:
+        return _guarded(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
+    row = PRIMITIVES.get(name)
+    if row is not None and isinstance(row.fun, Late):
+        orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
+        return _guarded(name, row, orders) if orders else row
+    if name in WHY:
+        raise NoRule(
+            f"{name} has no derivative rule: {WHY[name]}", do="write it with functions that have one: gradcli ops"
+        )
+    return None
+
+
+found_late(special)

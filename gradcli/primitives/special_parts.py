@@ -1,0 +1,205 @@
+"""What special functions' partials are made of: densities, series where a formula cancels, and scipy, met late."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gradcli.core.primitive import Value, named
+from gradcli.core.tracer import arithmetic, plain
+from gradcli.primitives.elementwise import pi
+
+FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
+
+
+class Late:
+    """A function of scipy.special, or one of its several results, imported when it is first called."""
+
+    __slots__ = ("__name__", "function", "result")
+
+    def __init__(self, name: str, result: int | None = None) -> None:
+        self.__name__ = name
+        self.function: Callable[..., Value] | None = None
+        self.result = result
+
+    def __call__(self, *xs: Value) -> Value:
+        if self.function is None:
+            import scipy.special
+
+            self.function = getattr(scipy.special, self.__name__)
+        y = self.function(*xs)
+        return y if self.result is None else y[self.result]
+
+
+def polygamma(x: Value, *, n: int) -> Value:
+    """Return the n-th derivative of digamma; for x < 0 and n = 1 by reflection, where scipy has none.
+
+    Source  DLMF 5.15.6.
+    """
+    import scipy.special
+
+    y = scipy.special.polygamma(n, np.where(x > 0, x, 1.0)) if n == 1 else scipy.special.polygamma(n, x)
+    if n > 1 or not np.any(np.less(x, 0)):
+        return np.where(n == 1, np.where(np.greater(x, 0), y, np.nan), y)[()]
+    reflected = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - np.where(x > 0, 0.0, x))
+    return np.where(x > 0, y, reflected)[()]
+
+
+def _split_square(x: Value, factor: float) -> Value:
+    """Return exp(-factor x*x), the square split so that its rounding is not magnified by exp; 0 at infinity."""
+    far = np.where(np.isfinite(x), x, 0.0)
+    head = np.asarray(far, dtype=np.float32).astype(np.float64)
+    head = np.where(np.isfinite(head), head, far)
+    y = np.exp(-factor * head * head) * np.exp(-factor * (far - head) * (far + head))
+    return np.where(np.isinf(x), 0.0, np.where(np.isnan(x), np.nan, y))
+
+
+def gauss(y: Value, x: Value) -> Value:
+    """Return exp(-x*x) 2/sqrt(pi)."""
+    return (2.0 / np.sqrt(np.pi) * _split_square(x, 1.0))[()]
+
+
+def minus_gauss(y: Value, x: Value) -> Value:
+    """Return the slope of erfc."""
+    return -gauss(y, x)
+
+
+def normal(x: Value) -> Value:
+    """Return the density of the normal distribution."""
+    return np.exp(-x * x / 2) / np.sqrt(2 * pi(x))
+
+
+def normal_kernel(y: Value, x: Value) -> Value:
+    """Return the density of the normal distribution."""
+    return (_split_square(x, 0.5) / np.sqrt(2 * np.pi))[()]
+
+
+def mills_kernel(y: Value, x: Value) -> Value:
+    """Return density over distribution function of the normal distribution, without underflow."""
+    right, left = np.maximum(x, 0.0), np.minimum(x, 0.0)
+    far = np.sqrt(2 / np.pi) / named("erfcx")(-left / np.sqrt(2.0))
+    return np.where(x > 0, normal_kernel(y, right) / named("ndtr")(right), far)[()]
+
+
+def tail(x: Value, terms: int, sign: float) -> Value:
+    """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0: what is left of erfcx and dawsn beyond their first term."""
+    q = sign / (2 * x * x)
+    y, term = np.ones_like(x), np.ones_like(x)
+    for k in range(1, terms):
+        term = term * (2 * k + 1) * q
+        y = y + term
+    return y
+
+
+def erfcx_kernel(y: Value, x: Value) -> Value:
+    """Return 2 x y - 2/sqrt(pi), by its asymptotic series where that cancels."""
+    far = x > 12
+    big = np.where(far, x, 12.0)
+    return np.where(far, -tail(big, 18, -1.0) / (np.sqrt(np.pi) * big * big), 2 * x * y - 2 / np.sqrt(np.pi))[()]
+
+
+def dawsn_kernel(y: Value, x: Value) -> Value:
+    """Return 1 - 2 x y, by its asymptotic series where that cancels."""
+    far = np.abs(x) > 12
+    big = np.where(far, x, 12.0)
+    return np.where(far, -tail(big, 18, 1.0) / (2 * big * big), 1 - 2 * x * y)[()]
+
+
+def exprel_partial(y: Value, x: Value) -> Value:
+    """Return (exp(x) - y) / x; in float64 by its series near 0, in balls at 0 alone, to the sixth derivative."""
+    if arithmetic(x) is None:
+        return exprel_kernel(y, x)
+    origin = np.equal(plain(x), 0)
+    near = sum((k + 1) / FACTORIALS[k + 2] * x**k for k in range(8))
+    return np.where(origin, near, (np.exp(x) - y) / np.where(origin, 1.0, x))
+
+
+def exprel_kernel(y: Value, x: Value) -> Value:
+    """Return ((x - 1) exp(x) + 1) / x^2, by its series near 0."""
+    near = np.abs(plain(x)) < 1.0
+    small = np.where(near, x, 0.0)
+    series = sum((k + 1) / FACTORIALS[k + 2] * small**k for k in range(18))
+    safe = np.where(near, 2.0, x)
+    return np.where(near, series, (np.exp(safe) - np.where(near, 1.0, y)) / safe)[()]
+
+
+def quotient_at_0(f: Callable[[Value], Value], x: Value) -> Value:
+    """Return f(x) / x, 1 at 0, for functions like sin."""
+    origin = np.equal(plain(x), 0)
+    safe = np.where(origin, 1.0, x)
+    return np.where(origin, 1.0, f(safe) / safe)
+
+
+def log_ratio(x: Value, y: Value) -> Value:
+    """Return log(x / y), near 1 without cancellation."""
+    close = np.abs(x - y) < 0.5 * np.abs(y)
+    ratio = np.where(close, 1.0, x / y)
+    usual = (ratio > 1e-300) & (ratio < 1e300)
+    far = np.where(usual, np.log(np.where(usual, ratio, 1.0)), np.log(x) - np.log(y))
+    return np.where(close, np.log1p(np.where(close, (x - y) / y, 0.0)), far)[()]
+
+
+def log_quotient(x: Value) -> Value:
+    """Return log(x) / (x - 1), 1 at 1, without cancellation."""
+    one = x == 1
+    away = np.where(one, 1.0, x - 1)
+    close = np.abs(away) < 0.5
+    return np.where(one, 1.0, np.where(close, np.log1p(np.where(close, away, 0.0)), np.log(x)) / away)[()]
+
+
+def psi_difference(a: Value, b: Value) -> Value:
+    """Return digamma(a) - digamma(a + b); where b is small against a, from the slopes of digamma between them."""
+    near = b < 0.02 * a
+    middle, step = a + np.where(near, b, 0.0) / 2, np.where(near, b, 0.0)
+    polygamma = named("polygamma")
+    series = 2 * sum(polygamma(middle, n=n) * step * (step / 2) ** (n - 1) / (2 * FACTORIALS[n]) for n in (1, 3, 5))
+    psi = named("digamma")
+    return np.where(near, -series, psi(a) - psi(a + np.where(near, a, b)))[()]
+
+
+def scaled_bessel_slope(
+    order: int, sign: float, direct: Callable[[Value, Value], Value]
+) -> Callable[[Value, Value], Value]:
+    """Return the slope of exp(-|x|) I or exp(x) K: `direct`, and where that cancels, from the asymptotic series.
+
+    Source  DLMF 10.40.1, 10.40.2.
+    """
+    scale = 1 / np.sqrt(2 * np.pi) if sign < 0 else np.sqrt(np.pi / 2)
+    terms = [1.0]
+    for k in range(1, 24):
+        terms.append(sign * terms[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+
+    def kernel(y: Value, x: Value) -> Value:
+        far = np.abs(x) > 30
+        size = np.where(far, np.abs(x), 30.0)
+        series = -scale * sum((k + 0.5) * a * size**-k for k, a in enumerate(terms)) / size / np.sqrt(size)
+        turned = series * (np.sign(x) if sign < 0 and order % 2 == 0 else 1.0)
+        return np.where(far, turned, direct(y, np.where(far, 1.0, x)))[()]
+
+    return kernel
+
+
+def elliptic_slope(second: bool, direct: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    """Return the slope of K or E: `direct`, and near 0 from the power series (DLMF 19.5.1, 19.5.2)."""
+    terms, c = [], 1.0
+    for n in range(1, 26):
+        c *= ((2 * n - 1) / (2 * n)) ** 2
+        terms.append(np.pi / 2 * n * (-c / (2 * n - 1) if second else c))
+
+    def kernel(y: Value, m: Value) -> Value:
+        near = m < 0.15
+        small = np.where(near, m, 0.0)
+        series = sum(a * small**k for k, a in enumerate(terms))
+        return np.where(near, series, direct(y, np.where(near, 0.5, m)))[()]
+
+    return kernel
+
+
+def half_turns(x: Value) -> Value:
+    """Return x^2 modulo 4 in float64, the rounding of the square put back."""
+    whole = np.abs(x) >= 2.0**53  # such floats are even, their squares multiples of 4
+    safe = np.where(whole, 0.0, x)
+    high = (safe * 134217729.0) - (safe * 134217729.0 - safe)
+    low = safe - high
+    square = safe * safe
+    error = ((high * high - square) + 2 * high * low) + low * low
+    return np.fmod(np.fmod(square, 4.0) + error, 4.0)

@@ -1,0 +1,181 @@
+"""From a callable and the values a user gives to a function of named float inputs and the point it is looked at."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.errors import BadPoint, BadTarget
+from gradcli.source.function import Notice
+from gradcli.source.names import nearest
+from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.structure import Node, taken_apart
+from gradcli.source.values import Whole
+
+_UNTOUCHED: tuple[type, ...] = (int, bool, str)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def bound(
+    function: Callable[..., Any],
+    text: str,
+    given: Mapping[str, Any],
+    *,
+    typed: bool = False,
+    has_gradient: bool = False,
+) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
+    """Return a function of the float leaves of its arguments, the values of all leaves by path, and what to say of them.
+
+    `typed` values come from the command line, where every number is a float unless the user says otherwise.
+
+    Raises  BadTarget for what cannot be called; BadPoint for missing and unknown arguments.
+    """
+    if inspect.isclass(function):
+        raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
+    if not callable(function):
+        raise BadTarget(
+            f"{text} is not a function but {_article(type(function).__name__)}", do=_factory(function, text)
+        )
+    signature = signature_of(function)
+    parameters = dict(signature.parameters) if signature else {}
+    _known(given, parameters, signature, text)
+    arguments: dict[str, Node] = {}
+    values: dict[str, Any] = {}
+    notices: list[Notice] = []
+    for name in _in_order(given, parameters):
+        x = _as_given(name, given[name], parameters.get(name), typed)
+        arguments[name], leaves = taken_apart(name, x)
+        values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
+    _complete(given, parameters, text, function)
+    inputs = tuple(path for path, x in values.items() if is_float(x))
+    return PythonFunction(function, text, arguments, inputs, has_gradient), values, notices
+
+
+def is_float(x: Any) -> bool:
+    """Whether a leaf is differentiable: a float, or an array of floats."""
+    return isinstance(x, np.float64) or (isinstance(x, np.ndarray) and x.dtype == np.float64)
+
+
+def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parameters that have no value and no default."""
+    signature = signature_of(function)
+    return tuple(
+        name
+        for name, parameter in (signature.parameters if signature else {}).items()
+        if name not in given and parameter.default is parameter.empty and parameter.kind not in _VARIADIC
+    )
+
+
+def default_of(function: Callable[..., Any], name: str) -> Any:
+    """Return a parameter's default value, or None."""
+    signature = signature_of(function)
+    parameter = signature.parameters.get(name) if signature else None
+    return None if parameter is None or parameter.default is parameter.empty else parameter.default
+
+
+def _factory(found: Any, text: str) -> str:
+    return "give the name of a function or of an object that can be called"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _known(
+    given: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    signature: inspect.Signature | None,
+    text: str,
+) -> None:
+    if signature is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for name in given:
+        if name not in parameters:
+            close = nearest(name, parameters)
+            listed = f"its parameters: {', '.join(parameters) or 'none'}"
+            raise BadPoint(
+                f"'{name}' is no parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
+            )
+
+
+def _in_order(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    order = {name: k for k, name in enumerate(parameters)}
+    return sorted(given, key=lambda name: order.get(name, len(order)))
+
+
+def _complete(
+    given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], text: str, function: Callable[..., Any]
+) -> None:
+    lacking = missing(function, given)
+    if not lacking:
+        return
+    wanted = ", ".join(f"{name}={_example(parameters[name])}" for name in lacking)
+    kinds = f"{text} takes {', '.join(p for p in parameters if p not in given or p in lacking) or 'no arguments'}"
+    what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
+    raise BadPoint(f"{what} ({kinds})" if len(parameters) > len(lacking) else what, do=f'--at "{wanted}"')
+
+
+def _example(parameter: inspect.Parameter) -> str:
+    kind = _annotated(parameter)
+    if kind is int:
+        return "3"
+    if kind is bool:
+        return "True"
+    if kind is str:
+        return "'text'"
+    return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
+
+
+def _annotated(parameter: inspect.Parameter | None) -> type | None:
+    """Return int, bool or str for a parameter annotated so or defaulted so."""
+    if parameter is None:
+        return None
+    for kind in _UNTOUCHED:
+        if parameter.annotation in (kind, kind.__name__):
+            return kind
+    if parameter.annotation is parameter.empty and type(parameter.default) in _UNTOUCHED:
+        return type(parameter.default)
+    return None
+
+
+def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
+    """Return a value as the function takes it; one that was typed is a float unless something says otherwise."""
+    if not typed:
+        return x
+    wanted = _annotated(parameter)
+    if wanted is bool and isinstance(x, float | int) and x in (0, 1):
+        return bool(x)
+    if wanted is int and isinstance(x, float | int) and float(x).is_integer():
+        return int(x)
+    if wanted is int and isinstance(x, np.ndarray) and np.all(x == np.floor(x)):
+        return x.astype(int)
+    if isinstance(x, Whole):
+        return int(x)
+    if isinstance(x, int) and not isinstance(x, bool):
+        return float(x)
+    return x
+
+
+def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
+    """Return a leaf as it is held: floats in float64, arrays in memory of their own that nobody writes to."""
+    if isinstance(x, bool | np.bool_ | int | np.integer | str | bytes | None) or callable(x):
+        return x
+    if isinstance(x, float | np.floating):
+        return np.float64(x)
+    if isinstance(x, complex | np.complexfloating):
+        raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
+    array = np.asarray(x) if hasattr(x, "__array__") else x
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
+        return x
+    if array.dtype.kind == "c":
+        raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
+    if array.dtype != np.float64:
+        says = f"{path} is {array.dtype.name}; it was checked as float64"
+        notices.append(Notice("precision", "info", says))
+    held = np.array(array, dtype=np.float64)
+    if shape(held) == ():
+        return held[()]
+    held.flags.writeable = False
+    return held

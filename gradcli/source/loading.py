@@ -1,0 +1,241 @@
+"""Python targets: from `losses.py:focal` or `package.module:Model.loss` to the object it names."""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradcli.core.provenance import own, raised_at, shown
+from gradcli.errors import BadTarget, Place
+from gradcli.source.names import nearest
+from gradcli.source.python import message_of
+from gradcli.source.targets import TARGET
+
+_PAIRS = ("{}_grad", "grad_{}", "d{}", "{}_jac", "{}_gradient")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a Python target names, and the module it was found in."""
+
+    text: str
+    found: Any
+    module: ModuleType
+
+
+def load(text: str) -> Loaded:
+    """Return what a Python target names; the user's module is run for it.
+
+    Raises  BadTarget: no such file or name, with near ones; what the module itself raised, with its line.
+    """
+    match = TARGET.fullmatch(text.strip())
+    if match is None:
+        module = _module(text.strip())
+        raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
+    module = _module(match["file"])
+    found = _member(module, match["name"], match["file"])
+    if match["made"]:
+        with running(f"{match['name']}()"):
+            found = found()
+    return Loaded(text.strip(), found, module)
+
+
+def member(module: ModuleType, name: str) -> Any:
+    """Return what a dotted name means in a module, or None."""
+    found: Any = module
+    for part in name.split("."):
+        found = _bound_method(found, part, name, "the file") if hasattr(found, part) else None
+    return found
+
+
+def pairs(module: ModuleType, name: str) -> list[str]:
+    """Return the functions of a module that look like the gradient of the one named."""
+    base, _, last = name.rpartition(".")
+    owner = member(module, base) if base else module
+    likely = [pattern.format(last) for pattern in _PAIRS]
+    return [f"{base}.{other}" if base else other for other in likely if callable(getattr(owner, other, None))]
+
+
+def _module(file: str) -> ModuleType:
+    return _from_file(Path(file)) if file.endswith(".py") else _imported(file)
+
+
+def _imported(name: str) -> ModuleType:
+    _importable(str(Path.cwd()))
+    top = name.split(".")[0]
+    if top not in sys.modules and importlib.util.find_spec(top) is None:
+        near = Path(f"{name}.py")
+        advice = f"did you mean {near}:...?" if near.exists() else "give a file: path/to/file.py:name"
+        raise BadTarget(f"there is no module '{name}'", do=advice)
+    with running(name):
+        module = importlib.import_module(name)
+    if getattr(module, "__file__", None):
+        own(str(Path(str(sys.modules[top].__file__ or module.__file__)).parent))
+    return module
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        what = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
+        raise BadTarget(what, do=_near_files(path))
+    path = path.resolve()
+    root, name = _as_package(path)
+    _importable(str(Path.cwd()))
+    _importable(str(path.parent))
+    own(str(path.parent))
+    if "." in name:
+        _importable(str(root))
+        with running(shown(str(path))):
+            return importlib.import_module(name)
+    known = sys.modules.get(name)
+    if known is not None and Path(str(getattr(known, "__file__", None) or "")) == path:
+        return known
+    return _executed(path, name if known is None else f"{name}_target")
+
+
+def _executed(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadTarget(f"{path} cannot be loaded as Python", do="give a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with running(shown(str(path))):
+            try:
+                spec.loader.exec_module(module)
+            except FileNotFoundError as error:
+                if not _beside(error, path):
+                    raise
+                with _folder(path.parent):  # it names its data relative to itself
+                    spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _beside(error: FileNotFoundError, path: Path) -> bool:
+    name = error.filename
+    return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _as_package(path: Path) -> tuple[Path, str]:
+    """Return the folder above the outermost package a file lies in, and its dotted name from there."""
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names)
+
+
+def _importable(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _near_files(path: Path) -> str:
+    try:
+        known = sorted(p.name for p in (path.parent if path.parent.is_dir() else Path()).glob("*.py"))
+    except OSError:
+        known = []
+    near = nearest(path.name, known)
+    if near:
+        return f"did you mean {path.parent / near if str(path.parent) != '.' else near}?"
+    return f"in that folder: {', '.join(known[:8])}" if known else "check the path"
+
+
+def _member(module: ModuleType, name: str, file: str) -> Any:
+    found: Any = module
+    reached = ""
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = names_of(found)
+            where = f"{reached} of {file}" if reached else file
+            near = nearest(part, known)
+            listed = f"it has: {', '.join(known[:12])}" if known else "it defines no functions"
+            full = f"{reached}.{near}" if reached else near
+            raise BadTarget(
+                f"{where} has no function '{part}'", do=f"did you mean {file}:{full}? {listed}" if near else listed
+            )
+        found = _bound_method(found, part, reached or part, file)
+        reached = f"{reached}.{part}" if reached else part
+    return found
+
+
+def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
+    """Return a member; a method of a class that needs an instance gets one, made without arguments."""
+    found = getattr(owner, part)
+    if not inspect.isclass(owner) or not inspect.isfunction(inspect.getattr_static(owner, part)):
+        return found
+    needed = [p.name for p in list(inspect.signature(found).parameters.values())[:1]]
+    if needed != ["self"]:
+        return found
+    try:
+        instance = owner()
+    except TypeError as error:
+        raise BadTarget(
+            f"{where}.{part} needs an instance, and {where}() cannot be made without arguments",
+            do=f"make one in the file and name it: {file}:instance.{part}",
+        ) from error
+    return getattr(instance, part)
+
+
+def names_of(owner: Any) -> list[str]:
+    """Return the public functions, classes and instances with a call of their own that an object defines."""
+    name = getattr(owner, "__name__", None)
+    found = []
+    for key, x in vars(owner).items() if hasattr(owner, "__dict__") else ():
+        own_ = not isinstance(owner, ModuleType) or getattr(x, "__module__", name) == name
+        if callable(x) and not key.startswith("_") and own_:
+            found.append(key)
+    return found
+
+
+def _offers(module: ModuleType, file: str) -> str:
+    names = [name for name in names_of(module) if not inspect.isclass(getattr(module, name))]
+    likely = [(name, other) for name in names for other in pairs(module, name)]
+    if not names:
+        return "it defines no functions"
+    said = f"it has: {', '.join(names[:20])}"
+    return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
+
+
+@contextmanager
+def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
+    """Turn whatever the user's code raises while it is loaded into one error with its own message and line."""
+    try:
+        yield
+    except BadTarget:
+        raise
+    except SyntaxError as error:
+        text = (error.text or "").rstrip("\n")
+        place = Place(shown(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
+        raise kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file") from error
+    except SystemExit as error:
+        raise kind(
+            f"{what} called sys.exit({error.code!r})",
+            where=raised_at(error.__traceback__),
+            do='put what runs under: if __name__ == "__main__":',
+        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        did = "cannot be loaded" if kind is BadTarget and not what.endswith("()") else "raised"
+        raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__)) from error

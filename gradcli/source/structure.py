@@ -1,0 +1,140 @@
+"""Nested inputs and outputs: dicts, tuples, lists and dataclasses as leaves named by their path, `params.layer1.W`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.tracer import Tracer
+from gradcli.errors import BadPoint
+
+MOST_DEEP = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaf:
+    """Where one value goes."""
+
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Branch:
+    """A container: how it is made again from its parts."""
+
+    parts: tuple["Node", ...]
+    make: Callable[[list[Any]], Any]
+
+
+Node = Leaf | Branch
+
+
+def taken_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
+    """Return the structure of a value and its leaves by path.
+
+    Raises  BadPoint for a structure nested too deeply, as one that holds itself is.
+    """
+    leaves: dict[str, Any] = {}
+    return _apart(name, x, leaves, 0), leaves
+
+
+def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
+    if depth > MOST_DEEP:
+        raise BadPoint(f"{path[:40]}... is nested more than {MOST_DEEP} deep", do="give a flatter structure")
+    named = _named_parts(path, x)
+    if named is None:
+        leaves[path] = x
+        return Leaf(path)
+    return Branch(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
+
+
+def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
+    """Return the parts of a container with their paths, or None for a leaf."""
+    if isinstance(x, Tracer | np.ndarray):
+        return None
+    if isinstance(x, Mapping):
+        return [(_member(path, key), part) for key, part in x.items()]
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)]
+    if isinstance(x, list | tuple):
+        return [(f"{path}[{k}]", part) for k, part in enumerate(x)]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [(f"{path}.{field.name}", getattr(x, field.name)) for field in dataclasses.fields(x)]
+    return None
+
+
+def _member(path: str, key: Any) -> str:
+    if isinstance(key, str) and key.isidentifier():
+        return f"{path}.{key}" if path else key
+    return f"{path}[{key!r}]"
+
+
+def _maker(x: Any) -> Callable[[list[Any]], Any]:
+    if isinstance(x, Mapping):
+        keys, kind = list(x), type(x)
+        plain: Any = dict if kind is dict else lambda pairs: _like(kind, dict(pairs))
+        return lambda parts: plain(zip(keys, parts, strict=True))
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return lambda parts: type(x)(*parts)
+    if isinstance(x, list | tuple):
+        return type(x)
+    return lambda parts: _replaced(x, parts)
+
+
+def _like(kind: type, members: dict[Any, Any]) -> Any:
+    try:
+        return kind(members)
+    except TypeError:  # a mapping with a constructor of its own
+        return members
+
+
+def _replaced(x: Any, parts: list[Any]) -> Any:
+    """Return a dataclass instance like `x` with other members; its constructor, which may compute, is not run."""
+    made = object.__new__(type(x))
+    if hasattr(x, "__dict__"):
+        made.__dict__.update(x.__dict__)
+    for field, part in zip(dataclasses.fields(x), parts, strict=True):
+        object.__setattr__(made, field.name, part)
+    return made
+
+
+def put_together(node: Node, leaves: Mapping[str, Any]) -> Any:
+    """Return the structure with the given leaves."""
+    if isinstance(node, Leaf):
+        return leaves[node.path]
+    return node.make([put_together(part, leaves) for part in node.parts])
+
+
+def paths(node: Node) -> list[str]:
+    """Return the paths of the leaves, in order."""
+    return [node.path] if isinstance(node, Leaf) else [path for part in node.parts for path in paths(part)]
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values whose names are paths, as a report writes them, as nested dicts and lists."""
+    found: dict[Any, Any] = {}
+    for path, x in flat.items():
+        here, keys = found, _keys(path)
+        for key in keys[:-1]:
+            here = here.setdefault(key, {})
+            if not isinstance(here, dict):
+                raise BadPoint(f"'{path}' is given beside a value of its own container", do="leave one out")
+        here[keys[-1]] = x
+    return {str(name): _listed(x) for name, x in found.items()}
+
+
+def _keys(path: str) -> list[Any]:
+    keys: list[Any] = []
+    for piece in path.replace("[", ".[").split("."):
+        keys.append(int(piece[1:-1]) if piece[:1] == "[" and piece[1:-1].isdecimal() else piece)
+    return keys
+
+
+def _listed(x: Any) -> Any:
+    if not isinstance(x, dict):
+        return x
+    members = {key: _listed(part) for key, part in x.items()}
+    if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):
+        return [members[k] for k in range(len(members))]
+    return members

@@ -1,0 +1,13 @@
+"""Which texts name Python code; everything else is an expression."""
+
+import re
+
+TARGET = re.compile(
+    r"(?P<file>[^\n]*\.py|[^\W\d][\w.]*)::?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?P<made>\(\))?", re.DOTALL
+)
+
+
+def is_python(text: str) -> bool:
+    """Whether a target names Python code: `PATH.py:NAME`, `DOTTED.MODULE:NAME`, or a file alone."""
+    stripped = text.strip()
+    return TARGET.fullmatch(stripped) is not None or (stripped.endswith(".py") and "\n" not in stripped)

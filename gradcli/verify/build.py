@@ -1,0 +1,82 @@
+"""From what was asked, on the command line or in Python, to a request."""
+
+from dataclasses import dataclass
+
+from gradcli.errors import BadOption
+from gradcli.modes.claim import Claimed
+from gradcli.modes.registry import chosen
+from gradcli.source.function import Notice
+from gradcli.source.loading import pairs
+from gradcli.verify.check import Request
+from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
+from gradcli.verify.compare import Tolerance
+from gradcli.verify.probe import Located
+
+QUICK = 0.2  # seconds: a certified value that takes longer is computed when it is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for every target."""
+
+    seed: int = 0
+    modes: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    mode_timeout: float = 10.0
+    allow: frozenset[str] = frozenset()
+    allow_inconclusive: bool = False
+    require_claim: bool = False
+    order: int = 1
+    has_gradient: bool = False
+
+
+def request_for(
+    found: Located, claiming: Claiming | None, settings: Settings, command: tuple[str, ...] = ()
+) -> Request:
+    """Return the request: the function whose Jacobian is checked, its points, and the claim.
+
+    Raises  BadOption, BadClaim, BadTarget.
+    """
+    notices = (*found.notices, *_unchecked(found, claiming, settings))
+    looked_at, claim = _claimed(found, claiming, settings)
+    fixed = (
+        None
+        if settings.rtol is None and settings.atol is None
+        else Tolerance(settings.rtol or 0.0, settings.atol or 0.0)
+    )
+    return Request(
+        looked_at.f, looked_at.points, looked_at.wrt, chosen(settings.modes), claim, settings.seed, fixed,
+        settings.mode_timeout, QUICK if settings.modes is None else settings.mode_timeout, notices,
+        settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings),
+    )  # fmt: skip
+
+
+def _derivative(claiming: Claiming | None, settings: Settings) -> str:
+    kind = claiming.kind if claiming is not None else "hess" if settings.order == 2 else "grad"
+    return {"hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v"}.get(kind, "gradient")
+
+
+def _claimed(found: Located, claiming: Claiming | None, settings: Settings) -> tuple[Located, Claimed | None]:
+    if settings.has_gradient:
+        if claiming is not None:
+            raise BadOption("--value-and-grad is itself a claim", do="leave out the other one")
+        return value_and_gradient(found)
+    if claiming is None:
+        if settings.require_claim:
+            raise BadOption("--require-claim is given, and there is no claim", do='add --grad "x=..."')
+        return (second_order(found) if settings.order == 2 else found), None
+    if settings.order == 2 and claiming.kind not in ("hess", "hvp"):
+        raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
+    return claimed(found, claiming, settings.seed)
+
+
+def _unchecked(found: Located, claiming: Claiming | None, settings: Settings) -> list[Notice]:
+    """Say that the file of the function holds what looks like its gradient, where that is not checked."""
+    if claiming is not None or settings.has_gradient or found.module is None:
+        return []
+    name = found.f.text.rpartition(":")[2].removesuffix("()")
+    return [
+        Notice("claim", "info", f"{other} is in this file and was not checked", hint=f"--grad {other}")
+        for other in pairs(found.module, name)
+    ]

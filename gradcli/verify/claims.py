@@ -1,0 +1,208 @@
+"""From a claim, of whichever kind, to a function whose Jacobian it claims to be."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import BadClaim, BadOption, BadTarget
+from gradcli.modes.claim import Claimed, ClaimedExpressions
+from gradcli.modes.claimed import ClaimedFunction, called, dense, hessian_blocks, matcher
+from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
+from gradcli.source.function import Function
+from gradcli.source.loading import load, member, names_of
+from gradcli.source.names import nearest
+from gradcli.source.outputs import flattened
+from gradcli.source.python import PythonFunction
+from gradcli.source.structure import Leaf, paths, put_together
+from gradcli.source.targets import is_python
+from gradcli.verify.probe import Located
+
+KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """What the user claims: its kind, and a text that names it or the function itself."""
+
+    kind: str
+    claim: str | Callable[..., Any]
+
+    @property
+    def text(self) -> str:
+        """How it is shown."""
+        return self.claim if isinstance(self.claim, str) else str(getattr(self.claim, "__name__", "the claim"))
+
+
+def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
+    """Return the function whose Jacobian is claimed, at its points, and the claim.
+
+    Raises  BadClaim, BadTarget.
+    """
+    source = _source(found, claiming)
+    if isinstance(source, str):
+        return _by_expression(found, claiming, source)
+    return _KINDS[claiming.kind](found, claiming, source, seed)
+
+
+def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
+    """Return the claim that is the second thing the target itself returns."""
+    f, at = found.f, found.points[0].values
+    if not isinstance(f, PythonFunction):
+        raise BadOption("--value-and-grad is for Python functions", do="use --grad")
+
+    def gradient(values: Mapping[str, Value]) -> Any:
+        both = f.pair(values)
+        if not isinstance(both, tuple | list) or len(both) != 2:
+            raise BadClaim(
+                f"{f.text} does not return a pair of its value and its gradient", do="leave --value-and-grad out"
+            )
+        return both[1]
+
+    claim = ClaimedFunction(
+        f"{f.text} (its second result)", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
+    )
+    return _first_only(found, claim), claim
+
+
+def second_order(found: Located) -> Located:
+    """Return the gradient of the function, whose Jacobian is the Hessian."""
+    return _other(found, Gradient(found.f, found.wrt, found.points[0].values))
+
+
+def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
+    """Return the function a claim's text names, or the text of an expression."""
+    claim = claiming.claim
+    if not isinstance(claim, str):
+        return claim
+    text = claim.strip()
+    if is_python(text):
+        return load(text).found  # type: ignore[no-any-return]
+    if found.module is None or not all(part.isidentifier() for part in text.split(".")):
+        return claim
+    function = member(found.module, text)
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if text in found.f.inputs or text == "None":
+        return claim
+    known = names_of(found.module)
+    near = nearest(text, known)
+    raise BadTarget(
+        f"{found.f.text.rpartition(':')[0]} has no function '{text}' to check",
+        do=f"did you mean '{near}'?" if near else f"it has: {', '.join(known[:12])}",
+    )
+
+
+def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Located, Claimed]:
+    given = frozenset(found.f.inputs)
+    if claiming.kind in ("grad", "jac"):
+        return found, ClaimedExpressions(text, found.wrt, given)
+    if claiming.kind != "hess":
+        raise BadClaim(
+            f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
+        )
+    whole = ClaimedExpressions(text, ("H",), given)
+    at = found.points[0].values
+
+    def compute(values: Mapping[str, Value]) -> Any:
+        return whole(values)["H"]
+
+    return second_order(found), ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+
+
+def _first_only(found: Located, claim: ClaimedFunction) -> Located:
+    """A claim that returns one array is for the first input, as in scipy and jax, unless inputs were chosen."""
+    if found.chosen or set(claim.names) >= set(found.wrt):
+        return found
+    first = [path for path in found.wrt if path in claim.names]
+    return replace(found, wrt=tuple(first)) if len(_parameters(found, first)) == 1 else found
+
+
+def _parameters(found: Located, inputs: list[str]) -> set[str]:
+    return {name for name, node in found.arguments.items() if set(paths(node)) & set(inputs)}
+
+
+def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    compute = called(function, claiming.text, found.arguments)
+    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
+    return _first_only(found, claim), claim
+
+
+def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    if not found.chosen and len(found.wrt) > 1:
+        one = called(function, claiming.text, found.arguments)(at)
+        if not isinstance(one, dict | tuple | list) and shape(one) == shape(at[found.wrt[0]]) * 2:
+            found = replace(found, wrt=found.wrt[:1])
+    compute = called(function, claiming.text, found.arguments)
+    return second_order(found), ClaimedFunction(claiming.text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+
+
+def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    v = {name: direction(seed, name, found.points[0].values[name]) for name in found.wrt}
+    compute = called(function, claiming.text, found.arguments, _structured(found, v))
+
+    def match(result: Any) -> dict[str, Any]:
+        whole = flattened(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
+        return {STEP: dense(claiming.text, whole)}
+
+    along = _along(found, Along(found.f, v))
+    return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
+
+
+def _hvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    compute = called(function, claiming.text, found.arguments, _structured(found, v))
+    by_input = matcher(found.arguments, found.wrt, chosen=found.chosen)
+
+    def match(result: Any) -> dict[str, Any]:
+        parts = by_input(result)
+        return {STEP: np.concatenate([np.reshape(parts[name], (-1,)) for name in found.wrt if name in parts])}
+
+    along = _along(found, Along(Gradient(found.f, found.wrt, at), v))
+    return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
+
+
+def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    y = found.f(at)
+    rng = np.random.default_rng([seed, 0xCAFE])
+    w = (rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))[()]
+    compute = called(function, claiming.text, found.arguments, w)
+    weighted = Weighted(found.f, w, f"w . {found.f.text}")
+    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    claim = ClaimedFunction(claiming.text, compute, match, at)
+    return _other(_first_only(found, claim), weighted), claim
+
+
+def _other(found: Located, f: Function) -> Located:
+    """Return the same place for another function, of which nothing is known there yet."""
+    return replace(found, f=f, points=tuple(replace(point, value=None, seconds=None) for point in found.points))
+
+
+def _structured(found: Located, v: Mapping[str, Any]) -> Any:
+    """Return a direction in the structure of the differentiated parameters: one alone, several as a tuple."""
+    values = {path: np.zeros(shape(x))[()] for path, x in found.points[0].values.items()} | dict(v)
+    parts = [put_together(found.arguments.get(name, Leaf(name)), values) for name in found.arguments]
+    moved = [part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters(found, list(v))]
+    return moved[0] if len(moved) == 1 else tuple(moved)
+
+
+def _along(found: Located, f: Along) -> Located:
+    points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in found.points)
+    return replace(
+        _other(found, f),
+        points=tuple(replace(point, value=None, seconds=None) for point in points),
+        wrt=(STEP,),
+        arguments={STEP: Leaf(STEP), **found.arguments},
+    )
+
+
+_KINDS: dict[str, Callable[..., tuple[Located, Claimed]]] = {
+    "grad": _jacobian, "jac": _jacobian, "hess": _hessian, "jvp": _jvp, "vjp": _vjp, "hvp": _hvp,
+}  # fmt: skip

@@ -1,0 +1,58 @@
+"""Jacobians too large to hold: their product with one random vector of outputs is checked instead."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.modes.claim import Claimed, WrongShape
+from gradcli.modes.mode import Question
+from gradcli.report.common import Finding, finding
+from gradcli.source.derived import Weighted
+
+
+class ProjectedClaim:
+    """The claimed Jacobian times the same vector; sparse matrices and LinearOperators are never filled in."""
+
+    def __init__(self, claim: Claimed, w: Any) -> None:
+        self.text = claim.text
+        self.claim = claim
+        self.w = w
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.claim.names
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}
+
+    def _projected(self, name: str, x: Any, at: Any) -> Any:
+        if not isinstance(x, np.ndarray):
+            expected = (size(self.w), size(at))
+            if x.shape != expected:
+                raise WrongShape(
+                    f"the claimed Jacobian of {name} has shape {x.shape}; the right one has shape {expected}"
+                )
+            product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
+            return np.reshape(product, shape(at))
+        if shape(x) != shape(self.w) + shape(at):
+            says = f"the claimed Jacobian of {name} has shape {shape(x)}; the right one has shape {shape(self.w) + shape(at)}"
+            raise WrongShape(says)
+        return np.tensordot(self.w, x, np.ndim(self.w))
+
+
+def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
+    """Return the question of a random combination of the outputs, the claim for it, and what to say."""
+    rng = np.random.default_rng([q.seed, 0x9905])
+    w = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
+    entries = sum(size(x) for x in q.xs)
+    says = (
+        f"the Jacobian has {size(q.value):,} x {entries:,} entries; checked is its product with one random vector "
+        f"of outputs (seed {q.seed})"
+    )
+    point = replace(q.point, value=None, seconds=None)
+    weighted = replace(q, f=Weighted(q.f, w, f"w . {q.f.text}"), point=point)
+    return weighted, ProjectedClaim(claim, w) if claim else None, finding("projection", "info", says)

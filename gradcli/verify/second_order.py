@@ -1,0 +1,91 @@
+"""What second derivatives need beside the comparison of modes: that the gradient itself is right, values, and symmetry."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.modes.mode import Question
+from gradcli.numerics.steps import second_derivative
+from gradcli.point import Array, Estimate
+from gradcli.report.check import PointReport
+from gradcli.report.common import Finding, finding
+from gradcli.source.derived import STEP, Along, Gradient, direction
+from gradcli.source.function import Function, of
+
+_SYMMETRIC = 1e-6  # of the largest entry: a claimed Hessian that differs more from its transpose is said to
+
+
+def gradient_in(f: Function) -> Gradient | None:
+    """Return the gradient that a function is, or is taken along a line of; None for other functions."""
+    inner = f.f if isinstance(f, Along) else f
+    return inner if isinstance(inner, Gradient) else None
+
+
+def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Finding | None:
+    """Return whether the gradient that is differentiated is itself right: its differences are no function values of f."""
+    gradient = gradient_in(q.f)
+    if gradient is None:
+        return None
+    values = {name: x for name, x in q.point.values.items() if name != STEP}
+    point = type(q.point)(values, q.point.drawn, q.point.number)
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.mode_timeout, q.certified_timeout))
+    if report.verdict == "pass":
+        relative = report.detects.relative
+        better = "" if relative is None else f" to better than {relative:.0e}"
+        return finding("first order", "info", f"the gradient that is differentiated is confirmed{better}")
+    said = next((f.message for f in report.findings if f.severity == "inconclusive"), "its modes disagree")
+    return finding("first order", "inconclusive", f"the gradient that is differentiated is not confirmed: {said}")
+
+
+def by_values(q: Question, right: Estimate) -> Finding | None:
+    """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose."""
+    f = q.f
+    if not isinstance(f, Gradient) or set(right.value) != set(f.wrt):
+        return None
+    v = {name: direction(q.seed, name, q.point.values[name]) for name in f.wrt}
+    xs = [q.point.values[name] for name in f.wrt]
+    g = of(f.f, q.point.values, f.wrt)
+    found = second_derivative(lambda t: g(*[x + t * v[name] for x, name in zip(xs, f.wrt, strict=True)]))
+    h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
+    flat = np.concatenate([np.reshape(v[name], -1) for name in f.wrt])
+    along, scale = flat @ h @ flat, np.abs(flat) @ np.abs(h) @ np.abs(flat)
+    room = float(found.bound) + float(np.abs(flat) @ bound @ np.abs(flat))
+    if not np.isfinite(room) or room > 1e-2 * scale:
+        return None
+    if abs(float(found.value) - along) > 3 * room:
+        says = "second differences of the untouched function contradict the Hessian along a random direction"
+        return finding("disagreement", "inconclusive", says)
+    apart = float(np.max(np.abs(h - h.T), initial=0.0)) / max(float(np.max(np.abs(h), initial=0.0)), 1e-300)
+    says = (
+        f"second differences of the untouched function confirm one random direction to {room / max(scale, 1e-300):.0e}"
+    )
+    return finding("second order", "info", f"{says}; the Hessian is symmetric to {apart:.0e}")
+
+
+def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
+    """Say so where a claimed Hessian is not symmetric."""
+    f = q.f
+    if not isinstance(f, Gradient) or set(claim) != set(f.wrt):
+        return None
+    if any(shape(claim[name]) != shape(q.value) + shape(q.point.values[name]) for name in f.wrt):
+        return None
+    h = matrix(claim, f.wrt)
+    apart = np.abs(h - h.T)
+    if not np.any(apart > _SYMMETRIC * np.max(np.abs(h), initial=0.0)):
+        return None
+    i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    return finding(
+        "not symmetric",
+        "warning",
+        f"the claimed Hessian is not symmetric: {h[i, j]:.6g} at {i},{j} and {h[j, i]:.6g} at {j},{i}",
+    )
+
+
+def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
+    """Return a Jacobian of the gradient laid end to end as one square matrix."""
+    rows = shape(next(iter(blocks.values())))[0]
+    return np.concatenate(
+        [np.reshape(blocks[name], (rows, size(blocks[name]) // max(rows, 1))) for name in wrt], axis=1
+    )
