@@ -7,6 +7,7 @@ shown beside it. Candidates are interleaved and the best round counts; ratios ho
 """
 
 import argparse
+import itertools
 import json
 import time
 import tracemalloc
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import gradcli
-from gradcli.api import _Call
 from gradcli.interpreters.tape import held_bytes, record
+from gradcli.source.call import Call
 
 SIZES = (784, 256, 256, 10)
 BATCH = 64
@@ -67,7 +68,7 @@ def drawn() -> tuple[dict[str, Any], Any, Any]:
     """Return parameters, a batch, and its labels one-hot."""
     rng = np.random.default_rng(0)
     params = {}
-    for k, (m, n) in enumerate(zip(SIZES, SIZES[1:], strict=False), 1):
+    for k, (m, n) in enumerate(itertools.pairwise(SIZES), 1):
         params[f"W{k}"] = rng.standard_normal((m, n)) / np.sqrt(m)
         params[f"b{k}"] = np.zeros(n)
     return params, rng.standard_normal((BATCH, SIZES[0])), np.eye(SIZES[-1])[rng.integers(0, SIZES[-1], BATCH)]
@@ -127,7 +128,7 @@ def measure_chain(rounds: int) -> dict[str, float]:
     x, w, b = (rng.standard_normal(1_000_000) for _ in range(3))
     gradient = gradcli.grad(chain, wrt=("x", "w", "b"))
     found = best({"f": lambda: chain(x, w, b), "gradient": lambda: gradient(x, w, b)}, rounds)
-    call = _Call(chain, (x, w, b), {}, ("x", "w", "b"))
+    call = Call(chain, (x, w, b), {}, ("x", "w", "b"))
     found["tape bytes"] = held_bytes(record(call, call.xs)[2])
     tracemalloc.start()
     gradient(x, w, b)
@@ -155,7 +156,9 @@ def main() -> None:
         print(f"  {'certified':22} {1e3 * certified:8.2f} ms   {certified / mlp_times['f']:6.0f} evaluations of f")
     print("chain of 1,000,000 elements, sum(tanh(x*w + b)**2)")
     print(f"  gradient / f {chain_times['gradient'] / chain_times['f']:.2f}, f {1e3 * chain_times['f']:.1f} ms")
-    print(f"  memory: {chain_times['tape bytes'] / 8e6:.0f} arrays on the tape, {chain_times['peak bytes'] / 8e6:.1f} at the peak")
+    print(
+        f"  memory: {chain_times['tape bytes'] / 8e6:.0f} arrays on the tape, {chain_times['peak bytes'] / 8e6:.1f} at the peak"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The Python interface: the command line's checks, and gradients of plain numpy functions, from Python."""
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,22 +10,26 @@ from gradcli.core.domain import REAL
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
-from gradcli.errors import BadPoint, BadShape, BadTarget
+from gradcli.errors import BadOption, BadShape
 from gradcli.interpreters import dual, tape
 from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
+from gradcli.render import rendered
 from gradcli.report.check import CheckReport
+from gradcli.source.call import Call, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
+from gradcli.source.expression import Expression
+from gradcli.source.loading import load
 from gradcli.source.points import WHOLE
-from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Node, paths, put_together, taken_apart
-from gradcli.verify.build import Settings, request_for
+from gradcli.source.structure import taken_apart
+from gradcli.source.targets import is_python
+from gradcli.verify.build import KINDS, Settings, request_for
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import Located, expression_at, function_at, locate
 
-Function = Callable[..., Any]
-Wrt = str | int | Sequence[str | int] | None
+# rendering is a floor above reports, which therefore cannot print themselves
+CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
 
 __all__ = [
     "check", "checkpoint", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
@@ -55,8 +58,8 @@ def check(
 ) -> CheckReport:
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
-    `f` is a function of numpy arrays, or an expression or target as on the command line. `at` is a dict by parameter, a
-    tuple in their order, or one value for the first. The claim is a function of the same arguments.
+    `print(report)` shows it. `f` is a function of numpy arrays, or an expression or target as on the command line. `at` is
+    a dict by parameter, a tuple in their order, or one value for the first. The claim is a function of the same arguments.
 
     Raises  TypeError for arguments in scipy's order; GradcliError for what the command line exits with status 2.
 
@@ -72,6 +75,9 @@ def check(
     given = [Claiming(kind, claim) for kind, claim in claims.items() if claim is not None]
     if len(given) > 1:
         raise TypeError(f"{given[0].kind}= and {given[1].kind}= are two claims: check one at a time")
+    unknown = set(allow) - set(KINDS)
+    if unknown:
+        raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
     settings = Settings(
         seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad
     )
@@ -91,91 +97,23 @@ def _found(f: Function | str, at: Any, seed: int, wrt: str | None, has_gradient:
     if at is None or isinstance(at, str):
         texts = [] if at is None else [at]
         return locate(f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient)
-    return expression_at(f, [{WHOLE: at}], seed=seed, shapes={}, count=1, wrt=wrt)
-
-
-class _Call:
-    """One call of a function: its arguments as leaves, and which of them are differentiated."""
-
-    def __init__(self, f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> None:
-        if not callable(f):
-            raise BadTarget(f"{type(f).__name__} is no function", do="pass a function of numpy arrays")
-        signature = signature_of(f)
-        if signature is None:
-            named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
-        else:
-            named = _each(signature, signature.bind(*args, **kwargs).arguments)
-        self.arguments: dict[str, Node] = {}
-        self.leaves: dict[str, Any] = {}
-        for name, x in named.items():
-            self.arguments[name], leaves = taken_apart(name, x)
-            self.leaves |= leaves
-        self.chosen = _chosen(list(named), wrt)
-        self.one = wrt is None or isinstance(wrt, str | int)
-        moving = [path for name in self.chosen for path in paths(self.arguments[name])]
-        self.wrt = [path for path in moving if _differentiable(self.leaves[path])]
-        self.xs = [_as_float(self.leaves[path]) for path in self.wrt]
-        self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
-
-    def __call__(self, *xs: Value) -> Value:
-        return self.function(self.leaves | dict(zip(self.wrt, xs, strict=True)))
-
-    def pulled(self, xs: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Return the value and the gradient. Raises BadShape where the value is no scalar."""
-        return tape.value_and_pulled(self, xs, lambda y: exact(1, y))
-
-    def gradient(self, xs: Sequence[Value]) -> Value:
-        """Return the gradient, all inputs' entries laid end to end."""
-        return np.concatenate([np.reshape(xbar, (-1,)) for xbar in self.pulled(xs)[1]])
-
-    def split(self, flat: Value) -> list[Value]:
-        """Return entries laid end to end as one value for each input."""
-        stops = np.cumsum([size(x) for x in self.xs])
-        return [np.reshape(flat[stop - size(x) : stop], shape(x)) for stop, x in zip(stops, self.xs, strict=True)]
-
-    def structured(self, found: Sequence[Any]) -> Any:
-        """Return one thing for each differentiated leaf in the structure of the arguments; None for other leaves."""
-        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, found, strict=True))
-        parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
-        return parts[0] if self.one else tuple(parts)
-
-
-def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by parameter, those of `*xs` one by one."""
-    named: dict[str, Any] = {}
-    for name, x in given.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            named |= {f"{name}[{k}]": part for k, part in enumerate(x)}
-        else:
-            named[name] = x
-    return named
-
-
-def _chosen(names: list[str], wrt: Wrt) -> list[str]:
-    """Return the parameters that `wrt` means: names or positions; the first unless it says otherwise."""
-    wanted: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else wrt
-    found = []
-    for name in wanted:
-        if (isinstance(name, int) and not -len(names) <= name < len(names)) or (
-            isinstance(name, str) and name not in names
-        ):
-            raise BadTarget(f"wrt names {name!r}, which is no argument given", do=f"arguments: {', '.join(names) or 'none'}")
-        found.append(names[name] if isinstance(name, int) else name)
-    return found
-
-
-def _differentiable(x: Any) -> bool:
-    if isinstance(x, Tracer):
-        return True
-    if isinstance(x, bool | str | None):
-        return False
-    if np.iscomplexobj(x):
-        raise BadPoint("an argument is complex", do="pass its real and imaginary part as two arguments")
-    return np.asarray(x).dtype.kind in "fiu"
-
-
-def _as_float(x: Any) -> Value:
-    return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]
+    if is_python(f):
+        loaded = load(f)
+        return function_at(
+            loaded.found,
+            loaded.text,
+            [{WHOLE: at}],
+            seed=seed,
+            wrt=wrt,
+            has_gradient=has_gradient,
+            module=loaded.module,
+        )
+    point = (
+        at
+        if isinstance(at, dict)
+        else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
+    )
+    return expression_at(f, [point], seed=seed, shapes={}, count=1, wrt=wrt)
 
 
 def grad(f: Function, wrt: Wrt = None) -> Function:
@@ -208,7 +146,7 @@ def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
 
 
 def _value_and_grad(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> tuple[Value, Any]:
-    call = _Call(f, args, kwargs, wrt)
+    call = Call(f, args, kwargs, wrt)
     with np.errstate(all="ignore"):
         y, xbars = call.pulled(call.xs)
         return y, call.structured(xbars)
@@ -223,13 +161,14 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[V
     >>> float(value), float(slope)
     (8.0, 12.0)
     """
-    call = _Call(f, primals, {}, list(range(len(primals))))
+    call = Call(f, primals, {}, list(range(len(primals))))
     directions = _in_order(call, tangents)
     with np.errstate(all="ignore"):
-        return dual.jvp(call, call.xs, directions)
+        y, ydot = dual.jvp(call, call.xs, directions)
+    return own(y), own(ydot)
 
 
-def _in_order(call: _Call, moved: Sequence[Any]) -> list[Value]:
+def _in_order(call: Call, moved: Sequence[Any]) -> list[Value]:
     """Return the leaves of tangents, in the order of the primals'. Raises BadShape."""
     if len(moved) != len(call.chosen):
         raise BadShape(f"{len(moved)} tangents are given for {len(call.chosen)} primals", do="give one for each")
@@ -240,8 +179,10 @@ def _in_order(call: _Call, moved: Sequence[Any]) -> list[Value]:
     for path, x in zip(call.wrt, call.xs, strict=True):
         if path not in leaves or shape(leaves[path]) != shape(x):
             has = shape(leaves[path]) if path in leaves else "no"
-            raise BadShape(f"the tangent of {path} has {has} shape; {path} has shape {shape(x)}", do="give it that shape")
-        found.append(_as_float(leaves[path]))
+            raise BadShape(
+                f"the tangent of {path} has {has} shape; {path} has shape {shape(x)}", do="give it that shape"
+            )
+        found.append(as_float(leaves[path]))
     return found
 
 
@@ -252,15 +193,18 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
     >>> [float(xbar) for xbar in pull(1.0)]
     [3.0, 2.0]
     """
-    call = _Call(f, primals, {}, list(range(len(primals))))
+    call = Call(f, primals, {}, list(range(len(primals))))
     with np.errstate(all="ignore"):
-        y, pull = tape.vjp(call, call.xs)
+        y, pull = tape.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
+    y = own(y)
 
     def pulled(ybar: Any) -> tuple[Any, ...]:
         if shape(ybar) != shape(y):
-            raise BadShape(f"the cotangent has shape {shape(ybar)}; the value has shape {shape(y)}", do="give it that shape")
+            raise BadShape(
+                f"the cotangent has shape {shape(ybar)}; the value has shape {shape(y)}", do="give it that shape"
+            )
         with np.errstate(all="ignore"):
-            return tuple(call.structured(pull(_as_float(ybar))))
+            return tuple(call.structured(pull(as_float(ybar))))
 
     return y, pulled
 
@@ -278,7 +222,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
 
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(f, args, kwargs, wrt)
+        call = Call(f, args, kwargs, wrt)
         with np.errstate(all="ignore"):
             y, inputs, lines = tape.record(call, call.xs)
             if size(y) <= sum(size(x) for x in call.xs):
@@ -295,7 +239,7 @@ def _stacked(rows: list[list[Value]], k: int, y: Value, x: Value) -> Value:
     return np.reshape(np.stack([row[k] for row in rows]), shape(y) + shape(x))
 
 
-def _columns(call: _Call, k: int, y: Value) -> Value:
+def _columns(call: Call, k: int, y: Value) -> Value:
     """Return the derivative by one input, a dual evaluation for each of its entries."""
     x = call.xs[k]
 
@@ -319,7 +263,7 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
 
     @functools.wraps(f)
     def second(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(f, args, kwargs, wrt)
+        call = Call(f, args, kwargs, wrt)
         blocks: list[list[Any]] = [[None] * len(call.xs) for _ in call.xs]
         with np.errstate(all="ignore"):
             for k, x in enumerate(call.xs):
@@ -336,7 +280,7 @@ def _units(x: Value) -> list[Value]:
     return [np.reshape(np.eye(1, size(x), i)[0], shape(x)) for i in range(size(x))]
 
 
-def _gradient_along(call: _Call, k: int, v: Value) -> list[Value]:
+def _gradient_along(call: Call, k: int, v: Value) -> list[Value]:
     """Return the derivative, along `v` in the k-th input, of the gradient by all inputs."""
 
     flat = dual.jvp(lambda xk: call.gradient([*call.xs[:k], xk, *call.xs[k + 1 :]]), [call.xs[k]], [v])[1]
@@ -354,14 +298,16 @@ def hvp(f: Function, primals: Any, v: Any) -> Any:
     array([6., 0.])
     """
     several = isinstance(primals, tuple)
-    call = _Call(f, primals if several else (primals,), {}, list(range(len(primals))) if several else None)
+    call = Call(f, primals if several else (primals,), {}, list(range(len(primals))) if several else None)
     directions = _in_order(call, v if several else (v,))
     with np.errstate(all="ignore"):
         flat = dual.jvp(lambda *xs: call.gradient(xs), call.xs, directions)[1]
     return call.structured(call.split(flat))
 
 
-def primitive(fun: Function, *partials: Function | float, name: str | None = None, kinks: str | None = None) -> Primitive:
+def primitive(
+    fun: Function, *partials: Function | float, name: str | None = None, kinks: str | None = None
+) -> Primitive:
     """Return `fun` as an elementwise primitive with a rule of your own: one partial an argument, `partial(y, *xs)`.
 
     The rule is used by the forward and the reverse mode; `certified` runs `fun` itself in balls and so verifies the rule,

@@ -116,6 +116,7 @@ def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
 
         traceback.print_exception(error, file=world.stderr)
     print_error(error, _wants_json(argv), world, color=_color(argv))
+    world.stdout.flush()
     return Exit.UNUSABLE
 
 
@@ -135,4 +136,5 @@ def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
     report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
     report.kind = "internal"
     print_error(report, _wants_json(argv), world, color=_color(argv))
+    world.stdout.flush()
     return Exit.INTERNAL

@@ -132,9 +132,17 @@ class NoRule(NotSupported):
 
 
 class TraceEnded(NotSupported):
-    """A traced value was turned into a plain number, so that its derivative is lost."""
+    """A traced value was turned into a plain number, so that its derivative is lost.
+
+    `raised` counts them: a function that catches one and goes on has lost its trace all the same.
+    """
 
     kind = "trace ended"
+    raised = 0
+
+    def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
+        super().__init__(what, where=where, do=do)
+        TraceEnded.raised += 1
 
 
 class BadTarget(GradcliError):

@@ -16,9 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 README = FOLDER / "README.md"
 WORKFLOW = FOLDER / "ci" / "gradients.yml"
 CHECKED = {"losses.py"}  # what other examples check; there is nothing in it to run
-EXAMPLES = sorted(
-    path for ending in ("*.sh", "*.py") for path in FOLDER.rglob(ending) if path.name not in CHECKED
-)
+EXAMPLES = sorted(path for ending in ("*.sh", "*.py") for path in FOLDER.rglob(ending) if path.name not in CHECKED)
 SECTION = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"(^```text\n)(.*?)(^```$)", re.MULTILINE | re.DOTALL)
 LEFT_OUT = re.compile(r"GITHUB_.*|.*COLOR|COLUMNS|LINES|PYTHON(PATH|WARNINGS)")

@@ -19,7 +19,7 @@ KINDS = ("kink", "jump", "staircase", "non-finite", "noise", "no second witness"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One target with what belongs to it alone; `line` is where it stood on standard input."""
+    """One target with what belongs to it alone; `line` is where it stood on standard input, `own` other texts of it."""
 
     target: str
     at: tuple[str, ...] = ()
@@ -29,6 +29,7 @@ class Ask:
     values: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
     may_run: bool = False
+    own: tuple[str, ...] = ()
 
 
 def asks(
@@ -103,14 +104,9 @@ def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] 
         )
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
-    return Ask(
-        found["target"],
-        points,
-        ("grad", found["grad"]) if "grad" in found else claim,
-        found.get("wrt", wrt),
-        number,
-        values,
-    )
+    own = tuple(text for text in (found.get("grad"), here) if isinstance(text, str))
+    claimed = ("grad", found["grad"]) if "grad" in found else claim
+    return Ask(found["target"], points, claimed, found.get("wrt", wrt), number, values, own=own)
 
 
 def with_values(ask: Ask) -> tuple[str, ...]:
@@ -120,10 +116,11 @@ def with_values(ask: Ask) -> tuple[str, ...]:
     """
     if ask.problem is not None:
         raise BadOption(ask.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
-    if ask.line is not None and not ask.may_run and is_python(ask.target):
-        raise NotSupported(
-            f"'{ask.target}' names Python code, which standard input may not run", do="allow it: --allow-python"
-        )
+    if ask.line is not None and not ask.may_run:
+        for text in (ask.target, *ask.own):
+            if is_python(text):
+                says = f"'{text}' names Python code, which standard input may not run"
+                raise NotSupported(says, do="allow it: --allow-python")
     if not all(name.isidentifier() for name in ask.values):
         raise BadPoint("a name in `at` is no name of an input", do="use the inputs' names as keys")
     written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]

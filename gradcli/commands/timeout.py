@@ -124,11 +124,14 @@ def _unfinished(
     )  # fmt: skip
     points = finished or [nothing]
     points[-1] = _with(points[-1], says)
+    failed = any(point.verdict == "fail" for point in points)
     return CheckReport(
-        target=target, claim=claim, seed=seed, command=command, exit_status=0 if allowed else 3, verdict="inconclusive",
+        target=target, claim=claim, seed=seed, command=command, exit_status=1 if failed else 0 if allowed else 3,
+        verdict="fail" if failed else "inconclusive",
         detects=Detects(None, None), points=tuple(points), environment=environment(),
     )  # fmt: skip
 
 
 def _with(point: "PointReport", says: Any) -> "PointReport":
-    return replace(point, verdict="inconclusive", findings=(*point.findings, says))
+    verdict = point.verdict if point.verdict == "fail" else "inconclusive"
+    return replace(point, verdict=verdict, findings=(*point.findings, says))

@@ -7,12 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.core.domain import REAL, Domain
+from gradcli.core.levels import LIVE
 
 Value = Any  # an np.float64, an ndarray, or a Tracer
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
 
+KEPT = "a value that the function kept from an earlier trace is used again"
 ON_COMPLEX: list[Callable[..., Value]] = []  # what runs a primitive when a plain complex operand meets a traced one
 _MAY_BE_COMPLEX = {np.ndarray, complex, np.complex128, np.complex64}
 
@@ -60,8 +62,11 @@ class Primitive:
     def __call__(self, *xs: Value, **params: Any) -> Value:
         top = None
         for x in xs:
-            if isinstance(x, Interpreted) and (top is None or x.level > top.level):
-                top = x
+            if isinstance(x, Interpreted):
+                if x.level not in LIVE:
+                    return self(*map(settled, xs), **params)
+                if top is None or x.level > top.level:
+                    top = x
         if top is None:
             return self.fun(*xs, **params)
         for x in xs:
@@ -81,11 +86,22 @@ class Interpreted:
     """What a primitive needs to know of a tracer: its nesting level, and that it takes over the call."""
 
     __slots__ = ()
-    level: int
+    level: float
+
+    def settle(self) -> Value:
+        """Return the value under this tracer, whose sweep is over. Raises TraceEnded if it moved in that sweep."""
+        raise NotImplementedError
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         """Run `primitive` in this tracer's arithmetic."""
         raise NotImplementedError
+
+
+def settled(x: Value) -> Value:
+    """Return a value without the tracers of sweeps that are over, which the user's code may have kept."""
+    while isinstance(x, Interpreted) and x.level not in LIVE:
+        x = x.settle()
+    return x
 
 
 PRIMITIVES: dict[str, Primitive] = {}

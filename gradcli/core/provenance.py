@@ -4,9 +4,11 @@ An expression sets the position as it runs. Python code has none to set: there a
 user's, as `(code, instruction)`, and only becomes a file, a line and a column when someone asks.
 """
 
+import ast
 import linecache
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
@@ -16,6 +18,7 @@ from gradcli.errors import Place, Span
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _PREFIXES = (sys.prefix, sys.base_prefix)
 _INSTALLED = tuple({prefix + os.sep for name in _PREFIXES for prefix in (name, str(Path(name).resolve()))})
+_MOST_WRITTEN = 10
 _USERS: dict[str, bool] = {}
 _OWN: set[str] = set()
 
@@ -30,6 +33,13 @@ class Here:
 
 
 HERE = Here()
+WRITTEN: list[Any] = []  # positions where traced values were written as text, since the last recording began
+
+
+def written() -> None:
+    """Note that a traced value is written as text here: what reads it back has lost the trace."""
+    if len(WRITTEN) < _MOST_WRITTEN:
+        WRITTEN.append(position())
 
 
 def own(folder: str) -> None:
@@ -96,7 +106,8 @@ def raised_at(traceback: TracebackType | None) -> Place | None:
     found = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if is_users(code.co_filename):
+        known = not code.co_filename.startswith("<") or linecache.getline(code.co_filename, traceback.tb_lineno)
+        if is_users(code.co_filename) and known:
             line, end, column, stop = _columns(code, traceback.tb_lasti)
             found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
         traceback = traceback.tb_next
@@ -116,6 +127,29 @@ def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> P
     return Place(
         shown(code.co_filename), line, text, 0 if whole else column or 0, 0 if whole else (stop or 0) - (column or 0)
     )
+
+
+@cache
+def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
+    """Return what the call at an instruction names: `("attribute", "zeros")` for `np.zeros(3)`, `("name", "zeros")`.
+
+    The kind is empty for calls of anything else, and where there is no source.
+    """
+    line, end, column, stop = _columns(code, instruction)
+    if column is None or stop is None or end is None:
+        return "", ""
+    lines = [linecache.getline(code.co_filename, k).encode() for k in range(line, end + 1)]
+    lines[-1] = lines[-1][:stop]
+    lines[0] = lines[0][column:]
+    try:
+        node = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except (SyntaxError, ValueError):
+        return "", ""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Attribute):
+        return "attribute", node.attr
+    return ("name", node.id) if isinstance(node, ast.Name) else ("", "")
 
 
 def shown(file: str) -> str:

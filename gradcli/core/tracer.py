@@ -13,11 +13,30 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.bind import METHODS, VIEWS, bind
 from gradcli.core.primitive import Interpreted, Value
+from gradcli.core.provenance import written
 from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
 _AS_VALUE = np.asarray  # what stands for it takes lists with traced entries; the name itself is replaced in a trace
 _FIRST = ("a", "m", "x", "ary", "array")  # how numpy's functions of one array name it
+
+
+class NoLength(AttributeError, TypeError):
+    """A scalar has no length, and no attribute that would give one."""
+
+
+class _OfArrays:
+    """A method that scalars do not have, so that `hasattr(x, "__len__")` says of a traced value what it says of numpy's."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, x: Any, kind: Any = None) -> Any:
+        if x is None:
+            return self
+        if not x.shape:
+            raise NoLength(f"object of type '{x.__class__.__name__}' has no len()")
+        return self.method.__get__(x, kind)
 
 
 class Tracer(Interpreted):
@@ -94,9 +113,8 @@ class Tracer(Interpreted):
     def __class__(self, value: type) -> None:
         raise TypeError("the class of a traced value is fixed")
 
+    @_OfArrays
     def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a scalar has no length")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -121,7 +139,8 @@ class Tracer(Interpreted):
 
     def __float__(self) -> NoReturn:
         raise TraceEnded(
-            "float() of a traced value loses its derivative", do="leave out float(), or use np.* instead of math.*"
+            "float() of a traced value loses its derivative",
+            do="leave out float() and use np.* instead of math.*; compiled code that does it cannot be traced",
         )
 
     def __int__(self) -> NoReturn:
@@ -164,15 +183,20 @@ class Tracer(Interpreted):
         return bind(np.divmod, other, self)
 
     def __hash__(self) -> int:
-        return id(self)
+        """As numpy has it: that of the number, so that sets and dicts find equal ones."""
+        if self.shape:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(plain(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.primal!r})"
 
     def __str__(self) -> str:
+        written()
         return str(plain(self))
 
     def __format__(self, spec: str) -> str:
+        written()
         return format(plain(self), spec)
 
     def __copy__(self) -> Any:

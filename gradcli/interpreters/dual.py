@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcli.core import levels
-from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
 from gradcli.core.shapes import spread_like, zeros_like
 from gradcli.core.tracer import Tracer
+from gradcli.errors import TraceEnded
 
 
 class Dual(Tracer):
@@ -14,11 +15,16 @@ class Dual(Tracer):
 
     __slots__ = ("level", "primal", "tangent")
 
-    def __init__(self, primal: Value, tangent: Value, level: int) -> None:
+    def __init__(self, primal: Value, tangent: Value, level: float) -> None:
         self.primal = primal
         self.tangent = tangent
         self.level = level
         self.storage = None
+
+    def settle(self) -> Value:
+        if self.tangent is not None:
+            raise TraceEnded(KEPT, do="do not keep values between calls: they belong to one evaluation")
+        return self.primal
 
     def hold(self, x: Value) -> "Dual":
         return Dual(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, None, self.level)
@@ -41,11 +47,12 @@ class Dual(Tracer):
 def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, Value]:
     """Return f(*primals) and its derivative along `tangents`.
 
-    Shapes  each tangent has the shape of its primal; the derivative has the shape of the value.
+    Shapes  each tangent has the shape of its primal, or is None for one that stands still, whose slopes may be infinite;
+            the derivative has the shape of the value.
     """
     with levels.sweep() as level:
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
-        y = f(*duals)
+        y = settled(f(*duals))
         if isinstance(y, Dual) and y.level == level:
             return y.primal, zeros_like(y.primal) if y.tangent is None else y.tangent
         return y, zeros_like(y)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.core import levels
-from gradcli.core.primitive import Params, Primitive, Value, named
+from gradcli.core.primitive import KEPT, Params, Primitive, Value, named, settled
 from gradcli.core.provenance import HERE, position
-from gradcli.core.shapes import shape, zeros_like
+from gradcli.core.shapes import is_plain, shape, zeros_like
 from gradcli.core.tracer import Tracer
-from gradcli.errors import BadShape
-from gradcli.primitives.kinds import Factor, Partial
+from gradcli.errors import BadShape, TraceEnded
+from gradcli.primitives.kinds import CAREFUL, Factor, Partial
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
@@ -31,7 +31,7 @@ class Tape:
 
     __slots__ = ("decisions", "level", "lines")
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: float) -> None:
         self.level = level
         self.lines: list[Line] = []
         self.decisions: list[Line] = []
@@ -48,6 +48,7 @@ class Tape:
         `once` drops its lines too, so that the memory of the way forward serves the way back.
         """
         lines = self.lines
+        careful = CAREFUL.get()
         bars: list[Value] = [None] * len(lines)
         bars[slot] = ybar
         for k in range(slot, -1, -1):
@@ -65,7 +66,7 @@ class Tape:
                 if s >= 0:
                     rule = rules[i] if i < len(rules) else rules[-1]
                     if (
-                        scalar and isinstance(rule, Partial) and not params
+                        scalar and isinstance(rule, Partial) and not params and not careful
                     ):  # what `pull` does for scalars, without the calls
                         xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
                     elif scalar and isinstance(rule, Factor):
@@ -76,11 +77,26 @@ class Tape:
                     bars[s] = xbar if seen is None else seen + xbar
         return bars
 
+    def swept(self, slot: int, ybar: Value, inputs: Sequence["Recorded"], keep: bool = True) -> list[Value]:
+        """Return what `sweep` does; where that makes nans at an input, once more with zeros kept zero.
+
+        A slope that is infinite where nothing flows, as that of the log in `where(x > 0, log(x), 0)` at 0, is no slope of
+        the function.
+        """
+        bars = self.sweep(slot, ybar, keep)
+        if not any(np.any(np.isnan(bars[x.slot])) for x in inputs if is_plain(bars[x.slot])):
+            return bars
+        token = CAREFUL.set(True)
+        try:
+            return self.sweep(slot, ybar, keep)
+        finally:
+            CAREFUL.reset(token)
+
     def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"], once: bool = False) -> list[Value]:
         """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
-        bars = self.sweep(y.slot, ybar, keep=False, once=once)
+        bars = self.sweep(y.slot, ybar, keep=False, once=True) if once else self.swept(y.slot, ybar, inputs, keep=False)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
 
 
@@ -122,8 +138,13 @@ class Recorded(Tracer):
         self.storage = None
 
     @property
-    def level(self) -> int:  # type: ignore[override]
+    def level(self) -> float:  # type: ignore[override]
         return self.tape.level
+
+    def settle(self) -> Value:
+        if self.slot != CONSTANT:
+            raise TraceEnded(KEPT, do="do not keep values between calls: they belong to one evaluation")
+        return self.primal
 
     def hold(self, x: Value) -> "Recorded":
         return Recorded(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, CONSTANT, self.tape)
@@ -159,6 +180,8 @@ def _fast(
     def forward(self: Recorded, other: Value) -> Value:
         tape = self.tape
         kind = type(other)
+        if self.slot < 0:
+            return slow(self, other)
         if kind is Recorded and other.tape is tape:
             xs, slots = (self.primal, other.primal), (self.slot, other.slot)
         elif kind in _NUMBERS:
@@ -175,7 +198,7 @@ def _fast(
         return Recorded(y, len(lines) - 1, tape)
 
     def reflected(self: Recorded, other: Value) -> Value:
-        if type(other) not in _NUMBERS:
+        if type(other) not in _NUMBERS or self.slot < 0:
             return reflected_slow(self, other)
         xs = (other, self.primal)
         y = operate(*xs)
@@ -211,10 +234,18 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
 
     Shapes  `x` shows the shape of the program's argument, and of the result.
     """
-    with levels.sweep() as level:
-        tape = Tape(level)
-        xdot = tape.variable(zeros_like(x))
-        return tape.pull(program(xdot), ybar, [xdot])[0]
+    token = CAREFUL.set(False)  # inside a rule, zero times infinity is undefined
+    try:
+        with levels.sweep() as level:
+            tape = Tape(level)
+            xdot = tape.variable(zeros_like(x))
+            y = program(xdot)
+            if not (isinstance(y, Recorded) and y.tape is tape) or y.slot == CONSTANT:
+                return zeros_like(x)
+            bar = tape.sweep(y.slot, ybar, keep=False)[xdot.slot]
+            return zeros_like(x) if bar is None else bar
+    finally:
+        CAREFUL.reset(token)
 
 
 def record(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Recorded], Tape]:
@@ -222,7 +253,7 @@ def record(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Re
     with levels.sweep() as level:
         tape = Tape(level)
         inputs = [tape.variable(x) for x in xs]
-        return f(*inputs), inputs, tape
+        return settled(f(*inputs)), inputs, tape
 
 
 def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[Value], list[Value]]]:
@@ -232,7 +263,9 @@ def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[
     return value, lambda ybar: tape.pull(y, ybar, inputs)
 
 
-def value_and_pulled(f: Callable[..., Value], xs: Sequence[Value], one: Callable[[Value], Value]) -> tuple[Value, list[Value]]:
+def value_and_pulled(
+    f: Callable[..., Value], xs: Sequence[Value], one: Callable[[Value], Value]
+) -> tuple[Value, list[Value]]:
     """Return f(*xs), a scalar, and its gradient; the tape is used up. `one` gives the cotangent to begin with.
 
     Raises  BadShape where the value is no scalar.
@@ -240,8 +273,25 @@ def value_and_pulled(f: Callable[..., Value], xs: Sequence[Value], one: Callable
     y, inputs, tape = record(f, xs)
     value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
     if shape(value) != ():
-        raise BadShape(f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian")
-    return value, tape.pull(y, one(value), inputs, once=True)
+        raise BadShape(
+            f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian"
+        )
+    xbars = tape.pull(y, one(value), inputs, once=True)
+    if any(np.any(np.isnan(xbar)) for xbar in xbars if is_plain(xbar)):
+        y, inputs, tape = record(f, xs)
+        xbars = tape.pull(y, one(value), inputs)
+    return value, xbars
 
 
-__all__ = ["CONSTANT", "METER", "Line", "Recorded", "Tape", "held_bytes", "record", "transpose", "value_and_pulled", "vjp"]
+__all__ = [
+    "CONSTANT",
+    "METER",
+    "Line",
+    "Recorded",
+    "Tape",
+    "held_bytes",
+    "record",
+    "transpose",
+    "value_and_pulled",
+    "vjp",
+]

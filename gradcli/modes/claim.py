@@ -139,6 +139,8 @@ class Claim:
             expected = shape(q.value) + shape(q.point.values[name])
             if shape(claimed) != expected:
                 turned = "; it may be transposed" if shape(claimed) == expected[::-1] else ""
+                if shape(q.value) == (1,) and shape(claimed) == expected[1:]:
+                    turned = "; the function returns an array of one entry: return a scalar"
                 raise WrongShape(
                     f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 )

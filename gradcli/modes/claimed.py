@@ -65,9 +65,16 @@ def called(
     names = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
     required = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if not more and required <= set(arguments) and names & set(arguments):
+    if not more and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
         return PythonFunction(claim, text, nodes, ()).pair
+    left_over = sorted(required - set(arguments))
+    if (
+        len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
+    ):  # the vector has a name of its own, wherever it stands
+        nodes = {name: node for name, node in arguments.items() if name in names}
+        with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
+        return lambda values: with_vector.pair({**values, "the vector": more[0]})
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
     count = len(arguments) if takes_all else max(0, len(positional) - len(more))
@@ -94,9 +101,11 @@ def matcher(
                 _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
                 for name, part in found.items()
             )
-        if len(parameters) > 1 and isinstance(found, tuple | list) and len(found) == len(parameters):
+        if _in_order(
+            found, len(parameters), chosen, isinstance(arguments.get(parameters[0]), Branch) if parameters else False
+        ):
             return _merged(
-                _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=True)
+                _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=False)
             )
         if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
             strangers = [str(name) for name in found if str(name) not in {*arguments, *wrt}]
@@ -113,6 +122,15 @@ def matcher(
         return _one(parameters[0], found, arguments[parameters[0]], output, wrt)
 
     return match
+
+
+def _in_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
+    """Whether a claim holds one gradient for each of several parameters, or for the first ones where none were chosen."""
+    if count < 2 or not isinstance(found, tuple | list) or hasattr(found, "_fields"):
+        return False
+    return len(found) == count or (
+        isinstance(found, tuple) and not chosen and not first_is_nested and 1 < len(found) < count
+    )
 
 
 def _merged(parts: Any) -> dict[str, Any]:
@@ -154,11 +172,13 @@ def dense(name: str, x: Any) -> Any:
         x = x.toarray()
     elif operator:
         x = x.matmat(np.eye(x.shape[1]))
+    if isinstance(x, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(x)):
+        raise BadClaim(f"the claimed gradient of {name} is a masked array", do="return x.filled(0.0)")
     try:
         array = np.asarray(x)
     except ValueError:
         raise BadClaim(f"the claimed gradient of {name} has rows of different lengths", do="return an array") from None
-    if array.dtype.kind == "O" and array.size:
+    if array.dtype.kind == "O" and array.size and not any(isinstance(part, str) for part in array.reshape(-1)):
         with contextlib.suppress(TypeError, ValueError):
             array = array.astype(float)
     if array.dtype.kind not in "fiub":

@@ -10,7 +10,9 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import columns_to_array, directions
 from gradcli.point import Array, Cost, Estimate, Witness
+from gradcli.source.derived import gradient_in
 
+_SAME = 1e-9  # of f, to which its real part must stay what it is for real numbers
 H = 1e-20  # of the entry's size; nothing is subtracted, so it can be far below rounding
 
 
@@ -32,6 +34,8 @@ class ComplexStep:
         Raises  NotSupported where an operation is not analytic or does not take complex numbers.
         """
         q.refuse_untraced()
+        if gradient_in(q.f) is not None:
+            raise NotSupported("gradcli's gradient is made for real numbers")
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
@@ -63,6 +67,11 @@ class ComplexStep:
             except (GradcliError, TypeError, np.exceptions.ComplexWarning) as error:
                 what = getattr(error, "what", str(error)).split("\n")[0]
                 raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None
+        if not np.iscomplexobj(y) and np.size(y):
+            raise NotSupported("the function does not take complex numbers: its result is real")
+        apart = np.abs(np.real(y) - q.value)
+        if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
+            raise NotSupported("the function does something else with complex numbers")
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
 
 

@@ -49,6 +49,6 @@ class FiniteDifference:
             moved[at] += t
             xs = list(q.xs)
             xs[k] = moved[()]
-            return q.g(*xs)
+            return q.near(*xs)
 
         return derivative(phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))), q.noise_floor)

@@ -6,7 +6,6 @@ from gradcli.core.shapes import size
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_columns
 from gradcli.point import Cost, Estimate, Witness
-from gradcli.source.function import of
 
 
 class Forward:
@@ -24,9 +23,5 @@ class Forward:
         count = sum(size(x) for x in q.xs)
         q.affordable(4 * count)
         with np.errstate(all="ignore"):
-            value = {
-                # what stands still is no dual: 0 times a nan slope is nan
-                name: by_columns(of(q.f, q.point.values, (name,)), x, q.value)
-                for name, x in zip(q.wrt, q.xs, strict=True)
-            }
+            value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, cost=Cost(evaluations=count, operations=3 * q.operations * count))

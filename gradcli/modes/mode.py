@@ -9,14 +9,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.errors import GradcliError, NotSupported, Undecided
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported, Undecided
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
+from gradcli.modes.work import work
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array, Estimate, Point, Witness
 from gradcli.source.checkpoint import keeping
+from gradcli.source.derived import gradient_in, root_of
 from gradcli.source.function import Function, of
 
 MOST_JACOBIAN = 2**24
@@ -63,6 +66,7 @@ class Question:
     seed: int = 0
     mode_timeout: float = 10.0
     certified_timeout: float = 10.0
+    blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
 
     @cached_property
     def xs(self) -> list[Array]:
@@ -73,6 +77,13 @@ class Question:
     def g(self) -> Callable[..., Value]:
         """The function of those inputs alone."""
         return of(self.f, self.point.values, self.wrt)
+
+    def near(self, *xs: Value) -> Value:
+        """The untouched function at another place: nan where it raises, as functions do outside their domain."""
+        try:
+            return self.g(*xs)
+        except FunctionFailed:
+            return np.full(shape(self.value), np.nan)[()]
 
     @cached_property
     def value(self) -> Array:
@@ -113,7 +124,10 @@ class Question:
 
     @cached_property
     def _traced(self) -> "Traced":
+        if self.blind is not None:
+            return Traced(None, self.blind)
         METER.kept = False
+        WRITTEN.clear()
         start = time.perf_counter()
         try:
             with np.errstate(all="ignore"), keeping():
@@ -121,6 +135,13 @@ class Question:
         except NotSupported as ended:
             return Traced(None, ended)
         return Traced(recorded, None, time.perf_counter() - start, METER.kept)
+
+    def unbelieved(self, why: str) -> "Question":
+        """Return the same question for function values alone; the trace may be lost where a value was made a text."""
+        self.refuse_untraced()
+        where = place(WRITTEN[0]) if WRITTEN else None
+        says = f"{why}; a traced value is written as text" if where else why
+        return replace(self, blind=NotSupported(says, where=where))
 
     @property
     def checkpointed(self) -> bool:
@@ -181,10 +202,7 @@ class Question:
             return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
         self.affordable(4 * sum(size(x) for x in self.xs))
         with np.errstate(all="ignore"):
-            return {
-                name: by_columns(of(self.f, self.point.values, (name,)), x, self.value)
-                for name, x in zip(self.wrt, self.xs, strict=True)
-            }
+            return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
     def prepare(self) -> None:
         """Compute what all modes share, before a second thread can ask for it."""
@@ -209,7 +227,7 @@ class Question:
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return [None] * len(tape.lines)
         with np.errstate(all="ignore"):
-            return tape.sweep(y.slot, np.ones(shape(y))[()])
+            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording[1])
 
     @cached_property
     def largest_adjoint(self) -> float:
@@ -250,12 +268,21 @@ class Question:
 
     @cached_property
     def staircases(self) -> list[Mark]:
-        """The staircases on the path."""
-        if self.untraced:
+        """The staircases on the path; the steps of gradcli's own rules (the slope of abs) are none."""
+        if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
             return []
         _, inputs, tape = self.recording
         with np.errstate(all="ignore"):
             return staircases(tape, inputs)
+
+    @property
+    def _steps_itself(self) -> bool:
+        """Whether the function that a gradient was made of has staircases of its own."""
+        root = root_of(self.f)
+        names = [name for name in self.point.values if name in root.inputs]
+        with np.errstate(all="ignore"), keeping():
+            _, inputs, tape = record(of(root, self.point.values, names), [self.point.values[name] for name in names])
+            return bool(staircases(tape, inputs))
 
     @cached_property
     def not_finite(self) -> Mark | None:
@@ -274,14 +301,14 @@ class Question:
     @cached_property
     def operations(self) -> int:
         """Scalar operations of one evaluation, counted on the recorded program."""
-        return sum(_work(line)[0] + 2 * _work(line)[1] for line in self.lines)
+        return sum(work(line)[0] + 2 * work(line)[1] for line in self.lines)
 
     @cached_property
     def ball_seconds(self) -> float:
         """The predicted time of one reverse sweep in balls."""
-        work = [_work(line) for line in self.lines]
+        found = [work(line) for line in self.lines]
         sweeps = max(1, size(self.value))
-        return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in work) * (0.3 + 0.7 * sweeps)
+        return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in found) * (0.3 + 0.7 * sweeps)
 
     @cached_property
     def rounding(self) -> dict[str, Array]:
@@ -319,28 +346,6 @@ class Question:
         except (Undecided, NotSupported):
             return None
         return radii if all(np.all(np.isfinite(r)) for r in radii) else None
-
-
-_CUBIC = {  # multiply-adds for each entry and row of a matrix, in balls
-    "solve": 1, "inv": 1, "det": 1, "logdet": 1, "cholesky": 5, "qr": 5, "pinv": 5,
-    "eigvalsh": 30, "eigenvectors": 30, "svdvals": 30, "singular_vectors": 30,
-}  # fmt: skip
-
-
-def _work(line: Any) -> tuple[int, int]:
-    """Return the entries and the multiply-adds of one line."""
-    primitive, _, xs, y, _, _ = line
-    if primitive is None:
-        return 0, 0
-    if primitive.name == "matmul":
-        return 0, size(y) * shape(xs[0])[-1]
-    if primitive.name in _CUBIC:
-        return 0, _CUBIC[primitive.name] * size(xs[0]) * max(shape(xs[0])[-2:], default=1)
-    if primitive.name in ("dft_cos", "dft_sin"):
-        return 10 * size(y), size(y) * shape(y)[-1]
-    if primitive.name == "einsum":
-        return 0, size(y) * max(1, *(size(x) for x in xs))
-    return max(size(y), *(size(x) for x in xs)), 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,11 @@ def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
     return np.stack(entries).reshape(shape(like) + np.shape(entries[0]))[()]
 
 
-def by_columns(f: Callable[[Value], Value], x: Array, y: Array) -> Array:
-    """Return the derivative of f, a function of one input, by one dual evaluation for each entry of `x`."""
-    return columns_to_array([np.asarray(jvp(f, [x], [direction])[1]) for direction in directions(x)], y, x)
+def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
+    """Return the derivative of f by its k-th input, by one dual evaluation for each entry of that."""
+    still: list[Any] = [None] * len(xs)
+    columns = [np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in directions(xs[k])]
+    return columns_to_array(columns, y, xs[k])
 
 
 def directions(x: Array) -> list[Array]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
+from gradcli.primitives.kinds import CAREFUL
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _COMPARISONS = set(_SIGNS)
@@ -162,9 +163,22 @@ def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:
 
 def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
     """Return the operation that made the first inf or nan: in the values, or else in the adjoints."""
-    for line in tape.lines:
-        primitive, _, xs, y, _, _ = line
-        if primitive is not None and not _finite(y) and all(_finite(x) for x in xs):
+    token = CAREFUL.set(True)
+    try:
+        return _first_not_finite(tape, bars)
+    finally:
+        CAREFUL.reset(token)
+
+
+def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
+    lost = [line for line in tape.lines if line[0] is not None and not _finite(line[3])]
+    reached = [
+        ybar is not None and np.any(~np.isfinite(line[3]) & (np.asarray(ybar) != 0))
+        for line, ybar in zip(tape.lines, bars, strict=True)
+    ]
+    for primitive, slots, xs, y, params, position in lost if any(reached) else []:
+        if primitive is not None and all(_finite(x) for x in xs):
+            line = (primitive, slots, xs, y, params, position)
             return Mark(line, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
         primitive, slots, xs, y, params, _ = line

@@ -12,6 +12,7 @@ from gradcli.numerics.noise import EPS, left_over, near, noise
 RATIO = np.sqrt(10.0)
 LEVELS = 3  # of Richardson's extrapolation: errors of order h^4, h^6, h^8
 EXPONENTS = np.arange(13) / 2 + 1  # h from 1e-1 to 1e-7 of the scale
+_SHARP = 1e-9  # a relative bound that needs no better one
 _NEAREST = 3  # steps that are as small as the noise is sampled at
 HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
@@ -36,14 +37,15 @@ def derivative(phi: Callable[[float], Any], x: float, typical: float, floor: flo
     Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical).
     Error   spread of three neighbouring extrapolants plus noise / h, or the contradiction of smaller steps, times a
             safety factor; estimated, not proved.
-    Cost    35 calls, 70 where the two scales differ.
+    Cost    35 calls, 70 where the scales differ and the first one's bound is wide.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
-    scales = _scales(x, typical)
-    found = [_on_scale(phi, x, scale, floor) for scale in scales]
-    best = found[0]
-    for other in found[1:]:
-        best = _better(best, other)
+    first, *wider = _scales(x, typical)
+    best = _on_scale(phi, x, first, floor)
+    for scale in wider:  # only where it is needed: a wide step may leave the domain of the function
+        if np.all(best.bound <= _SHARP * np.abs(best.value)):
+            break
+        best = _better(best, _on_scale(phi, x, scale, floor))
     return best
 
 
@@ -82,8 +84,9 @@ def second_derivative(phi: Callable[[float], Any]) -> Difference:
 
 
 def _better(a: Difference, b: Difference) -> Difference:
-    """Return, entry by entry, the one with the smaller bound."""
-    first = a.bound <= b.bound
+    """Return, entry by entry, the one with the smaller bound; where they contradict each other, `a`, of smaller steps."""
+    apart = np.abs(a.value - b.value) > a.bound + b.bound
+    first = (a.bound <= b.bound) | (apart & np.isfinite(a.bound))
     value, bound, h = (np.where(first, x, y) for x, y in ((a.value, b.value), (a.bound, b.bound), (a.h, b.h)))
     return Difference(value, bound, h, a.calls + b.calls)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import handles
-from gradcli.core.primitive import Primitive, Value
+from gradcli.core.primitive import Primitive, Value, named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.errors import NoRule
@@ -200,7 +200,7 @@ def convolve(a: Value, v: Value, mode: str = "full") -> Value:
 
 @handles(np.correlate)
 def correlate(a: Value, v: Value, mode: str = "valid") -> Value:
-    a, v = as_value(a), as_value(v)
+    a, v = as_value(a), named("real")(as_value(v))  # numpy conjugates it, which ends the complex step
     return _part(a, np.flip(v), mode, _extent(np.correlate, shape(a)[0], shape(v)[0], mode))
 
 

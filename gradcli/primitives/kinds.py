@@ -15,12 +15,15 @@ from gradcli.core.domain import REAL, Domain
 from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare
 from gradcli.core.shapes import is_number, is_plain, unbroadcast, zeros_like
 from gradcli.core.tracer import arithmetic
-from gradcli.errors import GradcliError
+from gradcli.errors import GradcliError, TraceEnded
 
 Function = Callable[..., Value]
 
 
 KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # follow float64's own operations, for their rounding
+
+
+CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent stays zero beside an infinite slope
 
 
 def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
@@ -42,16 +45,20 @@ class Partial:
             return (self.kernel or self.partial)(y, *xs, **params)
         operands = lifted(xs, y)
         if self.kernel is not None and KERNELS.get():
+            before = TraceEnded.raised
             try:
                 return self.kernel(y, *operands, **params)
             except (TypeError, GradcliError):  # a kernel of bits and branches that only float64 can run
-                pass
+                TraceEnded.raised = before
         return self.partial(y, *operands, **params)
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         return self.slope(y, xs, params) * xdot
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        if CAREFUL.get() and is_plain(y):
+            slope = self.slope(y, xs, params)
+            return unbroadcast(np.where(np.equal(ybar, 0), 0.0, ybar * slope), xs[i])
         if type(y) is np.ndarray and y.size >= _LARGE:
             found = _by_blocks(self.kernel or self.partial, ybar, y, xs, params)
             if found is not None:

@@ -33,7 +33,7 @@ class Pair(Tracer):
     """A real and an imaginary part, in whatever arithmetic they are; above every sweep, which only sees the parts."""
 
     __slots__ = ("im", "re")
-    level = math.inf  # type: ignore[assignment]
+    level = math.inf
     leads = True
 
     def __init__(self, re: Value, im: Value) -> None:

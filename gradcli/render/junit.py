@@ -4,8 +4,8 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.render import Page
-from gradcli.report.blocks import Code, Paragraph, text_of
 from gradcli.report import numbers
+from gradcli.report.blocks import Code, Paragraph, text_of
 from gradcli.report.check import MAX_ROWS, CheckReport, PointReport
 from gradcli.report.escape import visible
 

@@ -166,9 +166,11 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
         return np.float64(x)
     if isinstance(x, complex | np.complexfloating):
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
+    if isinstance(x, np.matrix | np.ma.MaskedArray):
+        raise BadPoint(f"{path} is a {type(x).__name__}, whose arithmetic is its own", do="pass np.asarray(...) of it")
     array = np.asarray(x) if hasattr(x, "__array__") else x
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
-        return x
+        return x.copy() if type(x) is np.ndarray else x
     if array.dtype.kind == "c":
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
     if array.dtype != np.float64:

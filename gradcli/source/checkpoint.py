@@ -62,7 +62,8 @@ class _Again:
 
     def __init__(self, f: Callable[..., Any], node: Node, leaves: Mapping[str, Any], traced: Sequence[str]) -> None:
         self.f = f
-        self.leaves = {path: x for path, x in leaves.items() if path not in traced}
+        still = {path: x for path, x in leaves.items() if path not in traced}
+        self.leaves = {path: x.copy() if type(x) is np.ndarray else x for path, x in still.items()}
         self.traced = traced
         self.output: Node = Leaf("")
         self.shapes: dict[str, tuple[int, ...]] = {}

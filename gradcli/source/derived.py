@@ -77,6 +77,12 @@ class Weighted(_Derived):
         return np.sum(self.f(values) * self.w)
 
 
+def gradient_in(f: Function) -> Gradient | None:
+    """Return the gradient that a function is, or is taken along a line of; None for other functions."""
+    inner = f.f if isinstance(f, Along) else f
+    return inner if isinstance(inner, Gradient) else None
+
+
 def root_of(f: Function) -> Function:
     """Return the function that others were made of."""
     while isinstance(f, _Derived):
@@ -89,4 +95,6 @@ def direction(seed: int, name: str, x: Any) -> Any:
     rng = np.random.default_rng([seed, size(x), len(name), *name.encode()[:8]])
     scale = np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.max(np.abs(x), initial=0.0))))
     scale = np.where(np.asarray(x) == 0, 1.0, scale)
-    return (rng.uniform(0.5, 1.5, shape(x)) * rng.choice([-1.0, 1.0], shape(x)) * scale)[()]
+    v = np.asarray(rng.uniform(0.5, 1.5, shape(x)) * rng.choice([-1.0, 1.0], shape(x)) * scale)
+    v.flags.writeable = False  # a claim that writes into it is given copies
+    return v[()]

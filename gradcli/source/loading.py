@@ -94,10 +94,11 @@ def _from_file(path: Path) -> ModuleType:
         _importable(str(root))
         with running(shown(str(path))):
             return importlib.import_module(name)
-    known = sys.modules.get(name)
-    if known is not None and Path(str(getattr(known, "__file__", None) or "")) == path:
-        return known
-    return _executed(path, name if known is None else f"{name}_target")
+    for known in (name, f"{name}_target"):  # a file may bear the name of a module that is already there
+        module = sys.modules.get(known)
+        if module is not None and Path(str(getattr(module, "__file__", None) or "")) == path:
+            return module
+    return _executed(path, name if name not in sys.modules else f"{name}_target")
 
 
 def _executed(path: Path, name: str) -> ModuleType:

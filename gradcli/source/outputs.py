@@ -56,10 +56,10 @@ def _value(y: Any, text: str) -> Value:
     if array.dtype == object and array.size and _holds_tracer(array.reshape(-1).tolist()):
         return as_value(array.tolist())
     if array.dtype.kind == "c":
-        return array[()]  # by the complex step; `survey` has seen the real result
+        return array.copy()[()]  # by the complex step; `survey` has seen the real result
     if array.dtype.kind not in "fiub":
         raise FunctionFailed(f"{text} returns {_described(y)}, which has no gradient", do=_NUMBER)
-    return array.astype(np.float64)[()] if array.dtype != np.float64 else array[()]
+    return array.astype(np.float64)[()]  # a copy: the function may use its array again
 
 
 def _described(y: Any) -> str:

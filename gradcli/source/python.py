@@ -1,5 +1,6 @@
 """Python callables as functions of named inputs: the user's own code, untouched on numpy values, traced on tracers."""
 
+import contextlib
 import inspect
 import sys
 import time
@@ -14,9 +15,10 @@ from gradcli.core.provenance import is_users, raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
 from gradcli.source.outputs import flattened
-from gradcli.source.standin import stand_ins
+from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Node, put_together
 
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
@@ -42,18 +44,24 @@ class PythonFunction:
     ) -> None:
         self.function = function
         self.text = text
-        self.arguments = dict(arguments)
+        signature = signature_of(function)
+        self.arguments = _ordered(arguments, signature)
         self.inputs = inputs
         self.has_gradient = has_gradient
         self.outputs: tuple[Output, ...] = ()
         self.copies = False
         self.seconds: float | None = None
-        self._passing = _how(signature_of(function), self.arguments)
+        self._passing = _how(signature, self.arguments)
         self._modules: tuple[int, list[ModuleType]] = (0, [])
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
-        return flattened(self.raw(values), self.text)[0]
+        y = flattened(self.raw(values), self.text)[0]
+        if isinstance(y, Pair):
+            raise FunctionFailed(
+                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
+            )
+        return y
 
     def raw(self, values: Mapping[str, Value]) -> Any:
         """Return what the function itself returns, or the value alone of a pair of value and gradient."""
@@ -70,10 +78,10 @@ class PythonFunction:
         tracers = [x for x in values.values() if isinstance(x, Tracer)]
         try:
             if tracers:
-                hold = max(tracers, key=lambda x: x.level).hold
-                with stand_ins(hold, self._users_modules()):
-                    return self._called({path: _own(x, hold) for path, x in values.items()})
-            return self._called({path: np.array(x) for path, x in values.items()} if self.copies else values)
+                return self._traced(values, max(tracers, key=lambda x: x.level).hold)
+            given = {path: np.array(x) for path, x in values.items()} if self.copies else values
+            with untraced() if tracing() else contextlib.nullcontext():
+                return self._called(given)
         except GradcliError as error:
             error.where = error.where or raised_at(error.__traceback__)
             raise
@@ -84,6 +92,15 @@ class PythonFunction:
                 self.copies = True
                 return self.pair(values)
             raise self._failed(error, bool(tracers), values) from error
+
+    def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
+        """Call the function on tracers; raises TraceEnded also where the function caught one and went on."""
+        before = TraceEnded.raised
+        with stand_ins(hold, self._users_modules()):
+            y = self._called({path: _own(x, hold) for path, x in values.items()})
+        if TraceEnded.raised != before:
+            raise TraceEnded("the function went on after it had lost a traced value: an except clause caught the error")
+        return y
 
     def _called(self, values: Mapping[str, Value]) -> Any:
         args: list[Any] = []
@@ -99,7 +116,8 @@ class PythonFunction:
                 kwargs |= x
             else:
                 kwargs[name] = x
-        return self.function(*args, **kwargs)
+        with np.errstate():  # what the function sets is its own
+            return self.function(*args, **kwargs)
 
     def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
         """Return our error for what the user's code raised: its own message and line; while tracing, the trace's end."""
@@ -166,6 +184,12 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
+
+
+def _ordered(arguments: Mapping[str, Node], signature: inspect.Signature | None) -> dict[str, Node]:
+    """Return arguments in the order of the parameters, those of no parameter last."""
+    order = {name: k for k, name in enumerate(signature.parameters if signature else ())}
+    return dict(sorted(arguments.items(), key=lambda item: order.get(item[0], len(order))))
 
 
 def _how(signature: inspect.Signature | None, given: Mapping[str, Node]) -> dict[str, str]:

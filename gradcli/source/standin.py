@@ -8,24 +8,41 @@ installed package or from gradcli gets the original. Everything is put back, als
 import functools
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.provenance import is_users
+from gradcli.core.provenance import called_name, is_users
 from gradcli.core.storage import positions
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.primitives import reductions
 from gradcli.primitives.pairs import Pair
 from gradcli.primitives.shaping import as_value
 
 Hold = Callable[[Value], Value]
-_HOLDS: list[Hold] = []  # of the sweeps under way, innermost last
+
+
+class _Sweeps(threading.local):
+    """The sweeps under way in this thread, innermost last; None where the function is called untraced inside one."""
+
+    def __init__(self) -> None:
+        self.holds: list[Hold | None] = []
+
+    @property
+    def hold(self) -> Hold | None:
+        return self.holds[-1] if self.holds else None
+
+
+_SWEEPS = _Sweeps()
+_LOCK = threading.Lock()
+_INSTALLED: list[tuple[ModuleType, str, Any]] = []  # what was there, while any thread traces
+_USERS_OF_IT = [0]
 _ALLOCATE = (
     "zeros", "ones", "empty", "eye", "identity", "zeros_like", "ones_like", "empty_like", "linspace", "arange", "copy",
 )  # fmt: skip
@@ -36,6 +53,8 @@ _MATH: dict[str, Any] = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "fabs": np.abs, "hypot": lambda *xs: functools.reduce(np.hypot, xs), "pow": np.power, "cbrt": np.cbrt,
     "degrees": np.degrees, "radians": np.radians, "copysign": np.copysign, "fmod": np.fmod,
+    "modf": np.modf, "remainder": lambda x, y: x - y * np.rint(x / y),
+    "isclose": lambda a, b, **near: math.isclose(float(plain(a)), float(plain(b)), **near),
     "isfinite": np.isfinite, "isnan": np.isnan, "isinf": np.isinf,
     "log": lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x),
     "fsum": lambda xs: sum(xs), "dist": lambda p, q: np.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
@@ -78,22 +97,41 @@ def traced(x: Any) -> bool:
 
 
 def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
-    """Return a function that stands in when the user's code calls it, and is the original otherwise."""
+    """Return a function that stands in when the user's code calls it by name, and is the original otherwise.
+
+    Compiled code has no frame of its own: what it allocates on the user's behalf must be real arrays.
+    """
 
     @functools.wraps(original, updated=())
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        return (stand_in if is_users(sys._getframe(1).f_code.co_filename) else original)(*args, **kwargs)
+        if _SWEEPS.hold is None:
+            return original(*args, **kwargs)
+        frame = sys._getframe(1)
+        users = is_users(frame.f_code.co_filename) and _calls(frame, chosen)
+        return (stand_in if users else original)(*args, **kwargs)
 
     return chosen
 
 
+def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
+    """Whether the call that a frame is in names `function`, or a variable that holds it."""
+    kind, name = called_name(frame.f_code, frame.f_lasti)
+    if kind == "attribute":
+        return name == str(function.__name__)
+    found = frame.f_locals.get(name, frame.f_globals.get(name)) if kind == "name" else None
+    return bool(found is function)
+
+
 def _held(array: Any) -> Any:
     """Return a new array as one that traced values can be written into: of floats, or of complex numbers."""
-    if type(array) is not np.ndarray or array.dtype not in _HELD:
+    hold = _SWEEPS.hold
+    if type(array) is not np.ndarray or array.dtype not in _HELD or hold is None:
         return array
+    if not array.shape or not array.flags.c_contiguous:
+        return array  # memory laid out otherwise is not followed: writing a traced value into it ends the trace
     if array.dtype == np.float64:
-        return _HOLDS[-1](array)
-    return Pair(_HOLDS[-1](array.real.copy()), _HOLDS[-1](array.imag.copy()))
+        return hold(array)
+    return Pair(hold(array.real.copy()), hold(array.imag.copy()))
 
 
 def _allocating(original: Any) -> Any:
@@ -223,16 +261,38 @@ def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
 def stand_ins(hold: Hold, modules: Iterable[ModuleType] = ()) -> Iterator[None]:
     """Let the stand-ins act inside: arrays made there are held by the sweep, so that traced values can be written in.
 
-    `modules` are the user's: names they imported from numpy, math or scipy.special are swapped there too.
+    `modules` are the user's: names they imported from numpy, math or scipy.special are swapped there too. They act in this
+    thread only; other threads get the originals through them.
     """
-    changed = [] if _HOLDS else _installed(modules)
-    _HOLDS.append(hold)
+    with _LOCK:
+        _USERS_OF_IT[0] += 1
+        if _USERS_OF_IT[0] == 1:
+            _INSTALLED[:] = _installed(modules)
+    _SWEEPS.holds.append(hold)
     try:
         yield
     finally:
-        _HOLDS.pop()
-        for module, name, original in reversed(changed):
-            setattr(module, name, original)
+        _SWEEPS.holds.pop()
+        with _LOCK:
+            _USERS_OF_IT[0] -= 1
+            if _USERS_OF_IT[0] == 0:
+                for module, name, original in reversed(_INSTALLED):
+                    setattr(module, name, original)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Let the originals act inside, for a function that is called on plain values while another one is traced."""
+    _SWEEPS.holds.append(None)
+    try:
+        yield
+    finally:
+        _SWEEPS.holds.pop()
+
+
+def tracing() -> bool:
+    """Whether the stand-ins act in this thread."""
+    return _SWEEPS.hold is not None
 
 
 def _installed(modules: Iterable[ModuleType]) -> list[tuple[ModuleType, str, Any]]:

@@ -1,6 +1,8 @@
 """Nested inputs and outputs: dicts, tuples, lists and dataclasses as leaves named by their path, `params.layer1.W`."""
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,6 +46,8 @@ def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
         raise BadPoint(f"{path[:40]}... is nested more than {MOST_DEEP} deep", do="give a flatter structure")
     named = _named_parts(path, x)
     if named is None:
+        while path in leaves:  # two keys may read alike
+            path += "'"
         leaves[path] = x
         return Leaf(path)
     return Branch(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
@@ -72,8 +76,8 @@ def _member(path: str, key: Any) -> str:
 
 def _maker(x: Any) -> Callable[[list[Any]], Any]:
     if isinstance(x, Mapping):
-        keys, kind = list(x), type(x)
-        plain: Any = dict if kind is dict else lambda pairs: _like(kind, dict(pairs))
+        keys = list(x)
+        plain: Any = dict if type(x) is dict else lambda pairs: _like(x, dict(pairs))
         return lambda parts: plain(zip(keys, parts, strict=True))
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return lambda parts: type(x)(*parts)
@@ -82,20 +86,27 @@ def _maker(x: Any) -> Callable[[list[Any]], Any]:
     return lambda parts: _replaced(x, parts)
 
 
-def _like(kind: type, members: dict[Any, Any]) -> Any:
+def _like(original: Any, members: dict[Any, Any]) -> Any:
+    """Return a mapping like the original, a defaultdict with its factory."""
     try:
-        return kind(members)
-    except TypeError:  # a mapping with a constructor of its own
+        made = copy.copy(original)
+        made.update(members)
+    except (TypeError, AttributeError):  # a mapping that cannot be written to
         return members
+    return made
 
 
 def _replaced(x: Any, parts: list[Any]) -> Any:
-    """Return a dataclass instance like `x` with other members; its constructor, which may compute, is not run."""
+    """Return a dataclass instance like `x` with other members; what it computes of them in `__post_init__` is computed anew."""
+    members = {field.name: part for field, part in zip(dataclasses.fields(x), parts, strict=True)}
+    if hasattr(x, "__post_init__"):
+        return dataclasses.replace(x, **{f.name: members[f.name] for f in dataclasses.fields(x) if f.init})
     made = object.__new__(type(x))
-    if hasattr(x, "__dict__"):
-        made.__dict__.update(x.__dict__)
-    for field, part in zip(dataclasses.fields(x), parts, strict=True):
-        object.__setattr__(made, field.name, part)
+    for name, kept in getattr(x, "__dict__", {}).items():
+        if not isinstance(getattr(type(x), name, None), functools.cached_property):
+            made.__dict__[name] = kept
+    for name, part in members.items():
+        object.__setattr__(made, name, part)
     return made
 
 

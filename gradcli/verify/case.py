@@ -115,7 +115,7 @@ def _jumps(q: Question, mark: Mark) -> bool:
     sides = []
     for sign in (-1.0, 1.0):
         moved = [x + sign * 1e-9 * np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(q.xs, mark.reach, strict=True)]
-        sides.append(np.asarray(q.g(*moved), dtype=float))
+        sides.append(np.asarray(q.near(*moved), dtype=float))
     size = 1.0 + np.max(np.abs(sides[0]), initial=0.0)
     return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
 
@@ -208,4 +208,7 @@ def witnessed(case: Case) -> dict[str, Any]:
             if independent(case.outcomes[a], case.outcomes[b]):
                 for name, mask in confirmed.items():
                     mask |= (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
+    for mode in names:  # what some mode contradicts, no two others confirm
+        for name, mask in confirmed.items():
+            mask &= case.verdicts[mode][name] != DISAGREE
     return confirmed

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
 from gradcli.exits import Exit, worst
 from gradcli.modes.claim import Claimed
@@ -53,7 +54,9 @@ class Request:
 def check(request: Request, progress: Progress | None = None) -> CheckReport:
     """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode."""
     with np.errstate(all="ignore"):
-        points = tuple(_point(request, point, number, progress) for number, point in enumerate(request.points))
+        points = tuple(
+            _heard(_point(request, point, k, progress), k, progress) for k, point in enumerate(request.points)
+        )
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
     return CheckReport(
@@ -68,6 +71,12 @@ def check(request: Request, progress: Progress | None = None) -> CheckReport:
         environment=environment(),
         derivative=_named(request, points),
     )
+
+
+def _heard(point: PointReport, number: int, progress: Progress | None) -> PointReport:
+    if progress is not None:
+        progress(number, point)
+    return point
 
 
 def _named(request: Request, points: Sequence[PointReport]) -> str:
@@ -87,8 +96,13 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 
-def _point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
-    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.certified_timeout)
+def _point(
+    request: Request, point: Point, number: int, progress: Progress | None, blind: Question | None = None
+) -> PointReport:
+    """Judge one point; `blind` is its question for function values alone, where the trace is not the function."""
+    q = blind or Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.certified_timeout)
+    if any(notice.kind == "not deterministic" for notice in point.notices):
+        return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")
     claim, said = request.claim, []
     if not q.affords_slopes:
         q, claim, projection = projected(q, claim)
@@ -96,9 +110,7 @@ def _point(request: Request, point: Point, number: int, progress: Progress | Non
     modes = [MODES[name] for name in request.modes]
     outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
     case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=said)
-    for notice in (*request.notices, *point.notices):
-        case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
-    place_findings(case)
+    place_findings(_noticed(case, request, point))
     confirmed = first_order(
         q,
         lambda inner: _point(
@@ -111,7 +123,33 @@ def _point(request: Request, point: Point, number: int, progress: Progress | Non
     compare_all(case)
     case.findings += _about_hessians(case)
     verdict = verdict_of(case)
-    return _report(case, verdict)
+    if verdict == "inconclusive" and blind is None and _lost_its_trace(case):
+        return _point(request, point, number, progress, q.unbelieved("the trace differs from the function"))
+    return _report(case, "inconclusive" if _changed(case) else verdict)
+
+
+def _changed(case: Case) -> bool:
+    """Whether a Python function gives another value now than at first; what it keeps of its last call is plain again."""
+    q = case.q
+    if q.f.kind != "python" or np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+        return False
+    says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
+    case.inconclusive("not deterministic", says, hint="let it depend on its arguments alone")
+    case.diagnosis = None
+    return True
+
+
+def _lost_its_trace(case: Case) -> bool:
+    """Whether what was traced is not the function: its value differs, or a value went through a text and slopes differ."""
+    kinds = {f.kind for f in case.findings}
+    return "trace" in kinds or bool(WRITTEN and kinds & {"contradiction", "disagreement"})
+
+
+def _noticed(case: Case, request: Request, point: Point) -> Case:
+    """Add what the first calls of the function showed to the findings."""
+    for notice in (*request.notices, *point.notices):
+        case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
+    return case
 
 
 def _about_hessians(case: Case) -> list[Finding]:

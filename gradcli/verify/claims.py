@@ -117,8 +117,9 @@ def _first_only(found: Located, claim: ClaimedFunction) -> Located:
     """A claim that returns one array is for the first input, as in scipy and jax, unless inputs were chosen."""
     if found.chosen or set(claim.names) >= set(found.wrt):
         return found
-    first = [path for path in found.wrt if path in claim.names]
-    return replace(found, wrt=tuple(first)) if len(_parameters(found, first)) == 1 else found
+    claimed = _parameters(found, list(claim.names))
+    kept = [path for path in found.wrt if _parameters(found, [path]) <= claimed]
+    return replace(found, wrt=tuple(kept))
 
 
 def _parameters(found: Located, inputs: list[str]) -> set[str]:
@@ -172,7 +173,9 @@ def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
     at = found.points[0].values
     y = found.f(at)
     rng = np.random.default_rng([seed, 0xCAFE])
-    w = (rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))[()]
+    w = np.asarray(rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))
+    w.flags.writeable = False
+    w = w[()]
     compute = called(function, claiming.text, found.arguments, w)
     weighted = Weighted(found.f, w, f"w . {found.f.text}")
     match = matcher(found.arguments, found.wrt, chosen=found.chosen)

@@ -155,7 +155,7 @@ def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
     open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()) if signature else False
     if isinstance(found, dict) and all(isinstance(k, str) for k in found) and (set(found) & set(names) or open_ended):
         return found | rest
-    if isinstance(found, tuple) and not hasattr(found, "_fields") and len(names) != 1:
+    if isinstance(found, tuple) and not hasattr(found, "_fields") and (len(names) != 1 or len(found) == 1):
         if len(found) > len(names):
             raise BadPoint(f"the point has {len(found)} values for {len(names)} parameters", do="give a dict by name")
         return dict(zip(names, found, strict=False)) | rest

@@ -11,16 +11,10 @@ from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
 from gradcli.report.check import PointReport
 from gradcli.report.common import Finding, finding
-from gradcli.source.derived import STEP, Along, Gradient, direction
-from gradcli.source.function import Function, of
+from gradcli.source.derived import STEP, Gradient, direction, gradient_in
+from gradcli.source.function import of
 
 _SYMMETRIC = 1e-6  # of the largest entry: a claimed Hessian that differs more from its transpose is said to
-
-
-def gradient_in(f: Function) -> Gradient | None:
-    """Return the gradient that a function is, or is taken along a line of; None for other functions."""
-    inner = f.f if isinstance(f, Along) else f
-    return inner if isinstance(inner, Gradient) else None
 
 
 def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Finding | None:

@@ -30,7 +30,9 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
     direction = directional(case.q, case.estimate(case.reference))
     if direction.agrees is False:
         case.inconclusive(
-            "trace", "the trace differs from the function: a difference of the untouched function contradicts it"
+            "contradiction",
+            "a difference of the untouched function contradicts the traced gradient: a kink or a branch may lie nearer than "
+            "its steps",
         )
     elif direction.agrees:
         for name, word in case.verdicts[case.reference].items():
@@ -46,8 +48,6 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
 def verdict_of(case: Case) -> str:
     """Return pass, fail or inconclusive, the reason added to the findings."""
     if case.diagnosis is None and any(f.kind in ("non-finite", "nothing to check") for f in case.findings):
-        return "inconclusive"
-    if any(f.kind == "not deterministic" for f in case.findings):
         return "inconclusive"
     differs = [o for o in case.outcomes.values() if isinstance(o.error, TraceDiffers)]
     if differs:
@@ -80,6 +80,7 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
         case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value, wrong)
         return "fail"
     beside_kinks(case)
+    _contradicted(case)
     right = all(np.all((word == AGREE) & confirmed[name]) for name, word in words.items())
     if right and not _blocked(case):
         _weak_evidence(case)
@@ -106,11 +107,7 @@ def beside_kinks(case: Case) -> None:
 
 
 def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:
-    for mode, words in case.verdicts.items():
-        if any(np.any(word == DISAGREE) for word in words.values()):
-            case.inconclusive(
-                "disagreement", f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
-            )
+    _contradicted(case)
     if all(np.all(mask) for mask in confirmed.values()) and not _blocked(case):
         _weak_evidence(case)
         return "pass"
@@ -120,6 +117,15 @@ def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:
 
 def _blocked(case: Case) -> bool:
     return any(f.severity == "inconclusive" for f in case.findings)
+
+
+def _contradicted(case: Case) -> None:
+    """Say which modes disagree with the reference."""
+    for mode, words in case.verdicts.items():
+        if mode != "claim" and any(np.any(word == DISAGREE) for word in words.values()):
+            case.inconclusive(
+                "disagreement", f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
+            )
 
 
 def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> None:

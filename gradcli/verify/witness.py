@@ -41,7 +41,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     vs = [np.where(mask, 0.0, v) for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
-        return float(np.sum(weights * q.g(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
+        return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
         found = quick_derivative(phi, q.noise_floor)
@@ -73,5 +73,5 @@ def one_sided(q: Question, name: str, at: tuple[int, ...]) -> tuple[float, float
     for step in (-h, 0.0, h):
         moved = np.array(q.xs[k])
         moved[at] += step
-        values.append(float(q.g(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
+        values.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
     return (values[1] - values[0]) / h, (values[2] - values[1]) / h

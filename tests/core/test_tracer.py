@@ -11,7 +11,7 @@ from gradcli.core.tracer import arithmetic, exact, plain
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual, jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.tape import Tape, record, vjp
 
 Function = Callable[[Any], Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -218,7 +218,7 @@ def test_attributes_are_numpys() -> None:
 
 
 def test_a_scalar_has_no_length() -> None:
-    with pytest.raises(TypeError, match="a scalar has no length"):
+    with pytest.raises(TypeError, match="has no len"):
         jvp(lambda x: len(x), [ONE], [ONE])
 
 
@@ -226,7 +226,7 @@ def test_a_scalar_has_no_length() -> None:
 @pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
 def test_comparisons_are_plain_and_numpys(name: str, other: Any) -> None:
     compare = getattr(np, name)
-    for x in (Dual(V, V, 1), record(lambda x: x, [V])[0]):
+    for x in (Dual(V, V, 1), Tape(1).variable(V)):
         np.testing.assert_array_equal(compare(x, other), compare(V, other))
         np.testing.assert_array_equal(compare(other, x), compare(other, V))
 

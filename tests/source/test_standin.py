@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy import zeros
 
+from gradcli.errors import TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point
-from gradcli.errors import TraceEnded
 from gradcli.source.arguments import bound
 from gradcli.source.python import PythonFunction
 from gradcli.source.standin import stand_ins

@@ -158,7 +158,10 @@ def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
 
 def test_several_points_take_the_worst_verdict() -> None:
     found = locate("abs(x)", ["x=1", "x=0"], seed=0, shapes={}, count=1)
-    assert [p.verdict for p in check(Request(found.f, found.points, found.wrt, FAST)).points] == ["pass", "inconclusive"]
+    assert [p.verdict for p in check(Request(found.f, found.points, found.wrt, FAST)).points] == [
+        "pass",
+        "inconclusive",
+    ]
 
 
 def test_drawn_points_lie_where_the_function_is_smooth() -> None:

@@ -1,0 +1,115 @@
+"""One call of a function from Python: its arguments as leaves, and which of them are differentiated."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.core.tracer import Tracer, exact
+from gradcli.errors import BadPoint, BadTarget
+from gradcli.interpreters import tape
+from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.structure import Node, paths, put_together, taken_apart
+
+Function = Callable[..., Any]
+Wrt = str | int | Sequence[str | int] | None
+
+
+class Call:
+    """One call of a function: its arguments as leaves, and which of them are differentiated."""
+
+    def __init__(self, f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> None:
+        if not callable(f):
+            raise BadTarget(f"{type(f).__name__} is no function", do="pass a function of numpy arrays")
+        signature = signature_of(f)
+        if signature is None:
+            named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
+        else:
+            named = _each(signature, signature.bind(*args, **kwargs).arguments)
+        self.arguments: dict[str, Node] = {}
+        self.leaves: dict[str, Any] = {}
+        for name, x in named.items():
+            self.arguments[name], leaves = taken_apart(name, x)
+            self.leaves |= leaves
+        self.chosen = _chosen(list(named), wrt)
+        self.one = wrt is None or isinstance(wrt, str | int)
+        moving = [path for name in self.chosen for path in paths(self.arguments[name])]
+        self.wrt = [path for path in moving if differentiable(self.leaves[path])]
+        self.xs = [as_float(self.leaves[path]) for path in self.wrt]
+        self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
+
+    def __call__(self, *xs: Value) -> Value:
+        return self.function(self.leaves | dict(zip(self.wrt, xs, strict=True)))
+
+    def pulled(self, xs: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """Return the value and the gradient. Raises BadShape where the value is no scalar."""
+        return tape.value_and_pulled(self, xs, lambda y: exact(1, y))
+
+    def gradient(self, xs: Sequence[Value]) -> Value:
+        """Return the gradient, all inputs' entries laid end to end."""
+        return np.concatenate([np.reshape(xbar, (-1,)) for xbar in self.pulled(xs)[1]])
+
+    def split(self, flat: Value) -> list[Value]:
+        """Return entries laid end to end as one value for each input."""
+        stops = np.cumsum([size(x) for x in self.xs])
+        return [np.reshape(flat[stop - size(x) : stop], shape(x)) for stop, x in zip(stops, self.xs, strict=True)]
+
+    def structured(self, found: Sequence[Any]) -> Any:
+        """Return one thing for each differentiated leaf in the structure of the arguments; None for other leaves."""
+        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, map(own, found), strict=True))
+        parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
+        return parts[0] if self.one else tuple(parts)
+
+
+def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by parameter, those of `*xs` one by one."""
+    named: dict[str, Any] = {}
+    for name, x in given.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            named |= {f"{name}[{k}]": part for k, part in enumerate(x)}
+        else:
+            named[name] = x
+    return named
+
+
+def own(x: Value) -> Value:
+    """Return an array in memory of its own: a cotangent may be the user's array, or one number spread over many."""
+    return x.copy() if type(x) is np.ndarray else x
+
+
+def _chosen(names: list[str], wrt: Wrt) -> list[str]:
+    """Return the parameters that `wrt` means: names or positions; the first unless it says otherwise."""
+    wanted: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else wrt
+    found = []
+    for name in wanted:
+        if (isinstance(name, int) and not -len(names) <= name < len(names)) or (
+            isinstance(name, str) and name not in names
+        ):
+            raise BadTarget(
+                f"wrt names {name!r}, which is no argument given", do=f"arguments: {', '.join(names) or 'none'}"
+            )
+        found.append(names[name] if isinstance(name, int) else name)
+    return found
+
+
+def differentiable(x: Any) -> bool:
+    """Whether an argument's leaf is a number or an array of numbers. Raises BadPoint for complex ones."""
+    if isinstance(x, Tracer):
+        return True
+    if isinstance(x, bool | str | None):
+        return False
+    if isinstance(x, np.matrix | np.ma.MaskedArray):
+        raise BadPoint(
+            f"an argument is a {type(x).__name__}, whose arithmetic is its own", do="pass np.asarray(...) of it"
+        )
+    if np.iscomplexobj(x):
+        raise BadPoint("an argument is complex", do="pass its real and imaginary part as two arguments")
+    return np.asarray(x).dtype.kind in "fiu"
+
+
+def as_float(x: Any) -> Value:
+    """Return a value as float64; a traced one as it is."""
+    return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]

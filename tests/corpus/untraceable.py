@@ -1,0 +1,201 @@
+"""Functions that no tracer can follow, each with its gradient by hand: these are checked by function values alone."""
+
+import ctypes
+import ctypes.util
+import json
+import math
+import statistics
+import subprocess
+from decimal import Decimal
+
+import numpy as np
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.optimize
+import scipy.stats
+
+LIBM = ctypes.CDLL(ctypes.util.find_library("m"))
+LIBM.j0.restype = LIBM.j1.restype = ctypes.c_double
+LIBM.j0.argtypes = LIBM.j1.argtypes = (ctypes.c_double,)
+TABLE = [0.0, 0.3, 0.5, 1.2, 2.0, 2.1]
+KNOTS = np.array([0.0, 1.0, 2.0, 3.0])
+
+
+def takes_a_float(x):
+    """float(x) at the door."""
+    x = float(x)
+    return x * x * math.sin(x)
+
+
+def takes_a_float_gradient(x):
+    """Product rule."""
+    return 2 * x * math.sin(x) + x * x * math.cos(x)
+
+
+def takes_an_array(x):
+    """np.asarray(x, dtype=float) at the door."""
+    x = np.asarray(x, dtype=float)
+    return np.sum(x**3)
+
+
+def takes_an_array_gradient(x):
+    """Power rule."""
+    return 3 * x**2
+
+
+def integral(a, b):
+    """A parameter and a limit of an integral by quadrature."""
+    value, _ = scipy.integrate.quad(lambda t: math.exp(-a * t) * t, 0.0, b)
+    return value
+
+
+def integral_gradient(a, b):
+    """Differentiated below the integral sign, and Leibniz's rule."""
+    by_a = (b * (a * b + 2) * math.exp(-a * b)) / a**2 + 2 * (math.exp(-a * b) - 1) / a**3
+    return by_a, math.exp(-a * b) * b
+
+
+def initial_value_problem(y0, rate):
+    """Logistic growth by scipy's solver."""
+    found = scipy.integrate.solve_ivp(lambda t, y: rate * y * (1 - y), (0, 1), [y0], rtol=1e-10, atol=1e-12)
+    return found.y[0, -1]
+
+
+def initial_value_problem_gradient(y0, rate):
+    """The solution is known."""
+    e = math.exp(rate)
+    denominator = (1 + y0 * (e - 1)) ** 2
+    return e / denominator, e * y0 * (1 - y0) / denominator
+
+
+def root(c):
+    """A root by bracketing."""
+    return scipy.optimize.brentq(lambda x: x**3 + x - c, 0.0, 3.0, xtol=1e-15, rtol=1e-14)
+
+
+def root_gradient(c):
+    """The implicit function theorem."""
+    return 1 / (3 * root(c) ** 2 + 1)
+
+
+def compiled(x):
+    """A function of the C library."""
+    return LIBM.j0(x) * x
+
+
+def compiled_gradient(x):
+    """The derivative of J0 is -J1."""
+    return LIBM.j0(x) - x * LIBM.j1(x)
+
+
+def another_program(x):
+    """A calculation by another program."""
+    command = ["awk", "-v", "x=" + str(x), 'BEGIN { printf "%.17g", x * exp(-x) }']
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def another_program_gradient(x):
+    """Product rule."""
+    return (1 - x) * math.exp(-x)
+
+
+def looked_up(x):
+    """int(x) as an index into a table, interpolated."""
+    i = int(x)
+    return TABLE[i] + (x - i) * (TABLE[i + 1] - TABLE[i])
+
+
+def looked_up_gradient(x):
+    """The slope of the piece."""
+    return TABLE[int(x) + 1] - TABLE[int(x)]
+
+
+def spline(y):
+    """A cubic spline of scipy's."""
+    return scipy.interpolate.CubicSpline(KNOTS, y)(1.4) ** 2
+
+
+def spline_gradient(y):
+    """A spline is linear in its values."""
+    weights = np.array([scipy.interpolate.CubicSpline(KNOTS, e)(1.4) for e in np.eye(4)])
+    return 2 * scipy.interpolate.CubicSpline(KNOTS, y)(1.4) * weights
+
+
+def density(x, scale):
+    """A log density of scipy.stats."""
+    return scipy.stats.norm.logpdf(x, scale=scale).sum()
+
+
+def density_gradient(x, scale):
+    """By both."""
+    return -x / scale**2, np.sum(x**2 / scale**3 - 1 / scale)
+
+
+def triangular(b):
+    """scipy.linalg instead of numpy.linalg."""
+    return scipy.linalg.solve_triangular(np.array([[2.0, 0.0], [1.0, 4.0]]), b, lower=True).sum()
+
+
+def triangular_gradient(b):
+    """The transposed system."""
+    return scipy.linalg.solve_triangular(np.array([[2.0, 0.0], [1.0, 4.0]]), np.ones(2), lower=True, trans=1)
+
+
+def through_a_list(x):
+    """ndarray.tolist and the statistics module."""
+    return statistics.fmean(x.tolist()) ** 2
+
+
+def through_a_list_gradient(x):
+    """The mean's square."""
+    return 2 * np.mean(x) / len(x) * np.ones_like(x)
+
+
+def through_text(x):
+    """A round trip through JSON."""
+    return sum(v**2 for v in json.loads(json.dumps(list(x))))
+
+
+def through_text_gradient(x):
+    """A sum of squares."""
+    return 2 * x
+
+
+def through_a_format(x):
+    """A round trip through an f-string."""
+    return float(f"{x:.17g}") ** 2
+
+
+def through_a_format_gradient(x):
+    """A square."""
+    return 2 * x
+
+
+def in_decimals(x):
+    """A calculation with the decimal module."""
+    return float(Decimal(x).exp())
+
+
+def in_decimals_gradient(x):
+    """Its own."""
+    return math.exp(x)
+
+
+POINTS = {
+    takes_a_float: {"x": 1.3},
+    takes_an_array: {"x": np.array([0.5, -1.2])},
+    integral: (0.8, 1.5),
+    initial_value_problem: {"y0": 0.2, "rate": 1.3},
+    root: {"c": 2.2},
+    compiled: {"x": 1.1},
+    another_program: {"x": 0.7},
+    looked_up: {"x": 2.4},
+    spline: {"y": np.array([0.3, 1.1, 0.7, -0.4])},
+    density: {"x": np.array([0.3, -1.1]), "scale": 1.4},
+    triangular: {"b": np.array([1.0, 3.0])},
+    through_a_list: {"x": np.array([1.0, 2.0, 4.0])},
+    through_text: {"x": np.array([1.0, -0.7])},
+    through_a_format: {"x": 1.7},
+    in_decimals: {"x": 0.3},
+}

@@ -1,0 +1,281 @@
+"""Functions that cannot be traced are checked by function values alone; and every finding names its line."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradcli as package
+from tests.source.test_loading import written
+
+QUICK = ("--modes", "certified,forward,reverse,fd")
+X = "x=[0.5, 2]"
+TRACED = ("certified", "forward", "reverse")
+
+
+@pytest.fixture(autouse=True)
+def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+UNTRACED = {
+    "float": (
+        "import math\ndef f(x):\n    total = math.sin(float(x[0]))\n    return total + math.sin(float(x[1]))\n",
+        4,
+        "float(x[0])",
+    ),
+    "map": ("import math\ndef f(x):\n    return sum(map(math.sin, map(float, x)))\n", 4, "map(float, x)"),
+    "asarray": (
+        "def f(x):\n    y = np.asarray(x, dtype=float)\n    return np.sum(np.sin(y))\n",
+        3,
+        "np.asarray(x, dtype=float)",
+    ),
+    "bytes": ("def f(x):\n    y = np.frombuffer(x.tobytes())\n    return np.sum(np.sin(y))\n", 3, "x.tobytes()"),
+    "quad": (
+        "from scipy.integrate import quad\ndef f(x):\n    a = quad(np.cos, 0, x[0])[0]\n"
+        "    return a + quad(np.cos, 0, x[1])[0]\n",
+        4,
+        "quad(np.cos, 0, x[0])",
+    ),
+    "interpolate": (
+        "from scipy.interpolate import CubicSpline\nt = np.linspace(0, 3, 400)\n"
+        "spline = CubicSpline(t, np.sin(t))\ndef f(x):\n"
+        "    return np.sum(np.sin(x)) + 0*np.sum(spline(x))\n",
+        6,
+        "spline(x)",
+    ),
+    "vectorize": (
+        "import math\nsines = np.vectorize(math.sin)\ndef f(x):\n"
+        "    return np.sum(sines(np.float64(x[0]))) + np.sin(x[1])\n",
+        5,
+        "np.float64(x[0])",
+    ),
+    "no rule": (
+        "def f(x):\n    w = np.linalg.eig(np.diag(x))[0]\n    return np.sum(np.sin(w.real))\n",
+        3,
+        "np.linalg.eig(",
+    ),
+    "pickle": (
+        "import pickle\ndef f(x):\n    y = pickle.loads(pickle.dumps(x))\n    return np.sum(np.sin(y))\n",
+        4,
+        "pickle.dumps(x)",
+    ),
+}
+CLAIMS = "def g(x): return np.cos(x)\ndef slip(x): return np.cos(x)*1.001\ndef sign(x): return -np.cos(x)\n"
+
+
+@pytest.fixture(name="checked", params=list(UNTRACED))
+def _checked(request: Any, gradcli: Callable[..., Any], tmp_path: Path) -> tuple[Callable[..., Any], int, str, str]:
+    """Check a function that cannot be traced; the line and the piece of it where the trace ends."""
+    code, line, piece = UNTRACED[request.param]
+    file = written(tmp_path, code + CLAIMS)
+    return lambda *more: gradcli("check", f"{file}:f", X, *QUICK, *more), line, piece, Path(file).name
+
+
+def test_what_ended_the_trace_is_a_finding_with_its_line(checked: tuple[Callable[..., Any], int, str, str]) -> None:
+    check, line, piece, name = checked
+    ran = check("--json")
+    (point,) = ran.json["points"]
+    (finding,) = (finding for finding in point["findings"] if finding["kind"] == "untraced")
+    assert ran.exit_status == 3
+    assert finding["line"] == line and finding["file"].endswith(name)
+    assert piece in finding["source"] and "function values" in finding["message"]
+    assert {point["modes"][mode]["status"] for mode in TRACED} == {"unsupported"}
+    assert point["modes"]["finite-difference"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("claim", "status"), [("g", 0), ("slip", 1), ("sign", 1)])
+def test_claims_are_still_judged(checked: tuple[Callable[..., Any], int, str, str], claim: str, status: int) -> None:
+    ran = checked[0]("--grad", claim, "--json")
+    assert ran.exit_status == status, ran.stdout
+    assert any(finding["kind"] == "untraced" for finding in ran.json["points"][0]["findings"])
+
+
+def test_text_shows_the_line_and_what_to_do(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = written(tmp_path, UNTRACED["float"][0])
+    said = gradcli("check", f"{file}:f", X, *QUICK).stdout
+    assert said.startswith("INCONCLUSIVE")
+    assert f"{Path(file).name}:4 " in said and "float(x[0])" in said and "np.*" in said
+
+
+def test_the_size_of_error_that_would_be_seen_is_told(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, UNTRACED["float"][0] + CLAIMS)
+    document = gradcli("check", f"{file}:f", X, "--grad", "g", *QUICK, "--json").json
+    assert 1e-14 < document["detects"]["relative"] < 1e-8
+
+
+@pytest.mark.parametrize("factor", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_small_mistakes_are_found_by_values_alone(gradcli: Callable[..., Any], tmp_path: Path, factor: float) -> None:
+    file = written(tmp_path, UNTRACED["float"][0] + f"def slip(x): return np.cos(x)*(1 + {factor})\n")
+    assert gradcli("check", f"{file}:f", X, "--grad", "slip", *QUICK).exit_status == 1
+
+
+@pytest.mark.parametrize("command", ["grad", "trace"])
+def test_commands_that_need_a_trace_say_what_ended_it(
+    gradcli: Callable[..., Any], tmp_path: Path, command: str
+) -> None:
+    file = written(tmp_path, UNTRACED["float"][0])
+    ran = gradcli(command, f"{file}:f", X)
+    assert (ran.exit_status, ran.stdout) == (2, "")
+    assert f"{Path(file).name}:4 " in ran.stderr and "float" in ran.stderr
+
+
+def test_compare_modes_shows_what_is_left(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, UNTRACED["float"][0])
+    modes = gradcli("compare-modes", f"{file}:f", X, *QUICK, "--json").json["modes"]
+    assert modes["finite-difference"]["status"] == "ok"
+    assert {modes[mode]["status"] for mode in TRACED} == {"unsupported"}
+
+
+def test_second_derivatives_need_a_trace(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, UNTRACED["float"][0])
+    ran = gradcli("check", f"{file}:f", X, "--order", "2", *QUICK)
+    assert ran.exit_status in (2, 3) and "float" in ran.stdout + ran.stderr
+
+
+def test_the_api_says_the_same() -> None:
+    def f(x: Any) -> Any:
+        return float(x[0]) ** 2
+
+    x = np.array([0.5, 2.0])
+    assert package.check(f, x).verdict == "inconclusive"
+    assert package.check(f, x, grad=lambda x: np.array([2 * x[0], 0.0])).verdict == "pass"
+    assert package.check(f, x, grad=lambda x: np.array([2 * x[0], 1e-3])).verdict == "fail"
+
+
+PLACES = {
+    # what is found: code, point, kind, line, source, words of the message
+    "log of zero": ("def f(x):\n    y = x - 0.5\n    return np.sum(np.log(y))\n", "non-finite", 4, "np.log(y)", "-inf"),
+    "log of negative": (
+        "def f(x):\n    y = x - 1.0\n    return np.sum(np.log(y))\n",
+        "non-finite",
+        4,
+        "np.log(y)",
+        "nan",
+    ),
+    "division by zero": (
+        "def f(x):\n    y = x - 2.0\n    z = 1/y\n    return np.sum(z)\n",
+        "non-finite",
+        4,
+        "1/y",
+        "inf",
+    ),
+    "square root": (
+        "def f(x):\n    y = x - 2.0\n    return np.sum(np.sqrt(y*y + 0))\n",
+        "non-finite",
+        4,
+        "np.sqrt(y*y + 0)",
+        "sqrt",
+    ),
+    "overflow": ("def f(x):\n    y = np.exp(1000*x)\n    return np.sum(y)\n", "non-finite", 3, "np.exp(1000*x)", "inf"),
+    "kink": ("def f(x):\n    y = x - 2.0\n    return np.sum(np.abs(y))\n", "kink", 4, "np.abs(y)", "x[1]"),
+    "tie": ("def f(x):\n    return np.sum(x) + np.max(x - np.array([0.0, 1.5]))\n", "kink", 3, "np.max(", "x["),
+    "relu": ("def f(x):\n    return np.sum(np.maximum(x - 0.5, 0))\n", "kink", 3, "np.maximum(", "x[0]"),
+    "staircase": (
+        "def f(x):\n    y = np.floor(3*x + 0.2)\n    return np.sum(y*x)\n",
+        "staircase",
+        3,
+        "np.floor(",
+        "staircase",
+    ),
+    "branch": (
+        "def f(x):\n    if x[1] > 1.75:\n        return np.sum(x**2)\n    return np.sum(x)\n",
+        "branch",
+        3,
+        "if x[1] > 1.75:",
+        "0.25",
+    ),
+    "loop": (
+        "def f(x):\n    y = x\n    while np.sum(y) < 9:\n        y = y*2\n    return np.sum(y)\n",
+        "branch",
+        4,
+        "while np.sum(y) < 9:",
+        "margin",
+    ),
+    "in a callee": (
+        "def g(y):\n    return np.log(y)\ndef f(x):\n    return np.sum(g(x - 0.5))\n",
+        "non-finite",
+        3,
+        "np.log(y)",
+        "-inf",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_findings_name_file_line_and_source(gradcli: Callable[..., Any], tmp_path: Path, what: str) -> None:
+    code, kind, line, source, words = PLACES[what]
+    file = written(tmp_path, code)
+    ran = gradcli("check", f"{file}:f", X, *QUICK, "--json")
+    found = [finding for finding in ran.json["points"][0]["findings"] if finding["kind"] == kind]
+    assert found, ran.json["points"][0]["findings"]
+    assert ran.exit_status == (0 if kind == "branch" else 3)
+    assert any(
+        finding["line"] == line
+        and finding["file"].endswith(Path(file).name)
+        and source in finding["source"]
+        and words in finding["message"]
+        for finding in found
+    ), found
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_text_shows_the_line_of_a_finding(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, line, source, _ = PLACES[what]
+    file = written(tmp_path, code)
+    said = gradcli("check", f"{file}:f", X, *QUICK).stdout
+    assert f"{Path(file).name}:{line} " in said and source.rstrip(":(") in said
+
+
+def test_the_column_is_that_of_the_operation(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, "def f(x):\n    return np.sum(x) + np.abs(x[0] - 0.5)\n")
+    (finding,) = gradcli("check", f"{file}:f", X, *QUICK, "--json").json["points"][0]["findings"]
+    assert finding["column"] == len("    return np.sum(x) + ") + 1
+
+
+def test_the_trace_shows_lines_of_the_users_file(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, "def f(x):\n    y = np.sin(x)\n    return np.sum(y*x)\n")
+    nodes = gradcli("trace", f"{file}:f", X, "--json").json["nodes"]
+    assert [node["line"] for node in nodes if node["operation"] == "sin"] == [3]
+    assert {node["line"] for node in nodes if node["operation"] not in ("input", "sin")} == {4}
+
+
+def test_a_wrong_trace_is_not_believed(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    code = """
+        def f(x):
+            kind = 1.0 if type(x) is np.ndarray else 1.001
+            return np.sum(np.sin(x)) * kind
+        def g(x): return np.cos(x)
+    """
+    file = written(tmp_path, code)
+    assert gradcli("check", f"{file}:f", X, *QUICK).exit_status == 3
+    assert gradcli("check", f"{file}:f", X, "--grad", "g", *QUICK).exit_status != 1
+
+
+@pytest.mark.parametrize(("claim", "status"), [("g", 0), ("slip", 1), ("sign", 1)])
+def test_a_value_that_goes_through_text_is_noticed_and_function_values_decide(
+    gradcli: Callable[..., Any], tmp_path: Path, claim: str, status: int
+) -> None:
+    code = "def f(x):\n    y = np.array([np.float64(str(v)) for v in x])\n    return np.sum(np.sin(y))\n"
+    ran = gradcli("check", f"{written(tmp_path, code + CLAIMS)}:f", X, "--grad", claim, *QUICK, "--json")
+    assert ran.exit_status == status
+    [untraced] = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "untraced"]
+    assert "text" in untraced["message"] and untraced["line"] == 3
+
+
+@pytest.mark.parametrize(
+    "use", ["x[0].item()", "x.tolist()[0]", "copy.deepcopy(x)[0]", "list(x)[0]", "x.copy()[0]", "next(iter(x))"]
+)
+def test_what_looks_like_a_loss_of_the_trace_may_be_none(gradcli: Callable[..., Any], tmp_path: Path, use: str) -> None:
+    code = f"import copy, math\ndef f(x):\n    return math.sin({use}) + np.sin(x[1])\n"
+    ran = gradcli("check", f"{written(tmp_path, code)}:f", X, *QUICK, "--json")
+    assert (ran.exit_status, ran.json["points"][0]["findings"]) == (0, [])
