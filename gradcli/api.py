@@ -204,7 +204,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
                 f"the cotangent has shape {shape(ybar)}; the value has shape {shape(y)}", do="give it that shape"
             )
         with np.errstate(all="ignore"):
-            return tuple(call.structured(pull(as_float(ybar))))
+            return tuple(call.structured(pull(own(as_float(ybar)))))
 
     return y, pulled
 

@@ -1,7 +1,7 @@
 """One call of a function from Python: its arguments as leaves, and which of them are differentiated."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Call:
 
     def structured(self, found: Sequence[Any]) -> Any:
         """Return one thing for each differentiated leaf in the structure of the arguments; None for other leaves."""
-        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, map(own, found), strict=True))
+        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _apart(found, self.xs), strict=True))
         parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
         return parts[0] if self.one else tuple(parts)
 
@@ -73,6 +73,15 @@ def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, A
         else:
             named[name] = x
     return named
+
+
+def _apart(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
+    """Yield results in memory of their own: one may be the user's array, another's, or one number spread over many."""
+    taken = {id(x) for x in xs}
+    for x in found:
+        mine = type(x) is not np.ndarray or (x.flags.owndata and x.flags.writeable and id(x) not in taken)
+        taken.add(id(x))
+        yield x if mine else x.copy()
 
 
 def own(x: Value) -> Value:

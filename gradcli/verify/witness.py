@@ -1,6 +1,7 @@
 """One directional difference of the untouched function: the guard against a trace that is not the function."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +35,9 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     Cost  6 evaluations of the untouched function where it is tame, 35 more where it is not.
     """
     rng = np.random.default_rng([q.seed, 0xD1EC])
-    weights = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
-    moved = [
-        rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs
-    ]
-    vs = [np.where(mask, 0.0, v) for v, mask in zip(moved, q.undecided, strict=True)]
+    weights = _either_way(rng, shape(q.value))
+    moved = [_either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
+    vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
         return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
@@ -49,13 +48,13 @@ def directional(q: Question, gradient: Estimate) -> Direction:
             found = derivative(phi, 0.0, 0.0)
         along, rounding, scale = 0.0, 0.0, 0.0
         for name, v in zip(q.wrt, vs, strict=True):
-            g = np.where(np.isfinite(gradient.value[name]), gradient.value[name], 0.0)
-            terms = np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * g * v
+            g = np.asarray(gradient.value[name])
+            g = g if np.all(np.isfinite(g)) else np.where(np.isfinite(g), g, 0.0)
+            step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
+            terms = g * step
             along += float(np.sum(terms))
             scale += float(np.sum(np.abs(terms)))
-            rounding += float(
-                np.sum(np.abs(np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * gradient.bound[name] * v))
-            )
+            rounding += float(np.sum(np.abs(gradient.bound[name] * step)))
         room = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
     relative = room / scale if scale else 0.0
@@ -63,6 +62,12 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         return Direction(None, relative, found.calls)
     steps = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
     return Direction(distance <= 3 * room, relative, found.calls, room, steps)
+
+
+def _either_way(rng: Any, size: tuple[int, ...]) -> Array:
+    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
+    drawn = np.asarray(rng.random(size))
+    return np.where(drawn < 0.5, -0.5 - drawn, drawn)[()]
 
 
 def one_sided(q: Question, name: str, at: tuple[int, ...]) -> tuple[float, float]:
