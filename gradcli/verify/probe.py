@@ -139,7 +139,8 @@ def function_at(
         raise BadPoint("no point is given", do='--at "x=randn(3)"')
     if not f.inputs:
         raise BadPoint(
-            f"{text} has no float input to differentiate", do='give floats: --at "x=0.5" (in Python: 2.0, not 2)'
+            f"{text} has no float input to differentiate",
+            do='give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))',
         )
     names = chosen_inputs(f.inputs, wrt)
     return Located(f, tuple(points), names, wrt is not None, f.arguments, module, tuple(said.values()))
