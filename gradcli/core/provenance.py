@@ -106,8 +106,8 @@ def raised_at(traceback: TracebackType | None) -> Place | None:
     found = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        known = not code.co_filename.startswith("<") or linecache.getline(code.co_filename, traceback.tb_lineno)
-        if is_users(code.co_filename) and known:
+        text = code.co_filename.startswith("<") and found is not None and not found.file.startswith("<")
+        if is_users(code.co_filename) and not text:  # a text that a file runs is told by the line that runs it
             line, end, column, stop = _columns(code, traceback.tb_lasti)
             found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
         traceback = traceback.tb_next
