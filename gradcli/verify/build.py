@@ -40,6 +40,8 @@ def request_for(
     Raises  BadOption, BadClaim, BadTarget.
     """
     notices = (*found.notices, *_unchecked(found, claiming, settings))
+    modes = chosen(settings.modes)
+    asked = settings.modes is not None and "certified" in modes
     looked_at, claim = _claimed(found, claiming, settings)
     fixed = (
         None
@@ -47,8 +49,8 @@ def request_for(
         else Tolerance(settings.rtol or 0.0, settings.atol or 0.0)
     )
     return Request(
-        looked_at.f, looked_at.points, looked_at.wrt, chosen(settings.modes), claim, settings.seed, fixed,
-        settings.mode_timeout, QUICK if settings.modes is None else settings.mode_timeout, notices,
+        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
+        settings.mode_timeout, settings.mode_timeout if asked else QUICK, notices,
         settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings),
     )  # fmt: skip
 
