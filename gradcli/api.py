@@ -11,6 +11,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadOption, BadShape
+from gradcli.exits import KINDS
 from gradcli.interpreters import dual, tape
 from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
@@ -23,7 +24,7 @@ from gradcli.source.loading import load
 from gradcli.source.points import WHOLE
 from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
-from gradcli.verify.build import KINDS, Settings, request_for
+from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import Located, expression_at, function_at, locate

@@ -15,6 +15,10 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+KINDS = (  # of findings that leave a verdict open, which `--allow` may turn into success
+    "kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "contradiction",
+    "not deterministic", "trace", "timeout",
+)  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
 
 

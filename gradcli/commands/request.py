@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.exits import KINDS
 from gradcli.source.targets import is_python
 from gradcli.world import World
 
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-KINDS = ("kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ class Child:
                     return found  # type: ignore[no-any-return]
                 if kind == "error":
                     raise found
+                if kind == "crash":
+                    raise RuntimeError(found)
                 finished[found[0]] = found[1]
         finally:
             self._stop()
@@ -96,7 +98,7 @@ def _run(work: Callable[[Progress], "CheckReport"], write: int) -> None:
         except GradcliError as error:
             send("error", error)
         except Exception as error:
-            send("error", GradcliError(f"internal error: {type(error).__name__}: {error}"))
+            send("crash", f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)
 

@@ -62,6 +62,16 @@ class Tracer(Interpreted):
                 "an array made outside this sweep is written to inside it",
                 do="make the array inside the function that is differentiated",
             )
+        self._take(other)
+
+    def twin(self) -> "Tracer":
+        """Return the same value in memory of its own, without an operation."""
+        twin: Tracer = object.__new__(type(self))
+        twin.storage = None
+        twin._take(self)
+        return twin
+
+    def _take(self, other: "Tracer") -> None:
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
                 if name not in ("storage", "__weakref__"):

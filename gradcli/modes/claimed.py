@@ -108,7 +108,7 @@ def matcher(
                 _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=False)
             )
         if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
-            strangers = [str(name) for name in found if str(name) not in {*arguments, *wrt}]
+            strangers = [f"'{name}'" for name in found if str(name) not in {*arguments, *wrt}]
             raise BadClaim(f"the claim names {', '.join(strangers)}, which is no input", do=f"inputs: {', '.join(wrt)}")
         if not parameters:
             raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")

@@ -138,7 +138,6 @@ class Question:
 
     def unbelieved(self, why: str) -> "Question":
         """Return the same question for function values alone; the trace may be lost where a value was made a text."""
-        self.refuse_untraced()
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where))

@@ -10,7 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
 from gradcli.source.function import Notice
 from gradcli.source.names import nearest
-from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
 from gradcli.source.values import Whole
 
@@ -36,7 +36,8 @@ def bound(
         raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
     if not callable(function):
         raise BadTarget(
-            f"{text} is not a function but {_article(type(function).__name__)}", do=_factory(function, text)
+            f"{text} is not a function but {_article(type(function).__name__)}",
+            do="name a function, or what can be called",
         )
     signature = signature_of(function)
     parameters = dict(signature.parameters) if signature else {}
@@ -44,7 +45,7 @@ def bound(
     arguments: dict[str, Node] = {}
     values: dict[str, Any] = {}
     notices: list[Notice] = []
-    for name in _in_order(given, parameters):
+    for name in in_order(given, signature):
         x = _as_given(name, given[name], parameters.get(name), typed)
         arguments[name], leaves = taken_apart(name, x)
         values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
@@ -75,10 +76,6 @@ def default_of(function: Callable[..., Any], name: str) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-def _factory(found: Any, text: str) -> str:
-    return "give the name of a function or of an object that can be called"
-
-
 def _article(kind: str) -> str:
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
@@ -98,11 +95,6 @@ def _known(
             raise BadPoint(
                 f"'{name}' is no parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
             )
-
-
-def _in_order(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> list[str]:
-    order = {name: k for k, name in enumerate(parameters)}
-    return sorted(given, key=lambda name: order.get(name, len(order)))
 
 
 def _complete(

@@ -123,7 +123,7 @@ def _executed(path: Path, name: str) -> ModuleType:
 
 
 def _beside(error: FileNotFoundError, path: Path) -> bool:
-    name = error.filename
+    name = error.filename or str(error).removesuffix(" not found.")  # as np.loadtxt says it
     return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
 
 

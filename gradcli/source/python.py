@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -45,7 +45,7 @@ class PythonFunction:
         self.function = function
         self.text = text
         signature = signature_of(function)
-        self.arguments = _ordered(arguments, signature)
+        self.arguments = {name: arguments[name] for name in in_order(arguments, signature)}
         self.inputs = inputs
         self.has_gradient = has_gradient
         self.outputs: tuple[Output, ...] = ()
@@ -186,10 +186,10 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _ordered(arguments: Mapping[str, Node], signature: inspect.Signature | None) -> dict[str, Node]:
-    """Return arguments in the order of the parameters, those of no parameter last."""
+def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
+    """Return names of arguments in the order of the parameters, those of no parameter last."""
     order = {name: k for k, name in enumerate(signature.parameters if signature else ())}
-    return dict(sorted(arguments.items(), key=lambda item: order.get(item[0], len(order))))
+    return sorted(names, key=lambda name: order.get(name, len(order)))
 
 
 def _how(signature: inspect.Signature | None, given: Mapping[str, Node]) -> dict[str, str]:
@@ -224,16 +224,9 @@ def _is_module(m: Any) -> bool:
 
 def _own(x: Value, hold: Callable[[Value], Value]) -> Value:
     """Return a tracer of the same value, so that a write into it does not change the original; arrays are held too."""
-    if not isinstance(x, Tracer):
-        return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
-    kind = type(x)
-    twin: Any = object.__new__(kind)
-    for base in kind.__mro__:
-        for name in getattr(base, "__slots__", ()):
-            if name not in ("__weakref__", "storage"):
-                setattr(twin, name, getattr(x, name))
-    twin.storage = None
-    return twin
+    if isinstance(x, Tracer):
+        return x.twin()
+    return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
 
 
 def _writes(error: BaseException) -> bool:

@@ -12,7 +12,6 @@ from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gra
 from gradcli.verify.compare import Tolerance
 from gradcli.verify.probe import Located
 
-KINDS = ("kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "trace", "timeout")
 QUICK = 0.2  # seconds: a certified value that takes longer is computed when it is asked for
 
 

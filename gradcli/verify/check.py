@@ -103,7 +103,7 @@ def _point(
     q = blind or Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.certified_timeout)
     if any(notice.kind == "not deterministic" for notice in point.notices):
         return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")
-    claim, said = request.claim, []
+    whole, claim, said = q, request.claim, []
     if not q.affords_slopes:
         q, claim, projection = projected(q, claim)
         said = [projection]
@@ -124,7 +124,7 @@ def _point(
     case.findings += _about_hessians(case)
     verdict = verdict_of(case)
     if verdict == "inconclusive" and blind is None and _lost_its_trace(case):
-        return _point(request, point, number, progress, q.unbelieved("the trace differs from the function"))
+        return _point(request, point, number, progress, whole.unbelieved("the trace differs from the function"))
     return _report(case, "inconclusive" if _changed(case) else verdict)
 
 
@@ -142,7 +142,7 @@ def _changed(case: Case) -> bool:
 def _lost_its_trace(case: Case) -> bool:
     """Whether what was traced is not the function: its value differs, or a value went through a text and slopes differ."""
     kinds = {f.kind for f in case.findings}
-    return "trace" in kinds or bool(WRITTEN and kinds & {"contradiction", "disagreement"})
+    return case.q.untraced is None and ("trace" in kinds or bool(WRITTEN and kinds & {"contradiction", "disagreement"}))
 
 
 def _noticed(case: Case, request: Request, point: Point) -> Case:

@@ -21,8 +21,6 @@ from gradcli.source.structure import Leaf, paths, put_together
 from gradcli.source.targets import is_python
 from gradcli.verify.probe import Located
 
-KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
-
 
 @dataclass(frozen=True, slots=True)
 class Claiming:

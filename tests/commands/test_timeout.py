@@ -262,3 +262,14 @@ def test_the_streams_stay_apart_in_a_real_process(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout)["verdict"] == "pass"
     assert all(said in done.stderr for said in ("at load", "from Python", "from the descriptor", "from a child"))
+
+
+def test_an_internal_error_in_the_child_is_one_of_ours(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("gradcli.verify.check.check", broken)
+    ran = gradcli("check", f"{written(tmp_path, GOOD)}:f", X, "--timeout", "20s", "--json")
+    assert (ran.exit_status, ran.json["error"]["kind"]) == (70, "internal")

@@ -200,7 +200,7 @@ BROKEN = [
     ("file.py:g",    "no file",                                 ""),
     ("",             "empty",                                   ""),
     ("2*x*y",        "several inputs",                          "x=..., y=..."),
-    pytest.param("unknown_name", "'z'", "", marks=xfail("an unknown name in a claimed dict is not named")),
+    ("unknown_name", "'z'", ""),
 ]
 # fmt: on
 

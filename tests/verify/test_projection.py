@@ -116,3 +116,15 @@ def test_the_api_projects_too(monkeypatch: pytest.MonkeyPatch) -> None:
     report = package.check(lambda x: np.tile(np.sin(x), 10), np.linspace(0.1, 1, 10), modes="forward,reverse,fd")
     assert report.passed
     assert [finding.kind for finding in report.points[0].findings] == ["projection"]
+
+
+@pytest.mark.parametrize(("claim", "status"), [("J", 0), ("sign", 1)])
+def test_a_lost_trace_is_judged_by_values_of_the_same_projection(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: str, status: int
+) -> None:
+    monkeypatch.setattr(mode, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(claimed, "MOST_JACOBIAN", SMALL)
+    code = CODE.replace("np.tile(np.sin(x), 10)", "np.tile(np.array([np.sin(np.float64(str(v))) for v in x]), 10)")
+    ran = gradcli("check", f"{written(tmp_path, code)}:f", "x=linspace(0.1, 1, 10)", *QUICK, "--grad", claim, "--json")
+    assert ran.exit_status == status
+    assert {"projection", "untraced"} <= {f["kind"] for f in ran.json["points"][0]["findings"]}
