@@ -71,7 +71,7 @@ def check(
 ) -> int:
     """Verify the gradient of an expression or a Python function, or a gradient you claim for it (--grad).
 
-    Python: file.py:name or package.module:name, plain numpy code that nothing in needs to change; it is run. Without
+    Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without
     values, an expression is checked at three points drawn where it is smooth.
     Formats: text, json, ndjson, markdown, csv, junit, github.
     """

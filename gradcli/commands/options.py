@@ -113,13 +113,13 @@ Timeout = Annotated[
         show_default=False,
     ),
 ]
-RequireClaim = Annotated[bool, typer.Option("--require-claim", help="Without --grad or --jac, exit with status 2.")]
+RequireClaim = Annotated[bool, typer.Option("--require-claim", help="Without a claim, exit with status 2.")]
 Modes = Annotated[
     str | None,
     typer.Option(
         "--modes",
         metavar="LIST",
-        help="Modes to run: names, unique prefixes, fd cs fwd rev, all.  [default: all]",
+        help="Modes to run: names, unique prefixes, fd cs fwd rev, all.  [default: all, certified if quick]",
         show_default=False,
     ),
 ]
