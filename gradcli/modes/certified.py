@@ -43,8 +43,9 @@ class Certified:
         Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
         """
         q.refuse_untraced()
-        if q.ball_seconds > q.certified_timeout:
-            raise NotRun(f"it would take about {q.ball_seconds:.2g} s", do=_more_time(q))
+        if q.crowded:
+            raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
+        q.affordable(q.ball_seconds)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do="move the point into the domain of the function")
         with np.errstate(all="ignore"):
@@ -147,13 +148,6 @@ def _whose_rule(q: Question) -> str:
     if own:
         return f"a primitive of your own is wrong ({', '.join(own)}): gradcli ops file.py:NAME --check"
     return "please report it: a rule of gradcli is wrong"
-
-
-def _more_time(q: Question) -> str:
-    """Return what to write so that the mode runs."""
-    return (
-        "--modes all" if q.ball_seconds <= q.mode_timeout else f"--modes all --mode-timeout {2 * q.ball_seconds:.0f}s"
-    )
 
 
 def _direction(rng: Any, x: Array) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape
+from gradcli.modes.bounds import SAFETY
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -16,6 +17,7 @@ from gradcli.source.program import Program
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
+GRANT_ESTIMATED = GRANT / SAFETY  # the same, where an estimate with a safety factor of its own stands for a radius
 
 
 class Claimed(Protocol):
@@ -145,5 +147,6 @@ class Claim:
                     f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 )
         rounding = {name: EPS * np.abs(x) for name, x in value.items()} if q.untraced else q.rounding_of_textbook
-        bound = {name: GRANT * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
+        grant = GRANT_ESTIMATED if q.untraced is None and q.rounding_is_estimated else GRANT
+        bound = {name: grant * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 
 from gradcli.core.provenance import place
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.modes.mode import Available, Question
+from gradcli.modes.mode import CALL, Available, Question
 from gradcli.numerics.jacobians import columns_to_array, directions
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
@@ -39,7 +39,7 @@ class ComplexStep:
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
-        q.affordable(4 * sum(size(x) for x in q.xs))
+        q.affordable(4 * q.entries * max(q.seconds, CALL))
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in directions(q.xs[k]):
@@ -49,7 +49,8 @@ class ComplexStep:
             value[name] = columns_to_array(columns, q.value, q.xs[k])
         # complex functions take more operations than real ones; truncation is of the order of H squared
         bound = {name: 4 * b + H**1.5 * (q.largest_adjoint + _size(q)) for name, b in q.rounding.items()}
-        return Estimate(value, bound, cost=Cost(evaluations=count, operations=4 * q.operations * count))
+        cost = Cost(evaluations=count, operations=4 * q.operations * count)
+        return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
 
     def refuse_if_not_analytic(self, q: Question) -> None:
         """Raise NotSupported if an operation on the path has no complex derivative."""

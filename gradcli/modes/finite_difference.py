@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape, size
-from gradcli.modes.mode import Available, NotRun, Question
+from gradcli.modes.mode import CALL, Available, Question
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.steps import derivative
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -25,11 +25,7 @@ class FiniteDifference:
     def gradient(self, q: Question) -> Estimate:
         """Error: estimated. Cost: 35 or 70 evaluations for each entry of the inputs."""
         entries = sum(size(x) for x in q.xs)
-        predicted = entries * _CALLS_PER_ENTRY * q.seconds
-        if predicted > q.mode_timeout:
-            raise NotRun(
-                f"{entries:,} entries would take about {predicted:.0f} s", do=f"--mode-timeout {2 * predicted:.0f}s"
-            )
+        q.affordable(entries * _CALLS_PER_ENTRY * max(q.seconds, CALL), essential=q.untraced is not None)
         value: dict[str, Array] = {}
         bound: dict[str, Array] = {}
         calls = 0

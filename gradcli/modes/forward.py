@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from gradcli.core.shapes import size
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_columns
 from gradcli.point import Cost, Estimate, Witness
@@ -18,10 +17,11 @@ class Forward:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: what rounding can have done, by balls of 53 bits."""
+        """Error: what rounding can have done, by balls of 53 bits or by shaken runs."""
         q.refuse_untraced()
-        count = sum(size(x) for x in q.xs)
-        q.affordable(4 * count)
+        count = q.entries
+        q.affordable(count * q.traced_seconds)
         with np.errstate(all="ignore"):
             value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
-        return Estimate(value, q.rounding, cost=Cost(evaluations=count, operations=3 * q.operations * count))
+        cost = Cost(evaluations=count, operations=3 * q.operations * count)
+        return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)

@@ -11,18 +11,21 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.errors import FunctionFailed, GradcliError, NotSupported, Undecided
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
+from gradcli.modes.bounds import rounding_of
 from gradcli.modes.work import work
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
-from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
+from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Estimate, Point, Witness
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
 from gradcli.source.function import Function, of
 
 MOST_JACOBIAN = 2**24
+CALL = 1e-5  # seconds that calling the user's function takes beside what it does
+MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
 _SHORT = 3e-4  # seconds: what takes longer is not timed again
 _SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
 _SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward
@@ -65,7 +68,7 @@ class Question:
     wrt: tuple[str, ...]
     seed: int = 0
     mode_timeout: float = 10.0
-    certified_timeout: float = 10.0
+    unasked: float | None = None  # seconds that a mode may take which the user did not name; as long as any, where None
     blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
 
     @cached_property
@@ -176,7 +179,7 @@ class Question:
             raise NotRun(
                 f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
             )
-        self.affordable(4 * outputs)
+        self.affordable(4 * outputs * self.seconds, essential=True)
 
     @property
     def entries(self) -> int:
@@ -199,7 +202,7 @@ class Question:
         """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
         if size(self.value) <= sum(size(x) for x in self.xs):
             return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
-        self.affordable(4 * sum(size(x) for x in self.xs))
+        self.affordable(4 * self.entries * self.seconds, essential=True)
         with np.errstate(all="ignore"):
             return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
@@ -211,11 +214,28 @@ class Question:
                 _ = self.reverse_seconds if size(self.value) <= self.entries else 0.0
                 _ = self.rounding
 
-    def affordable(self, evaluations: float) -> None:
+    @property
+    def patience(self) -> float:
+        """The seconds that a mode may take beside those without which there is no verdict."""
+        return self.mode_timeout if self.unasked is None else min(self.unasked, self.mode_timeout)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many entries that balls are for those who ask."""
+        return self.unasked is not None and self.entries > MANY
+
+    def affordable(self, seconds: float, *, essential: bool = False) -> None:
         """Refuse work predicted to take longer than a mode may. Raises NotRun."""
-        predicted = evaluations * self.seconds
-        if predicted > self.mode_timeout:
-            raise NotRun(f"it would take about {predicted:.0f} s", do=f"--mode-timeout {2 * predicted:.0f}s")
+        if seconds <= (self.mode_timeout if essential else self.patience):
+            return
+        more = "" if seconds <= self.mode_timeout else f"--mode-timeout {max(2, round(2 * seconds))}s"
+        asked = "" if essential or self.unasked is None else "--modes all"
+        raise NotRun(f"it would take about {seconds:.2g} s", do=" ".join(filter(None, (asked, more))))
+
+    @property
+    def traced_seconds(self) -> float:
+        """The time of one traced evaluation, about."""
+        return max(4 * self.seconds, self._traced.seconds)
 
     @cached_property
     def bars(self) -> list[Value]:
@@ -309,42 +329,30 @@ class Question:
         sweeps = max(1, size(self.value))
         return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in found) * (0.3 + 0.7 * sweeps)
 
-    @cached_property
+    @property
     def rounding(self) -> dict[str, Array]:
-        """A bound on what rounding can have done to our float64 gradient, entry by entry.
+        """What rounding can have done to our float64 gradient, entry by entry."""
+        return self._rounding[0]
 
-        Error   proved up to a few ulps where balls of 53 bits can say; else estimated from the length of the program.
-        """
-        return self._rounding(kernels=True)
+    @property
+    def rounding_is_estimated(self) -> bool:
+        """Whether shaken runs, and no balls, say what rounding can have done."""
+        return not self._rounding[1]
+
+    @cached_property
+    def _rounding(self) -> tuple[dict[str, Array], bool]:
+        with np.errstate(all="ignore"):
+            return rounding_of(self, kernels=True)
 
     @cached_property
     def rounding_of_textbook(self) -> dict[str, Array]:
         """The same for a gradient written with the textbook's partials, as a claim may be."""
-        return self._rounding(kernels=False) if self.affords_balls else self.rounding
+        return rounding_of(self, kernels=False)[0]
 
     @property
     def affords_balls(self) -> bool:
         """Whether a sweep in balls is quick enough to bound the rounding of the others."""
-        return self.ball_seconds <= min(self.mode_timeout / 4, self.certified_timeout)
-
-    def _rounding(self, kernels: bool) -> dict[str, Array]:
-        found = self._rounding_by_balls(kernels)
-        bounds = {}
-        for k, name in enumerate(self.wrt):
-            slopes = np.abs(self.slopes[name])
-            length = np.sqrt(len(self.lines))
-            spread = found[k] if found is not None else 8 * EPS * length * np.max(slopes, initial=0.0)
-            bounds[name] = np.asarray(2 * spread + ULPS * slopes + 1e-320)[()]
-        return bounds
-
-    def _rounding_by_balls(self, kernels: bool) -> list[Any] | None:
-        if not self.affords_balls:
-            return None
-        try:
-            _, radii = rounding_bounds(self.g, self.xs, kernels)
-        except (Undecided, NotSupported):
-            return None
-        return radii if all(np.all(np.isfinite(r)) for r in radii) else None
+        return not self.crowded and self.ball_seconds <= min(self.mode_timeout / 4, self.patience)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Reverse:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: what rounding can have done, by balls of 53 bits."""
+        """Error: what rounding can have done, by balls of 53 bits or by shaken runs."""
         q.refuse_untraced()
         q.refuse_large_jacobian()
         if q.checkpointed or q.seconds < QUICK:
@@ -29,7 +29,7 @@ class Reverse:
         y, _, tape = q.recording
         cost = Cost(1, self._operations(q), q.reverse_seconds, held_bytes(tape))
         value = {name: stacked(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
-        return Estimate(value, q.rounding, cost=cost)
+        return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _again(self, q: Question) -> Estimate:
         """Return the gradient from a run of its own: of a quick function, or of one that recomputes parts of itself."""
@@ -39,7 +39,7 @@ class Reverse:
             rows = by_rows(y, inputs, tape, np.float64(1))
         value = {name: stacked(rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         cost = Cost(1, self._operations(q), peak_bytes=held_bytes(tape) + METER.most_nested)
-        return Estimate(value, q.rounding, cost=cost)
+        return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _operations(self, q: Question) -> int:
         return q.operations * (1 + 2 * size(q.value))

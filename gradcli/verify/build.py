@@ -12,7 +12,7 @@ from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gra
 from gradcli.verify.compare import Tolerance
 from gradcli.verify.probe import Located
 
-QUICK = 0.2  # seconds: a certified value that takes longer is computed when it is asked for
+QUICK = 0.2  # seconds: a mode that takes longer is run when it is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,6 @@ def request_for(
     """
     notices = (*found.notices, *_unchecked(found, claiming, settings))
     modes = chosen(settings.modes)
-    asked = settings.modes is not None and "certified" in modes
     looked_at, claim = _claimed(found, claiming, settings)
     fixed = (
         None
@@ -49,7 +48,7 @@ def request_for(
     )
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
-        settings.mode_timeout, settings.mode_timeout if asked else QUICK, notices,
+        settings.mode_timeout, QUICK if settings.modes is None else None, notices,
         settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings),
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ class Request:
     seed: int = 0
     fixed: Tolerance | None = None
     mode_timeout: float = 10.0
-    certified_timeout: float = 10.0
+    unasked: float | None = None  # seconds that a mode may take which the user did not name
     notices: tuple[Notice, ...] = ()
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
@@ -100,7 +100,7 @@ def _point(
     request: Request, point: Point, number: int, progress: Progress | None, blind: Question | None = None
 ) -> PointReport:
     """Judge one point; `blind` is its question for function values alone, where the trace is not the function."""
-    q = blind or Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.certified_timeout)
+    q = blind or Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.unasked)
     if any(notice.kind == "not deterministic" for notice in point.notices):
         return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")
     whole, claim, said = q, request.claim, []

@@ -1,6 +1,7 @@
 """What the report says about where it was made."""
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
@@ -14,6 +15,7 @@ def installed(package: str) -> str | None:
         return None
 
 
+@cache
 def environment() -> dict[str, str]:
     """Return the versions that a result depends on."""
     return {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}

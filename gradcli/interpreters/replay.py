@@ -1,0 +1,105 @@
+"""A recorded run, run again: with every operation shaken, or with other rules at some of its lines."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+from gradcli.primitives.kinds import Partial
+
+_EPS = float(np.finfo(np.float64).eps)
+_POOL = 16_381  # random signs, of which each operation takes some; a prime, so that rows of arrays do not repeat them
+
+
+class Shake:
+    """Multiplies each entry of a value by 1 + eps or 1 - eps, at random: what one more rounding could have done."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.pool = 1.0 + _EPS * self.rng.choice([-1.0, 1.0], _POOL)
+
+    def __call__(self, x: Value) -> Value:
+        start = int(self.rng.integers(_POOL))
+        if type(x) is not np.ndarray:
+            return x * self.pool[start]
+        if x.size <= _POOL - start:
+            return x * self.pool[start : start + x.size].reshape(x.shape)
+        return x * np.resize(np.roll(self.pool, start), x.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Shaken:
+    """A rule whose cotangent is shaken before it is pulled back."""
+
+    rule: Rule
+    shake: Shake
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.rule.push(primitive, i, y, xs, self.shake(xdot), params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return self.rule.pull(self.shake(ybar), i, y, xs, params, transpose)
+
+
+def shaken(tape: Tape, shake: Shake, kernels: bool = True) -> Tape:
+    """Return the same run on the same branches, every value and every cotangent off by one rounding.
+
+    Without `kernels`, slopes are the textbook's, which may lose digits that gradcli's own keep.
+    """
+
+    @cache
+    def loosened(primitive: Primitive) -> Primitive:
+        own = primitive.rules if kernels else map(_textbook, primitive.rules)
+        return replace(primitive, rules=tuple(Shaken(rule, shake) for rule in own))
+
+    made = Tape(tape.level)
+    for primitive, slots, xs, y, params, position in tape.lines:
+        if primitive is not None:
+            xs = [x if slot == CONSTANT else made.lines[slot][3] for slot, x in zip(slots, xs, strict=True)]
+            y = shake(primitive.fun(*xs, **(params or {})))
+            primitive = loosened(primitive)
+        made.lines.append((primitive, slots, xs, y, params, position))
+    return made
+
+
+def _textbook(rule: Rule) -> Rule:
+    return Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel else rule
+
+
+def with_rules(tape: Tape, rules: Mapping[int, Mapping[int, Rule]]) -> Tape:
+    """Return the run with other rules: `rules[k][i]` is that of argument i at line k."""
+    made = Tape(tape.level)
+    made.lines = list(tape.lines)
+    for k, changed in rules.items():
+        made.lines[k] = _line_with(tape.lines[k], changed)
+    return made
+
+
+def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
+    primitive, slots, xs, y, params, position = line
+    if primitive is None:
+        return line
+    own = tuple(changed.get(i) or primitive.rule(i) for i in range(len(slots)))
+    return replace(primitive, rules=own), slots, xs, y, params, position
+
+
+def pulled(tape: Tape, y: Value, ybar: Value, inputs: Sequence[Recorded]) -> list[Any]:
+    """Return the cotangents of the inputs on a tape of the same lines as that of `y`."""
+    return (
+        tape.pull(Recorded(tape.lines[y.slot][3], y.slot, tape), ybar, inputs)
+        if moves(y)
+        else list(map(_still, inputs))
+    )
+
+
+def _still(x: Recorded) -> Value:
+    return np.zeros(np.shape(x.primal))[()]
+
+
+def moves(y: Value) -> bool:
+    """Whether a result depends on the inputs at all."""
+    return isinstance(y, Recorded) and y.slot != CONSTANT

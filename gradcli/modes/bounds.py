@@ -1,0 +1,93 @@
+"""How far rounding can have carried a float64 gradient at one point: by balls of 53 bits, or by shaken runs."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcli.core.shapes import is_plain, shape, size
+from gradcli.errors import NotSupported, Undecided
+from gradcli.interpreters.replay import Shake, moves, pulled, shaken
+from gradcli.numerics.jacobians import stacked
+from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
+from gradcli.point import Array
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+
+_USELESS = (
+    1e-6  # a radius wider than this, of the slope, is that of values that meet themselves in balls, not of rounding
+)
+SAFETY = 8.0  # from what shaken runs moved to what any order of operations may have done
+_TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
+_RUNS = ((2e-3, 2),)  # seconds of a reverse sweep, and how often it is shaken; once beyond
+
+
+def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
+    """Return what rounding can have done to each entry of our float64 gradient, and whether balls of 53 bits bound it.
+
+    With `kernels`, for the partials as gradcli computes them; else for the textbook's.
+
+    Error   by balls a bound, up to a few ulps; where balls are too dear, or know nothing because values meet
+            themselves again, an estimate: what runs did whose every operation was off by one rounding.
+    """
+    radii = _by_balls(q, kernels)
+    if radii is not None:
+        useful = all(
+            np.all(r <= _USELESS * np.abs(q.slopes[name]) + EPS * q.largest_adjoint)
+            for r, name in zip(radii, q.wrt, strict=True)
+        )
+        if useful:
+            return _bounds(q, radii), True
+    moved = by_shaking(q, kernels)
+    if radii is not None:
+        moved = [np.minimum(r, m) for r, m in zip(radii, moved, strict=True)]
+    return _bounds(q, moved), False
+
+
+def _bounds(q: "Question", spread: list[Array]) -> dict[str, Array]:
+    return {
+        name: np.asarray(2 * s + ULPS * np.abs(q.slopes[name]) + 1e-320)[()]
+        for name, s in zip(q.wrt, spread, strict=True)
+    }
+
+
+def _by_balls(q: "Question", kernels: bool) -> list[Any] | None:
+    if not q.affords_balls:
+        return None
+    try:
+        _, radii = rounding_bounds(q.g, q.xs, kernels)
+    except (Undecided, NotSupported):
+        return None
+    return radii if all(np.all(np.isfinite(r)) for r in radii) else None
+
+
+def by_shaking(q: "Question", kernels: bool) -> list[Array]:
+    """Return how far each entry of the gradient moves in runs whose every operation is off by one rounding.
+
+    Shapes  one array for each input, as our Jacobian.
+    Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
+    """
+    y, inputs, tape = q.recording
+    if size(q.value) > sum(size(x) for x in q.xs) or not all(is_plain(line[3]) for line in tape.lines):
+        return [8 * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
+    runs = next((n for limit, n in _RUNS if q.reverse_seconds < limit), 1)
+    moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
+    for run in range(runs if moves(y) else 0):
+        again = shaken(tape, Shake(q.seed + run), kernels)
+        rows = [pulled(again, y, seed, inputs) for seed in _seeds(shape(q.value))]
+        for k, name in enumerate(q.wrt):
+            found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
+            np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
+    return [_granted(m, np.abs(q.slopes[name])) for m, name in zip(moved, q.wrt, strict=True)]
+
+
+def _seeds(output: tuple[int, ...]) -> list[Array]:
+    n = int(np.prod(output))
+    return [np.float64(1)] if output == () else [np.eye(1, n, k).reshape(output) for k in range(n)]
+
+
+def _granted(moved: Array, slopes: Array) -> Array:
+    """Return the movement of each entry, at least that of nearly all others of its size: few runs may miss an entry."""
+    used = slopes > 0
+    typical = float(np.quantile(moved[used] / slopes[used], _TYPICAL)) if np.any(used) else 0.0
+    return np.asarray(SAFETY * np.maximum(moved, typical * slopes))

@@ -1,0 +1,75 @@
+"""Bounds on rounding: they contain what rounding did, follow the conditioning, and excuse no wrong gradient."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradcli
+from gradcli.interpreters.replay import Shake, shaken
+from gradcli.interpreters.tape import record
+from gradcli.modes.bounds import rounding_of
+from gradcli.modes.mode import Question
+from gradcli.point import Point
+from gradcli.source.expression import Expression
+
+
+def logistic_map(x: Any) -> Any:
+    for _ in range(30):
+        x = 3.9 * x * (1 - x)
+    return x
+
+
+def slope_of_map(x: Any, factor: float = 1.0) -> Any:
+    slope = factor
+    for _ in range(30):
+        slope, x = slope * 3.9 * (1 - 2 * x), 3.9 * x * (1 - x)
+    return slope
+
+
+CASES = [  # expression, point: tame, cancelling, saturated, summed, long
+    ("sum(x*sin(x))", {"x": np.linspace(0.1, 2, 7)}),
+    ("exp(x) - exp(1.0000001*x)", {"x": np.float64(0.7)}),
+    ("sum(tanh(20*x)**2)", {"x": np.linspace(0.1, 2, 9)}),
+    ("sum((x - mean(x))**2)*1e6 + sum(x)", {"x": 1e6 + np.arange(20.0)}),
+    ("log(sum(exp(W@x)))", {"W": np.arange(12.0).reshape(3, 4) / 7, "x": np.arange(4.0)}),
+]
+
+
+def question(text: str, at: dict[str, Any], unasked: float | None = None) -> Question:
+    f = Expression(text, frozenset(at))
+    return Question(f, Point(at), tuple(at), unasked=unasked)
+
+
+@pytest.mark.parametrize("unasked", [None, 0.0], ids=["balls", "shaken"])
+@pytest.mark.parametrize(("text", "at"), CASES)
+def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], unasked: float | None) -> None:
+    bound, proved = rounding_of(question(text, at, unasked), kernels=True)
+    assert proved == (unasked is None)
+    points = gradcli.check(text, at, modes="certified,reverse").points[0].modes
+    for name in at:
+        apart = np.abs(points["reverse"].values[name] - points["certified"].values[name])
+        assert np.all(apart <= bound[name])
+
+
+def test_shaken_bounds_are_not_far_from_those_of_balls() -> None:
+    for text, at in CASES:
+        balls, shaken_ = (rounding_of(question(text, at, unasked), kernels=True)[0] for unasked in (None, 0.0))
+        for name in at:
+            assert np.median(shaken_[name] / balls[name]) < 30
+
+
+def test_where_balls_know_nothing_a_right_claim_passes_and_a_wrong_one_fails() -> None:
+    assert gradcli.check(logistic_map, {"x": 0.3}, grad=slope_of_map)
+    wrong = gradcli.check(logistic_map, {"x": 0.3}, grad=lambda x: slope_of_map(x, 1.01))
+    assert wrong.verdict == "fail"
+
+
+def test_a_shaken_run_moves_every_operation_by_a_rounding() -> None:
+    _, inputs, tape = record(lambda x: np.sum(np.sin(x) * x), [np.linspace(0.1, 2, 40_000)])
+    again = shaken(tape, Shake(0))
+    assert len(again.lines) == len(tape.lines)
+    assert again.lines[0] is not None
+    for before, after in zip(tape.lines[len(inputs) :], again.lines[len(inputs) :], strict=True):
+        relative = np.abs(after[3] / before[3] - 1)
+        assert 0 < np.max(relative) < 1e-14
