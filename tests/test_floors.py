@@ -16,6 +16,7 @@ FLOORS = (
     ("source",),
     ("numerics",),
     ("modes",),
+    ("diagnosis",),
     ("verify",),
     ("study",),
     ("render",),

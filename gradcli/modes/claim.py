@@ -34,9 +34,17 @@ class Claimed(Protocol):
 
 
 class WrongShape(BadClaim):
-    """A claimed gradient that has not the shape of what it claims to be: wrong, whatever its numbers."""
+    """A claimed gradient that has not the shape of what it claims to be: wrong, whatever its numbers.
+
+    `name` is the input and `claimed` what was claimed for it, where that is known.
+    """
 
     kind = "shape"
+
+    def __init__(self, what: str, name: str = "", claimed: Array | None = None) -> None:
+        super().__init__(what)
+        self.name = name
+        self.claimed = claimed
 
 
 class ClaimedExpressions:
@@ -143,9 +151,8 @@ class Claim:
                 turned = "; it may be transposed" if shape(claimed) == expected[::-1] else ""
                 if shape(q.value) == (1,) and shape(claimed) == expected[1:]:
                     turned = "; the function returns an array of one entry: return a scalar"
-                raise WrongShape(
-                    f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
-                )
+                says = f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
+                raise WrongShape(says, name, claimed)
         rounding = {name: EPS * np.abs(x) for name, x in value.items()} if q.untraced else q.rounding_of_textbook
         grant = GRANT_ESTIMATED if q.untraced is None and q.rounding_is_estimated else GRANT
         bound = {name: grant * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}

@@ -254,7 +254,10 @@ def _finding_blocks(f: Finding) -> list[Block]:
 
 
 def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
-    blocks: list[Block] = [Paragraph((Piece("Likely mistake: ", "strong"), Piece(d.message)))]
+    head = "" if d.kind == "unknown" else "Likely mistake: "
+    blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
+    if d.source and d.file:
+        blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
     return blocks + ([Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else [])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
+from gradcli.diagnosis.whole import not_reduced
 from gradcli.errors import Place, Span
 from gradcli.modes.claim import Claim, Claimed, WrongShape
 from gradcli.modes.mode import Question
@@ -145,10 +146,18 @@ def add_claim(case: Case, claimed: Claimed) -> None:
     try:
         estimate = claim.gradient(case.q)
     except WrongShape as error:
-        case.diagnosis = Diagnosis("shape", error.what)
+        case.diagnosis = _of_shape(case, error)
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
+
+
+def _of_shape(case: Case, error: WrongShape) -> Diagnosis:
+    """Return the diagnosis of a claim of the wrong shape: what would make it right, where something does."""
+    says = None
+    if error.claimed is not None and case.reference is not None:
+        says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)
+    return Diagnosis("shape", error.what + (f"; {says}" if says else ""))
 
 
 def _scale(case: Case) -> float:

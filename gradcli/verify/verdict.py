@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
+from gradcli.diagnosis.diagnose import diagnose
+from gradcli.diagnosis.wrong import Wrong
 from gradcli.modes.mode import Contradiction, TraceDiffers
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
 from gradcli.verify.case import Case, independent, witnessed
 from gradcli.verify.compare import AGREE, DISAGREE, allowed
-from gradcli.verify.diagnose import diagnose
 from gradcli.verify.witness import directional, one_sided
 
 
@@ -77,7 +78,7 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     words = case.verdicts["claim"]
     wrong = [name for name, word in words.items() if np.any((word == DISAGREE) & confirmed[name])]
     if wrong:
-        case.diagnosis = diagnose(case.estimate("claim").value, case.estimate(str(case.reference)).value, wrong)
+        case.diagnosis = diagnose(_wrong(case, confirmed))
         return "fail"
     beside_kinks(case)
     _contradicted(case)
@@ -87,6 +88,15 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
         return "pass"
     _why_not(case, confirmed, words)
     return "inconclusive"
+
+
+def _wrong(case: Case, confirmed: dict[str, Any]) -> Wrong:
+    """Return what the diagnosis has to explain."""
+    claim, right = case.estimate("claim"), case.estimate(str(case.reference))
+    words = case.verdicts["claim"]
+    masks = {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in words.items()}
+    room = {name: np.asarray(allowed(claim, right, name, case.fixed)) for name in words}
+    return Wrong(case.q, {n: claim.value[n] for n in words}, {n: right.value[n] for n in words}, masks, room)
 
 
 def beside_kinks(case: Case) -> None:

@@ -1,0 +1,125 @@
+"""Claims that approximate: differences with a fixed step, lower precision, noise. Which law does the error follow?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.numerics.noise import EPS
+from gradcli.report.check import Diagnosis
+
+_SAMPLES = 4  # wrong entries at which steps are tried
+_STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
+_PATIENCE = 1.0  # seconds that differences may take
+_ALMOST = 1e-3  # of the largest entry: larger errors are no rounding and no solver's tolerance
+_ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
+_GAIN = 0.05  # what a difference must leave of the claim's error
+_LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
+
+
+def lower_precision(wrong: Wrong) -> Diagnosis | None:
+    """Return that every entry of the claim is a number of a lower precision, near the right one."""
+    a, b = _flat(wrong.claimed), _flat(wrong.right)
+    scale = float(np.max(np.abs(b), initial=0.0))
+    if a.size < 2 or not np.all(np.isfinite(a)):
+        return None
+    for dtype, digits, room in ((np.float32, 7, 1e-3), (np.float16, 3, 0.1)):
+        if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
+            name = np.dtype(dtype).name
+            rtol = 10 ** np.ceil(np.log10(max(float(np.max(np.abs(a - b))) / scale, 1e-16)))
+            says = (
+                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; "
+                f"--rtol {rtol:.0e} accepts it"
+            )
+            return wrong.says("approximation", says)
+    return None
+
+
+def by_differences(wrong: Wrong) -> Diagnosis | None:
+    """Return that the claim is a difference quotient of the function with a fixed step, and the step."""
+    q = wrong.q
+    sampled = list(_sampled(wrong))
+    if not sampled or 2 * len(_STEPS) * len(sampled) * 3 * q.seconds > _PATIENCE or shape(q.value) != ():
+        return None
+    value = float(q.value)
+    with np.errstate(all="ignore"):
+        for relative in (False, True):
+            for h in _STEPS:
+                for scheme in _LAWS:
+                    if all(_matches(wrong, name, at, h, scheme, relative, value) for name, at in sampled):
+                        whose = " times |x|" if relative else ""
+                        right = (
+                            "rounding" if _rounded(wrong, value, h) else f"proportional to {_LAWS[scheme]}: truncation"
+                        )
+                        says = (
+                            f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {right}"
+                        )
+                        return wrong.says("approximation", says)
+    return None
+
+
+def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield wrong entries, the largest errors first."""
+    found = []
+    for name in wrong.names:
+        error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
+        for k in np.argsort(-np.ravel(error))[:_SAMPLES]:
+            at = tuple(int(i) for i in np.unravel_index(k, shape(error))) if shape(error) else ()
+            if error[at] > 0 and np.isfinite(error[at]):
+                found.append((float(error[at]), name, at))
+    for _, name, at in sorted(found, reverse=True)[:_SAMPLES]:
+        yield name, at
+
+
+def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float) -> bool:
+    q = wrong.q
+    k = q.wrt.index(name)
+    x = float(np.asarray(q.xs[k])[at])
+    step = h * abs(x) if relative else h
+    if step == 0:
+        return False
+
+    def f(t: float) -> float:
+        moved = np.array(q.xs[k])
+        moved[at] += t
+        return float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :]))
+
+    if scheme == "central":
+        made = (f(step) - f(-step)) / (2 * step)
+    else:
+        sign = 1.0 if scheme == "forward" else -1.0
+        made = (f(sign * step) - value) / (sign * step)
+    claimed, right = float(np.asarray(wrong.claimed[name])[at]), float(np.asarray(wrong.right[name])[at])
+    room = _ROUNDINGS * EPS * abs(value) / step + 1e-9 * abs(claimed)
+    return abs(claimed - made) <= room and abs(claimed - made) <= _GAIN * abs(claimed - right)
+
+
+def _rounded(wrong: Wrong, value: float, h: float) -> bool:
+    """Whether the error is of the size of rounding in f over h."""
+    errors = np.abs(_flat(wrong.claimed) - _flat(wrong.right))
+    return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
+
+
+def nearly(wrong: Wrong) -> Diagnosis | None:
+    """Return that every entry is nearly right, by differing small errors: an approximation, no slip in a formula."""
+    errors = [
+        np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
+        / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
+        for name in wrong.names
+    ]
+    relative = np.concatenate(errors)
+    worst = float(np.max(relative, initial=0.0))
+    if not 0 < worst < _ALMOST or (relative.size > 1 and np.median(relative) < 1e-3 * worst):
+        return None
+    rtol = 10 ** np.ceil(np.log10(worst))
+    says = (
+        f"the claim agrees to {-np.log10(worst):.0f} digits in every entry, too near for a slip in a formula: the function or "
+        f"the claim is an approximation (a solver's tolerance, differences); --rtol {rtol:.0e} accepts it"
+    )
+    return wrong.says("approximation", says)
+
+
+def _flat(gradient: Gradient) -> Any:
+    return np.concatenate([np.ravel(gradient[name]) for name in gradient])

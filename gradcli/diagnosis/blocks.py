@@ -1,0 +1,112 @@
+"""Slips in the slope of one value by another that several lines compute: a sigmoid or a softmax written out."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Primitive
+from gradcli.core.shapes import shape, size
+from gradcli.interpreters.tape import CONSTANT, Line, Tape
+from gradcli.primitives.kinds import Partial
+
+_FARTHEST = 14  # lines that a block goes back
+_MOST_ENTRIES = 64  # of a value whose slopes by another are probed one by one
+
+_WRITTEN_OUT: tuple[tuple[Callable[..., Any], str], ...] = (
+    (lambda y, x, p: y, "the slope of this value is taken as the value itself, y"),
+    (lambda y, x, p: 1 - y, "the slope of this value is taken as 1 - y"),
+    (lambda y, x, p: y * (1 + y), "the slope of this value is taken as y*(1 + y)"),
+    (lambda y, x, p: y * (1 - y), "the slope of this value is taken as y*(1 - y), a sigmoid's"),
+    (lambda y, x, p: 1 - y * y, "the slope of this value is taken as 1 - y**2, a tanh's"),
+    (lambda y, x, p: y * y, "the slope of this value is taken as y**2"),
+    (lambda y, x, p: x * (1 - x), "the slope of this value is taken as x*(1 - x) of its argument"),
+    (lambda y, x, p: 1 - x * x, "the slope of this value is taken as 1 - x**2 of its argument"),
+    (lambda y, x, p: 1 + 0 * y, "the slope of this value is left out (taken as 1)"),
+    (lambda y, x, p: np.exp(-x * x), "the slope of this value is taken as exp(-x**2)"),
+    (lambda y, x, p: np.exp(-x * x / 2), "the slope of this value is taken as exp(-x**2/2)"),
+    (lambda y, x, p: 1 / p, "the slope of this value is inverted"),
+)
+_DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
+    (lambda y, x, p: p, "the slope of this value is taken as its diagonal alone: its entries move each other too"),
+    (lambda y, x, p: 1 + 0 * y, "the slope of this value is left out (taken as 1)"),
+)
+
+
+def block_slips(tape: Tape, inputs: int) -> Iterator[tuple[str, str, Tape, Any]]:
+    """Yield `(kind, says, tape, position)`: the tape with one block's slope replaced, in every turn of a loop at once.
+
+    A block is a value that depends on the inputs through one other value alone, of the same shape.
+    """
+    for blocks in _blocks(tape, inputs):
+        slopes = [_slope(tape, u, v) for u, v in blocks]
+        if any(slope is None for slope in slopes):
+            continue
+        found = [slope for slope in slopes if slope is not None]
+        diagonal = not all(whole for _, whole in found)
+        for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
+            made = Tape(tape.level)
+            made.lines = list(tape.lines)
+            for (u, v), (slope, _) in zip(blocks, found, strict=True):
+                made.lines[v] = _block(tape, u, v, makes(tape.lines[v][3], tape.lines[u][3], slope))
+            yield "slip", says, made, tape.lines[blocks[0][1]][5]
+
+
+def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
+    """Return the blocks, those of the same places in the source together, the last in the program first."""
+    found: dict[Any, list[tuple[int, int]]] = {}
+    for v in range(len(tape.lines) - 1, inputs - 1, -1):
+        for far, u in enumerate(_only_sources(tape, v, inputs)):
+            if shape(tape.lines[u][3]) == shape(tape.lines[v][3]):
+                position = tape.lines[v][5]
+                key = (v if position is None else position if isinstance(position, tuple) else id(position), far)
+                found.setdefault(key, []).append((u, v))
+    return list(found.values())
+
+
+def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
+    """Yield the slots through which alone `v` depends on the inputs, nearest first, from the second line back on."""
+    frontier = {slot for slot in tape.lines[v][1] if slot != CONSTANT}
+    for steps in range(_FARTHEST):
+        if not frontier:
+            return
+        if len(frontier) == 1 and (steps or len(tape.lines[v][1]) > 1):
+            yield next(iter(frontier))
+        last = max(frontier)
+        if last < inputs:
+            return
+        frontier.remove(last)
+        frontier |= {slot for slot in tape.lines[last][1] if slot != CONSTANT}
+
+
+def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
+    """Return the diagonal of the Jacobian of `v` by `u`, and whether that is all of it; None where it is too large."""
+    x = tape.lines[u][3]
+    cut = Tape(tape.level)
+    cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
+    n = size(x)
+    if all(_elementwise(line) for line in tape.lines[u + 1 : v + 1] if _reaches(line, u)):
+        bar = cut.sweep(v, np.ones(shape(x))[()])[u]
+        return (bar, True) if bar is not None and shape(bar) == shape(x) else None
+    if n > _MOST_ENTRIES:
+        return None
+    diagonal = np.zeros(n)
+    for k in range(n):
+        bar = cut.sweep(v, np.eye(1, n, k).reshape(shape(x)))[u]
+        diagonal[k] = 0.0 if bar is None else np.ravel(bar)[k]
+    return diagonal.reshape(shape(x))[()], False
+
+
+def _reaches(line: Line, u: int) -> bool:
+    return any(slot >= u for slot in line[1])
+
+
+def _elementwise(line: Line) -> bool:
+    primitive, _, xs, y, _, _ = line
+    return primitive is not None and primitive.kind == "elementwise" and all(shape(x) in ((), shape(y)) for x in xs)
+
+
+def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
+    """Return the line of `v` as made of `u` alone, by the slope given."""
+    whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
+    return whole, (u,), (tape.lines[u][3],), tape.lines[v][3], None, tape.lines[v][5]

@@ -1,0 +1,36 @@
+"""Which one mistake makes the claim of the right gradient: the simplest that does, or what the error looks like."""
+
+import numpy as np
+
+from gradcli.diagnosis.approximate import by_differences, lower_precision, nearly
+from gradcli.diagnosis.elsewhere import elsewhere
+from gradcli.diagnosis.on_tape import on_tape
+from gradcli.diagnosis.residual import pattern
+from gradcli.diagnosis.whole import as_a_whole, by_a_constant, by_unnamed_factor, exchanged, in_entries
+from gradcli.diagnosis.wrong import Wrong
+from gradcli.report.check import Diagnosis
+
+_SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
+    as_a_whole, exchanged, in_entries, lower_precision, on_tape, by_a_constant, elsewhere, by_differences, by_unnamed_factor,
+    nearly,
+)  # fmt: skip
+
+
+def diagnose(wrong: Wrong) -> Diagnosis:
+    """Return the likely mistake; where none explains the claim, that, and the pattern of its error."""
+    unknown = _not_finite(wrong)
+    if unknown is not None:
+        return unknown
+    for find in _SEARCH:
+        found = find(wrong)
+        if found is not None:
+            return found
+    return pattern(wrong)
+
+
+def _not_finite(wrong: Wrong) -> Diagnosis | None:
+    masks = {name: ~np.isfinite(wrong.claimed[name]) & wrong.masks[name] for name in wrong.names}
+    if not any(np.any(mask) for mask in masks.values()):
+        return None
+    where = Wrong(wrong.q, wrong.claimed, wrong.right, masks).where() or " in every entry"
+    return wrong.says("non-finite", f"the claim is not finite{where}, where the right gradient is")

@@ -1,0 +1,142 @@
+"""Claims that are right, but of another point: stale values, exchanged arguments, rounded inputs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.errors import GradcliError
+from gradcli.interpreters.tape import record
+from gradcli.modes.mode import Question
+from gradcli.numerics.jacobians import by_rows, stacked
+from gradcli.point import Array
+from gradcli.report.check import Diagnosis
+
+_TURNS = 8  # of Newton's method for how far a point was moved
+_LINEAR = 0.7  # of the error that a first step must explain before it is followed
+_MOST_OUTPUTS = 16
+_PATIENCE = 1.0  # seconds
+_PROBE = 1e-6  # of the point: the step of the derivative of the gradient
+_EVEN = 1e-3  # how near the distance is rounded to be shown
+
+
+def elsewhere(wrong: Wrong) -> Diagnosis | None:
+    """Return the other point at which the claim would be right."""
+    q = wrong.q
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_seconds > _PATIENCE:
+        return None
+    with np.errstate(all="ignore"):
+        for says, xs in _other_points(q):
+            made = gradient_at(wrong, xs)
+            if made is not None and wrong.explained(made):
+                return wrong.says(
+                    "stale" if "exchanged" not in says else "swapped", f"the claim is the right gradient {says}"
+                )
+        if sum(int(np.sum(mask)) for mask in wrong.masks.values()) < 2:
+            return None  # one number is explained by any family of points
+        for says, direction in _directions(wrong):
+            distance = _followed(wrong, direction)
+            if distance is not None:
+                return wrong.says(
+                    "stale", f"the claim is the right gradient {says.format(_shown(distance))} (a stale value)"
+                )
+    return None
+
+
+def _shown(distance: float) -> str:
+    return f"{distance:.3g}" if abs(float(f"{distance:.3g}") / distance - 1) < _EVEN else f"{distance:.6g}"
+
+
+def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
+    """Return our gradient at another point, or None where there is none."""
+    q = wrong.q
+    try:
+        rows = by_rows(*record(q.g, xs), np.float64(1))
+    except GradcliError:
+        return None
+    made = {
+        name: stacked(rows, q.value, k, x)
+        for k, (name, x) in enumerate(zip(q.wrt, xs, strict=True))
+        if name in wrong.claimed
+    }
+    return made if all(np.all(np.isfinite(g)) for g in made.values()) else None
+
+
+def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
+    """Yield points that are looked up by mistake: exchanged inputs, rounded ones, zeros, ones."""
+    for a in range(len(q.xs)):
+        for b in range(a + 1, len(q.xs)):
+            if shape(q.xs[a]) == shape(q.xs[b]):
+                xs = list(q.xs)
+                xs[a], xs[b] = xs[b], xs[a]
+                yield f"with {q.wrt[a]} and {q.wrt[b]} exchanged", xs
+    yield "at the point in float32", [_in_float32(x) for x in q.xs]
+    for digits in range(4):
+        yield f"at the point rounded to {digits} decimals", [_rounded(x, digits) for x in q.xs]
+    yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
+    yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
+    yield "at the negative point", [-x for x in q.xs]
+    if all(np.all(np.asarray(x) >= 0) for x in q.xs):
+        return
+    yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
+
+
+def _rounded(x: Array, digits: int) -> Array:
+    return np.asarray(np.round(x, digits))[()]
+
+
+def _in_float32(x: Array) -> Array:
+    rounded: Any = np.array(x, dtype="float32")
+    return rounded.astype(np.float64)[()]
+
+
+def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
+    """Yield lines through the point along which programs move it."""
+    q = wrong.q
+    if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
+        yield "at x + {} times the gradient", [np.asarray(wrong.right[name]) for name in q.wrt]
+    yield "at the point times (1 + {})", list(q.xs)
+    if len(q.xs) > 1:
+        for k, name in enumerate(q.wrt):
+            still = [np.zeros(shape(x))[()] for x in q.xs]
+            yield f"at {name} times (1 + {{}})", [*still[:k], q.xs[k], *still[k + 1 :]]
+            if name in wrong.right and shape(wrong.right[name]) == shape(q.xs[k]):
+                yield (
+                    f"at {name} + {{}} times its gradient",
+                    [*still[:k], np.asarray(wrong.right[name]), *still[k + 1 :]],
+                )
+
+
+def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
+    """Return how far along a line the claim is the right gradient, by Newton's method in that one number."""
+    xs = wrong.q.xs
+    scale = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0) or 1.0
+    longest = max(float(np.max(np.abs(v), initial=0.0)) for v in direction)
+    if not longest > 0 or not np.isfinite(longest):
+        return None
+    distance, h = 0.0, _PROBE * scale / longest
+    for turn in range(_TURNS):
+        here, near = (
+            gradient_at(wrong, [x + s * v for x, v in zip(xs, direction, strict=True)])
+            for s in (distance, distance + h)
+        )
+        if here is None or near is None:
+            return None
+        slope = _flat(near) - _flat(here)
+        left = _flat(wrong.claimed) - _flat(here)
+        if not np.any(slope):
+            return None
+        step = float(left @ slope / (slope @ slope))
+        if turn == 0 and float(np.linalg.norm(left - step * slope)) > _LINEAR * float(np.linalg.norm(left)):
+            return None
+        distance += step * h
+        made = gradient_at(wrong, [x + distance * v for x, v in zip(xs, direction, strict=True)])
+        if made is not None and wrong.explained(made):
+            return distance
+    return None
+
+
+def _flat(gradient: Gradient) -> Any:
+    return np.concatenate([np.ravel(gradient[name]) for name in gradient])

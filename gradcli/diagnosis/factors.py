@@ -1,0 +1,87 @@
+"""Factors that a gradient is wrong by, and what each comes from."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.modes.mode import Question
+
+_SAME = 1e-6  # relative: two factors this near are the same
+_BY_NAME = (
+    (2.0, "a factor 2 too large"),
+    (0.5, "a factor 2 too small"),
+    (4.0, "a factor 4 too large"),
+    (0.25, "a factor 4 too small"),
+    (np.pi / 180, "a factor pi/180: degrees for radians"),
+    (180 / np.pi, "a factor 180/pi: radians for degrees"),
+    (np.log(10.0), "a factor ln 10: the base of a logarithm"),
+    (1 / np.log(10.0), "a factor 1/ln 10: the base of a logarithm"),
+    (np.log(2.0), "a factor ln 2: the base of a logarithm"),
+    (1 / np.log(2.0), "a factor 1/ln 2: the base of a logarithm"),
+    (np.pi, "a factor pi too large"),
+    (1 / np.pi, "a factor pi too small"),
+    (2 * np.pi, "a factor 2 pi too large"),
+    (0.5 / np.pi, "a factor 2 pi too small"),
+    (np.sqrt(np.pi) / 2, "a factor sqrt(pi)/2: that of erf is left out"),
+    (np.sqrt(2.0), "a factor sqrt(2) too large"),
+    (np.sqrt(0.5), "a factor sqrt(2) too small"),
+    (3.0, "a factor 3 too large"),
+    (1 / 3, "a factor 3 too small"),
+)
+
+
+def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
+    """Return the factor that fits the claim best, by least squares."""
+    a = np.concatenate([np.ravel(claimed[name]) for name in names])
+    b = np.concatenate([np.ravel(right[name]) for name in names])
+    scale = float(np.max(np.abs(b), initial=0.0))
+    if not scale > 0 or not np.all(np.isfinite(a)):
+        return None
+    return float((a / scale) @ (b / scale) / ((b / scale) @ (b / scale)))
+
+
+def named_factor(factor: float, wrong: Wrong) -> tuple[str, str] | None:
+    """Return the kind and the words of a factor that mistakes make, or None for any other."""
+    if abs(factor) < 1e-9:
+        return "detached", "the gradient is zero: something on the way is detached or treated as a constant"
+    if abs(factor + 1) < _SAME:
+        return "sign", "the sign is flipped"
+    for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q)):
+        for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
+            if abs(factor / (sign * value) - 1) < _SAME:
+                return "factor", says + also
+    return None
+
+
+def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
+    """Yield the factors that counting makes: entries, axes, one less for a sample."""
+    sizes: dict[int, str] = {}
+    for name, x in wrong.q.point.values.items():
+        if isinstance(x, np.ndarray | np.float64):
+            for k, n in enumerate(shape(x)):
+                sizes.setdefault(n, f"axis {k} of {name}")
+            sizes.setdefault(size(x), f"the entries of {name}")
+    sizes.setdefault(size(wrong.q.value), "the outputs")
+    for n, what in sizes.items():
+        if n > 2:
+            yield float(n), f"a factor {n} too large: a mean over {what} became a sum"
+            yield 1.0 / n, f"a factor {n} too small: a sum over {what} became a mean"
+            yield float(n - 1), f"a factor {n - 1} too large: n - 1 of {what} is not divided by"
+            yield 1.0 / (n - 1), f"a factor {n - 1} too small: divided by n - 1 of {what}"
+            yield n / (n - 1), f"a factor {n}/{n - 1}: divided by n - 1 instead of n ({what})"
+            yield (n - 1) / n, f"a factor {n - 1}/{n}: divided by n instead of n - 1 ({what})"
+
+
+def _constants(q: Question) -> Iterator[tuple[float, str]]:
+    """Yield the factors that a scalar of the point makes, as a step size dt does."""
+    for name, x in q.point.values.items():
+        if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0):
+            for power, says in (
+                (1, "one {} too many"),
+                (-1, "{} is left out"),
+                (2, "{}**2 too many"),
+                (-2, "{}**2 is left out"),
+            ):
+                yield float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name)

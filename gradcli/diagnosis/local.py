@@ -1,0 +1,261 @@
+"""Slips in one local partial: what people write instead of it. A row is a primitive's argument and one wrong partial."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.core.shapes import shape, size, unbroadcast
+from gradcli.primitives.kinds import Partial
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSlip:
+    """A wrong partial of argument `i`, `partial(y, *xs)`, and how to say what was written for what."""
+
+    i: int
+    partial: Callable[..., Value]
+    says: str
+
+
+def _slips(*rows: tuple[Callable[..., Value], str], i: int = 0) -> tuple[LocalSlip, ...]:
+    return tuple(LocalSlip(i, partial, says) for partial, says in rows)
+
+
+_ROOT = np.sqrt(2 * np.pi)
+# fmt: off
+SLIPS: dict[str, tuple[LocalSlip, ...]] = {
+    "tanh":       _slips((lambda y, x: 1 - y, "tanh' is 1 - y**2, not 1 - y"),
+                         (lambda y, x: 1 + y * y, "tanh' is 1 - y**2, not 1 + y**2"),
+                         (lambda y, x: y, "tanh' is 1 - y**2, not y"),
+                         (lambda y, x: y * y, "tanh' is 1 - y**2, not y**2"),
+                         (lambda y, x: y * (1 - y), "tanh' is 1 - y**2; y*(1 - y) is that of the sigmoid"),
+                         (lambda y, x: 1 - x * x, "tanh' is 1 - tanh(x)**2, not 1 - x**2")),
+    "expit":      _slips((lambda y, x: y, "sigmoid' is y*(1 - y), not y"),
+                         (lambda y, x: 1 - y, "sigmoid' is y*(1 - y), not 1 - y"),
+                         (lambda y, x: y * (1 + y), "sigmoid' is y*(1 - y), not y*(1 + y)"),
+                         (lambda y, x: 1 - y * y, "sigmoid' is y*(1 - y); 1 - y**2 is that of tanh"),
+                         (lambda y, x: x * (1 - x), "sigmoid' is y*(1 - y) of its value, not x*(1 - x) of its argument")),
+    "exp":        _slips((lambda y, x: x * np.exp(x - 1), "exp' is exp(x), not x*exp(x - 1)"),
+                         (lambda y, x: x, "exp' is exp(x), not x")),
+    "log":        _slips((lambda y, x: 1 / y, "log' is 1/x, not 1/log(x)"),
+                         (lambda y, x: x, "log' is 1/x, not x"),
+                         (lambda y, x: 1 / x**2, "log' is 1/x, not 1/x**2")),
+    "log1p":      _slips((lambda y, x: 1 / x, "log1p' is 1/(1 + x), not 1/x"),),
+    "expm1":      _slips((lambda y, x: y, "expm1' is exp(x), not expm1(x)"),),
+    "log10":      _slips((lambda y, x: 1 / x, "log10' is 1/(x ln 10): ln 10 is left out"),),
+    "log2":       _slips((lambda y, x: 1 / x, "log2' is 1/(x ln 2): ln 2 is left out"),),
+    "exp2":       _slips((lambda y, x: y, "exp2' is ln 2 * 2**x: ln 2 is left out"),),
+    "sqrt":       _slips((lambda y, x: 1 / y, "sqrt' is 1/(2 sqrt(x)): the 1/2 is left out"),
+                         (lambda y, x: 0.5 * y, "sqrt' is 1/(2 sqrt(x)), not sqrt(x)/2"),
+                         (lambda y, x: 0.5 / x, "sqrt' is 1/(2 sqrt(x)), not 1/(2 x)"),
+                         (lambda y, x: 2 / y, "sqrt' is 1/(2 sqrt(x)), not 2/sqrt(x)")),
+    "square":     _slips((lambda y, x: x, "the derivative of x**2 is 2*x: the 2 is left out"),
+                         (lambda y, x: 2 * y, "the derivative of x**2 is 2*x, not 2*x**2"),
+                         (lambda y, x: 2.0 + 0 * x, "the derivative of x**2 is 2*x: the x is left out")),
+    "power":      _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is left out"),
+                         (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
+                         (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
+                         (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)"))
+                + _slips((lambda y, x, n: y, "the derivative of x**n by n is x**n*log(x): the log is left out"),
+                         (lambda y, x, n: n * x ** (n - 1), "by n, the derivative of x**n is x**n*log(x), not n*x**(n-1)"), i=1),
+    "divide":     _slips((lambda y, a, b: 1 / b**2, "the derivative of a/b by a is 1/b, not 1/b**2"),
+                         (lambda y, a, b: b, "the derivative of a/b by a is 1/b, not b"))
+                + _slips((lambda y, a, b: -a / b, "the derivative of a/b by b is -a/b**2: b is not squared"),
+                         (lambda y, a, b: a / b, "the derivative of a/b by b is -a/b**2, not a/b"),
+                         (lambda y, a, b: -1 / b**2, "the derivative of a/b by b is -a/b**2: the a is left out"),
+                         (lambda y, a, b: -1 / b, "the derivative of a/b by b is -a/b**2, not -1/b"),
+                         (lambda y, a, b: 1 / b, "the derivative of a/b by b is -a/b**2, not 1/b"),
+                         (lambda y, a, b: -a / b**3, "the derivative of a/b by b is -a/b**2, not -a/b**3"), i=1),
+    "reciprocal": _slips((lambda y, x: -y, "the derivative of 1/x is -1/x**2: x is not squared"),),
+    "multiply":   _slips((lambda y, a, b: a + 0 * b, "the derivative of a*b by a is b, not a"),)
+                + _slips((lambda y, a, b: b + 0 * a, "the derivative of a*b by b is a, not b"), i=1),
+    "sin":        _slips((lambda y, x: y, "sin' is cos, not sin"),),
+    "cos":        _slips((lambda y, x: y, "cos' is -sin, not cos"), (lambda y, x: -y, "cos' is -sin, not -cos")),
+    "tan":        _slips((lambda y, x: 1 - y * y, "tan' is 1 + tan(x)**2, not 1 - tan(x)**2"),
+                         (lambda y, x: 1 / np.cos(x), "tan' is 1/cos(x)**2: the square is left out")),
+    "arctan":     _slips((lambda y, x: 1 / (1 + x), "arctan' is 1/(1 + x**2): the square is left out"),
+                         (lambda y, x: 1 / (1 - x * x), "arctan' is 1/(1 + x**2), not 1/(1 - x**2)"),
+                         (lambda y, x: 1 / np.sqrt(1 + x * x), "arctan' is 1/(1 + x**2), without a root")),
+    "arcsin":     _slips((lambda y, x: 1 / (1 - x * x), "arcsin' is 1/sqrt(1 - x**2): the root is left out"),
+                         (lambda y, x: 1 / np.sqrt(1 + x * x), "arcsin' is 1/sqrt(1 - x**2), not 1/sqrt(1 + x**2)")),
+    "arccos":     _slips((lambda y, x: -1 / (1 - x * x), "arccos' is -1/sqrt(1 - x**2): the root is left out"),),
+    "erf":        _slips((lambda y, x: np.exp(-x * x), "erf' is 2/sqrt(pi)*exp(-x**2): 2/sqrt(pi) is left out"),
+                         (lambda y, x: 2 / np.sqrt(np.pi) * np.exp(-x * x / 2), "erf' is 2/sqrt(pi)*exp(-x**2), without a half"),
+                         (lambda y, x: np.exp(-x * x / 2) / _ROOT, "erf' is 2/sqrt(pi)*exp(-x**2); this is the normal density")),
+    "ndtr":       _slips((lambda y, x: np.exp(-x * x / 2), "the normal density is exp(-x**2/2)/sqrt(2 pi): 1/sqrt(2 pi) is left out"),
+                         (lambda y, x: np.exp(-x * x) / _ROOT, "the normal density is exp(-x**2/2)/sqrt(2 pi): the half is left out"),
+                         (lambda y, x: y, "the derivative of the normal distribution is its density, not itself")),
+    "hypot":      _slips((lambda y, a, b: a + 0 * b, "the derivative of hypot(a, b) is a/hypot(a, b): the division is left out"),)
+                + _slips((lambda y, a, b: b + 0 * a, "the derivative of hypot(a, b) by b is b/hypot(a, b): the division is left out"), i=1),
+    "arctan2":    _slips((lambda y, a, b: a / (a * a + b * b), "the derivative of arctan2(y, x) by y is x/(x**2 + y**2), not y/(x**2 + y**2)"),
+                         (lambda y, a, b: b / np.hypot(a, b), "the derivative of arctan2(y, x) by y is x/(x**2 + y**2), without a root")),
+    "gammaln":    _slips((lambda y, x: np.log(x), "gammaln' is digamma(x), which log(x) only approximates"),),
+    "log_expit":  _slips((lambda y, x: np.exp(y), "the derivative of log sigmoid(x) is 1 - sigmoid(x), not sigmoid(x)"),),
+    "norm":       (),
+}
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A rule whose pull is another function of what the right one would be given: `(right, ybar, i, y, xs, params)`."""
+
+    right: Rule
+    instead: Callable[..., Value]
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.right.push(primitive, i, y, xs, xdot, params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        def pulled(bar: Value) -> Value:
+            return self.right.pull(bar, i, y, xs, params, transpose)
+
+        found = self.instead(pulled, ybar, i, y, xs, params)
+        return np.broadcast_to(found, shape(xs[i]))[()] if shape(found) != shape(xs[i]) else found
+
+
+def omitted(rule: Rule) -> Rule:
+    """Return a rule that lets nothing through."""
+    return Replaced(rule, lambda pulled, ybar, i, y, xs, params: np.zeros(shape(xs[i]))[()])
+
+
+def negated(rule: Rule) -> Rule:
+    """Return a rule with the sign flipped."""
+    return Replaced(rule, lambda pulled, ybar, i, y, xs, params: -pulled(ybar))
+
+
+def _passed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    return unbroadcast(ybar, xs[i])
+
+
+def evaluated_at(rule: Rule, y: Value, xs: Sequence[Value]) -> Rule:
+    """Return a rule whose partial is that of other values: of the line's run before or after."""
+
+    def instead(pulled: Any, ybar: Any, i: int, _: Any, own: Any, params: Any) -> Any:
+        return rule.pull(ybar, i, y, xs, params, _no_transpose)
+
+    return Replaced(rule, instead)
+
+
+def _no_transpose(*_: Any) -> Value:
+    raise NotImplementedError("only partials and transposes are evaluated elsewhere")
+
+
+def replacements(primitive: Primitive, i: int, y: Value, xs: Sequence[Value]) -> Iterator[tuple[str, str, Rule]]:
+    """Yield `(kind, says, rule)` for each slip known for an argument of a primitive, at operands like these."""
+    rule = primitive.rule(i)
+    for slip in SLIPS.get(primitive.name, ()):
+        if slip.i == i:
+            yield "slip", slip.says, Partial(slip.partial)
+    if primitive.kind == "elementwise" and isinstance(rule, Partial):
+        yield "slip", f"the partial of {_called(primitive)} is left out (taken as 1)", Replaced(rule, _passed)
+    yield from _reshaping(rule, y, xs[i])
+    for kind, says, instead in _LINEAR.get(primitive.name, ()):
+        yield kind, says, Replaced(rule, instead)
+
+
+def _called(primitive: Primitive) -> str:
+    return {"multiply": "the product", "divide": "the quotient", "power": "the power"}.get(
+        primitive.name, primitive.name
+    )
+
+
+def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]]:
+    """Yield what goes wrong where an operand was broadcast: its cotangent is a sum over the axes that grew."""
+    have, want = shape(y), shape(x)
+    if have == want or size(y) <= size(x) or (not isinstance(rule, Partial | Replaced) and not hasattr(rule, "factor")):
+        return
+    times = size(y) // max(1, size(x))
+    if len(have) == 2 and want in ((have[0],), (have[1],)) and have[0] == have[1]:
+        says = "summed over the wrong axis: it was broadcast along axis 0, so the sum is over axis 0"
+
+        def wrong_axis(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+            return pulled(np.swapaxes(ybar, 0, 1))
+
+        yield "axis", says, Replaced(rule, wrong_axis)
+
+    def averaged(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+        return pulled(ybar) / times
+
+    yield (
+        "broadcast",
+        f"averaged over the axes that were broadcast, instead of summed (a factor 1/{times})",
+        Replaced(rule, averaged),
+    )
+
+    def first(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+        kept = np.zeros(shape(ybar))
+        lead = tuple(
+            slice(0, 1) if k < len(have) - len(want) or want[k - len(have) + len(want)] == 1 else slice(None)
+            for k in range(len(have))
+        )
+        kept[lead] = np.asarray(ybar)[lead]
+        return pulled(kept)
+
+    yield "broadcast", "the first of the broadcast copies is taken, instead of their sum", Replaced(rule, first)
+
+
+def _matmul_other_way(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    """The transpose of the other operand is forgotten, or taken where it should not be."""
+    other = xs[1 - i]
+    if np.ndim(other) < 2 or other.shape[-1] != other.shape[-2]:
+        return pulled(ybar)
+    if i == 0:
+        return ybar @ other if np.ndim(ybar) >= 1 else pulled(ybar)
+    return other @ ybar
+
+
+def _transposed_result(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    right = pulled(ybar)
+    return np.swapaxes(right, -1, -2) if np.ndim(right) >= 2 and right.shape[-1] == right.shape[-2] else right
+
+
+def _mean_for_sum(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    return pulled(ybar) * (max(1, size(y)) / max(1, size(xs[i])))
+
+
+def _other_axis(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    right = pulled(ybar)
+    return np.swapaxes(right, 0, 1) if np.ndim(right) == 2 and right.shape[0] == right.shape[1] else right
+
+
+def _to_every_entry(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    return (
+        np.broadcast_to(np.max(np.abs(ybar)) * np.sign(np.sum(ybar)), shape(xs[i]))
+        if np.ndim(ybar) == 0
+        else pulled(ybar)
+    )
+
+
+def _by_diagonal_inverse(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    return ybar * np.linalg.inv(xs[i]) if np.ndim(ybar) == 0 else pulled(ybar)
+
+
+def _cumulated(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    return np.cumsum(ybar, axis=params.get("axis")) if np.ndim(ybar) == 1 else pulled(ybar)
+
+
+def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    bar = np.linalg.solve(xs[0], ybar)
+    return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
+
+
+_LINEAR: dict[str, tuple[tuple[str, str, Callable[..., Value]], ...]] = {
+    "matmul": (
+        ("slip", "the other operand of @ is not transposed", _matmul_other_way),
+        ("slip", "the cotangent of a product is transposed: the outer product is the wrong way round", _transposed_result),
+    ),
+    "sum": (
+        ("broadcast", "the cotangent of a sum is divided by the number of entries: a mean for a sum", _mean_for_sum),
+        ("axis", "the cotangent of a sum is spread along the wrong axis", _other_axis),
+    ),
+    "max": (("broadcast", "the cotangent of a maximum goes to every entry, not to the largest", _to_every_entry),),
+    "logdet": (("slip", "the derivative of log det X is the transposed inverse: the transpose is left out", _by_diagonal_inverse),),
+    "cumsum": (("axis", "the cotangent of a cumulated sum is cumulated from the end, not from the start", _cumulated),),
+    "solve": (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
+    "inv": (("slip", "the cotangent of an inverse is transposed", _transposed_result),),
+    "logsumexp": (("broadcast", "the cotangent of a logsumexp goes to every entry, not by the softmax", _to_every_entry),),
+}  # fmt: skip

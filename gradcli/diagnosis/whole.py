@@ -1,0 +1,248 @@
+"""Mistakes made to a gradient as a whole, or to some of its entries: each row of the table is one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.diagnosis.factors import factor_of, named_factor
+from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.point import Array
+from gradcli.report.check import Diagnosis
+
+_SLIGHT = 0.1  # a factor nearer to one than this is an entry that is off, not a factor that is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A mistake: what it makes of the right gradient of one input, and how to say it."""
+
+    kind: str
+    makes: Callable[[Array], Array | None]
+    says: str
+
+
+def _square(g: Array) -> bool:
+    return bool(np.ndim(g) >= 2 and g.shape[-1] == g.shape[-2])
+
+
+def _along(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
+    """Return what replaces every entry along an axis by one number made of them."""
+
+    def made(g: Array) -> Array | None:
+        if np.ndim(g) <= axis or g.shape[axis] < 2:
+            return None
+        return np.broadcast_to(how(g, axis=axis, keepdims=True), g.shape)
+
+    return made
+
+
+def _all(how: Callable[[Array], Array]) -> Callable[[Array], Array | None]:
+    return lambda g: np.broadcast_to(how(g), np.shape(g)) if np.size(g) > 1 else None
+
+
+def _first(g: Array, axis: int, keepdims: bool) -> Array:
+    return np.take(g, [0], axis=axis)
+
+
+_TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
+# fmt: off
+TRANSPOSED = Slip("transposed", lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
+REORDERED  = Slip("transposed", lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns and taken by rows (or the reverse)")
+REORDERED2 = Slip("transposed", lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows and taken by columns (or the reverse)")
+SYMMETRIC  = Slip("one triangle", lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
+BOTH       = Slip("factor", lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
+REVERSED   = Slip("permuted", lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
+LEFT       = Slip("shifted", lambda g: np.roll(g, -1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+RIGHT      = Slip("shifted", lambda g: np.roll(g, 1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+LEFT_0     = Slip("shifted", lambda g: np.append(g[1:], 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+RIGHT_0    = Slip("shifted", lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+SUMMED     = Slip("broadcast", _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
+AVERAGED   = Slip("broadcast", _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
+BY_AXIS    = tuple(
+    Slip("broadcast", _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past} over that axis, then broadcast")
+    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed"), (np.mean, "mean", "averaged"), (_first, "first", "taken"))
+)
+ABSOLUTE   = Slip("sign", np.abs, "the sign is lost: every entry is the absolute value of the right one")
+SQUARED    = Slip("squared", np.square, "every entry is the square of the right one")
+# fmt: on
+SLIPS = (
+    TRANSPOSED,
+    REORDERED,
+    REORDERED2,
+    SYMMETRIC,
+    BOTH,
+    REVERSED,
+    LEFT,
+    RIGHT,
+    LEFT_0,
+    RIGHT_0,
+    SUMMED,
+    AVERAGED,
+    *BY_AXIS,
+    ABSOLUTE,
+    SQUARED,
+)  # fmt: skip
+_SIGNED = ("transposed", "permuted", "shifted")
+
+
+def as_a_whole(wrong: Wrong) -> Diagnosis | None:
+    """Return the mistake that was made to every wrong input as a whole."""
+    return _by_factor(wrong) or _by_slip(wrong) or _permuted(wrong)
+
+
+def _by_factor(wrong: Wrong) -> Diagnosis | None:
+    factor = factor_of(wrong.claimed, wrong.right, wrong.names)
+    if factor is None or not wrong.explained({name: factor * wrong.right[name] for name in wrong.names}):
+        return None
+    named = named_factor(factor, wrong)
+    return None if named is None else wrong.says(named[0], named[1] + _of_inputs(wrong))
+
+
+def _of_inputs(wrong: Wrong) -> str:
+    return "" if len(wrong.names) == len(wrong.claimed) else f" ({', '.join(wrong.names)})"
+
+
+def _by_slip(wrong: Wrong) -> Diagnosis | None:
+    for slip in SLIPS:
+        for sign in (1.0, -1.0) if slip.kind in _SIGNED else (1.0,):
+            made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
+            if all(g is not None for g in made.values()) and wrong.explained(
+                {n: sign * g for n, g in made.items() if g is not None}
+            ):
+                return wrong.says(
+                    slip.kind, slip.says + ("" if sign > 0 else ", and the sign is flipped") + _of_inputs(wrong)
+                )
+    return None
+
+
+def _permuted(wrong: Wrong) -> Diagnosis | None:
+    """Entries that are right but in another order, and what exchanges two of them."""
+    for name in wrong.names:
+        mask = np.asarray(wrong.masks[name])
+        a, b = np.asarray(wrong.claimed[name])[mask], np.asarray(wrong.right[name])[mask]
+        order_a, order_b = np.argsort(a), np.argsort(b)
+        made = np.array(wrong.right[name])
+        if a.size < 2 or np.ptp(b) == 0:
+            return None
+        values = np.empty(a.size)
+        values[order_a] = b[order_b]
+        made[mask] = values
+        if not wrong.alone(name).explained({name: made}):
+            return None
+    if len(wrong.names) == 1 and np.sum(wrong.masks[wrong.names[0]]) == 2:
+        return wrong.says("permuted", f"two entries are exchanged{wrong.where()}")
+    return wrong.says("permuted", f"the entries are right but in another order{wrong.where() or _of_inputs(wrong)}")
+
+
+def in_entries(wrong: Wrong) -> Diagnosis | None:
+    """Return one mistake that was made to the wrong entries alone: a sign, a factor, a constant."""
+    claimed, right = (
+        {name: np.asarray(of[name])[np.asarray(wrong.masks[name])] for name in wrong.names}
+        for of in (wrong.claimed, wrong.right)
+    )
+    factor = factor_of(claimed, right, wrong.names)
+    if factor is not None and wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
+        named = named_factor(factor, wrong)
+        if named is not None:
+            return wrong.says(named[0], named[1] + wrong.where())
+    return None
+
+
+def by_a_constant(wrong: Wrong) -> Diagnosis | None:
+    """Return that one constant is added to several wrong entries."""
+    apart = np.concatenate([(wrong.claimed[n] - wrong.right[n])[wrong.masks[n]] for n in wrong.names])
+    constant = float(np.median(apart))
+    if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
+        return None
+    return wrong.says("constant", f"a constant {constant:.6g} is added{wrong.where()}")
+
+
+def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
+    """Return that all wrong entries are off by one factor of no known meaning, or that one entry alone is wrong."""
+    count = sum(int(np.sum(mask)) for mask in wrong.masks.values())
+    claimed, right = (
+        {name: np.asarray(of[name])[np.asarray(wrong.masks[name])] for name in wrong.names}
+        for of in (wrong.claimed, wrong.right)
+    )
+    entries = sum(np.size(mask) for mask in wrong.masks.values())
+    if count == 1 and entries > 1:
+        return wrong.says(
+            "entry", f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(claimed, right, wrong)}"
+        )
+    factor = factor_of(claimed, right, wrong.names)
+    if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
+        return None
+    kind = "scaled" if abs(factor - 1) < _SLIGHT else "factor"
+    shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
+    return wrong.says(kind, f"every wrong entry is {shown} times the right one{wrong.where()}")
+
+
+def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
+    name = wrong.names[0]
+    a, b = float(claimed[name][0]), float(right[name][0])
+    return f"by a relative {abs(a - b) / abs(b):.1e}; the others are right" if b else "where the right one is 0"
+
+
+def _where_wrong(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
+    return {name: np.where(wrong.masks[name], makes(wrong.right[name]), wrong.right[name]) for name in wrong.names}
+
+
+def exchanged(wrong: Wrong) -> Diagnosis | None:
+    """Return that an input was given the gradient of another one."""
+    taken: dict[str, str] = {}
+    for name in wrong.names:
+        for other in (
+            n
+            for n in wrong.q.wrt
+            if n != name and n in wrong.right and shape(wrong.right[n]) == shape(wrong.right[name])
+        ):
+            if wrong.alone(name).explained({name: wrong.right[other]}):
+                taken[name] = other
+    if not taken or set(taken) != set(wrong.names):
+        return None
+    if len(taken) == 2 and set(taken) == set(taken.values()):
+        return wrong.says("swapped", f"the gradients of {' and '.join(taken)} are exchanged")
+    return wrong.says("swapped", "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items()))
+
+
+def not_reduced(claimed: Array, right: Array, name: str) -> str | None:
+    """Return what is wrong with a claim of another shape: not summed, transposed, flattened; None where nothing fits."""
+    for says, made in _reshaped(np.asarray(claimed), shape(right)):
+        room = 1e-6 * max(float(np.max(np.abs(right), initial=0.0)), 1e-300)
+        if shape(made) == shape(right) and np.all(np.abs(made - right) <= room):
+            return says.format(name)
+    return None
+
+
+def _reshaped(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    for axis in range(g.ndim):
+        yield (
+            f"summed over axis {axis} it is right: the sum over the axis that {{}} was broadcast along is missing",
+            np.sum(g, axis=axis),
+        )
+        yield f"averaged over axis {axis} it is right: the mean over that axis is missing", np.mean(g, axis=axis)
+    if g.ndim > 1:
+        yield (
+            "summed over all entries it is right: the sum over the axes that {} was broadcast along is missing",
+            np.sum(g),
+        )
+        yield "transposed it is right", g.T
+    if g.size == int(np.prod(wanted)):
+        yield "the entries are right, in another shape: reshape them", g.reshape(wanted)
+        yield "the entries are right, flattened by columns", g.reshape(wanted, order="F")
+    if g.ndim < len(wanted):
+        yield (
+            "every entry is the same: it was summed although {} was not broadcast",
+            np.broadcast_to(g, wanted) if _fits(g, wanted) else g,
+        )
+
+
+def _fits(g: Any, wanted: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(g.shape, wanted)
+    except ValueError:
+        return False
+    return True

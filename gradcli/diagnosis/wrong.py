@@ -1,0 +1,122 @@
+"""A wrong claim and the right gradient: what a mistake has to explain, and whether it does."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.modes.mode import Question
+from gradcli.point import Array
+from gradcli.report import numbers
+from gradcli.report.check import Diagnosis
+
+Gradient = dict[str, Array]
+CLOSE = 1e-7  # a mistake explains a claim if what it makes of the right gradient is this near, relative to its size
+_SMALL = 1e-3  # of the largest entry: smaller ones are compared as if they were this large
+_LEFT = 0.02  # of the claim's error, which a mistake may leave unexplained
+_NAMED = 3  # entries that are named one by one; more are described
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A claim that is wrong at the entries of `masks`, by input; `room` is how far apart equal values may lie.
+
+    Shapes  all as the claim: the output's shape, then the input's.
+    """
+
+    q: Question
+    claimed: Gradient
+    right: Gradient
+    masks: dict[str, Any]
+    room: Gradient = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The inputs with wrong entries."""
+        return tuple(name for name, mask in self.masks.items() if np.any(mask))
+
+    @property
+    def outputs(self) -> int:
+        """The number of leading axes that count outputs."""
+        return len(shape(self.q.value))
+
+    def alone(self, name: str) -> "Wrong":
+        """Return the same for one input."""
+        return Wrong(self.q, {name: self.claimed[name]}, {name: self.right[name]}, {name: self.masks[name]}, self.room)
+
+    def explained(self, made: Gradient) -> bool:
+        """Whether `made`, the right gradient with a mistake in it, is the claim; inputs it does not name are right."""
+        left = total = 0.0
+        for name, claim in self.claimed.items():
+            candidate = np.asarray(made.get(name, self.right[name]))
+            if shape(candidate) != shape(claim) or not self._near(name, candidate):
+                return False
+            left += float(np.sum(np.abs(claim - candidate)[self.masks[name]]))
+            total += float(np.sum(np.abs(claim - self.right[name])[self.masks[name]]))
+        return bool(left <= _LEFT * total) and bool(np.isfinite(total))
+
+    def _near(self, name: str, candidate: Array) -> bool:
+        scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
+        room = CLOSE * np.maximum(np.abs(candidate), _SMALL * scale) + self.room.get(name, 0.0)
+        with np.errstate(invalid="ignore"):
+            return bool(np.all(np.abs(self.claimed[name] - candidate) <= room))
+
+    def where(self) -> str:
+        """Return which entries are wrong, ` in x[4]`; nothing where all are."""
+        wrong = sum(int(np.sum(mask)) for mask in self.masks.values())
+        if wrong == sum(size(mask) for mask in self.masks.values()):
+            return ""
+        parts = [self._of_one(name) for name in self.names]
+        return " in " + " and ".join(parts) if len(parts) <= _NAMED else f" in {wrong:,} entries"
+
+    def _of_one(self, name: str) -> str:
+        mask = np.asarray(self.masks[name])
+        if np.all(mask):
+            return f"all of {name}" if size(mask) > 1 else name
+        places = np.argwhere(mask)
+        if len(places) <= _NAMED:
+            return ", ".join(self.entry(name, tuple(int(k) for k in at)) for at in places)
+        return described(mask, name, self.outputs)
+
+    def entry(self, name: str, at: tuple[int, ...]) -> str:
+        """Return how one entry is written."""
+        return numbers.entry_name(name, at[self.outputs :], at[: self.outputs])
+
+    def worst(self) -> tuple[str, tuple[int, ...]]:
+        """Return the wrong entry whose error is the largest part of the claim's."""
+        found = []
+        for name in self.names:
+            error = np.where(self.masks[name], np.abs(self.claimed[name] - self.right[name]), -1.0)
+            error = np.where(np.isnan(error), np.inf, error)
+            at = np.unravel_index(int(np.argmax(error)), shape(error)) if shape(error) else ()
+            found.append((float(error[at]), name, tuple(int(k) for k in at)))
+        return max(found)[1:]
+
+    def says(self, kind: str, message: str, **more: Any) -> Diagnosis:
+        """Return the diagnosis, with the right value of the worst entry."""
+        name, at = self.worst()
+        claimed, right = numbers.apart(float(self.claimed[name][at]), float(self.right[name][at]))
+        return Diagnosis(kind, message, corrected=f"{self.entry(name, at)} = {right}, not {claimed}", **more)
+
+
+def described(mask: Any, name: str, outputs: int) -> str:
+    """Return a set of entries in words: rows, columns, a diagonal, a block; else how many they are."""
+    if mask.ndim == 2:
+        words = ("output", "input") if outputs else ("row", "column")
+        for axis, word in ((1, words[0]), (0, words[1])):
+            lines = np.any(mask, axis=axis)
+            if np.array_equal(mask, np.broadcast_to(np.expand_dims(lines, axis), mask.shape)):
+                numbers_ = ", ".join(map(str, np.flatnonzero(lines)[:_NAMED]))
+                return f"{word}{'s' if np.sum(lines) > 1 else ''} {numbers_}{', ...' if np.sum(lines) > _NAMED else ''} of {name}"
+        eye: Any = np.eye(*mask.shape) == 1.0
+        if np.array_equal(mask, eye):
+            return f"the diagonal of {name}"
+        if np.array_equal(mask, ~eye):
+            return f"{name} off the diagonal"
+    if mask.ndim == 1:
+        first, last = int(np.argmax(mask)), mask.size - int(np.argmax(mask[::-1]))
+        if np.all(mask[first:last]):
+            return f"{name}[{first}:{last}]"
+    return f"{int(np.sum(mask)):,} of {mask.size:,} entries of {name}"
