@@ -41,7 +41,12 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
     """Return that the claim is a difference quotient of the function with a fixed step, and the step."""
     q = wrong.q
     sampled = list(_sampled(wrong))
-    if not sampled or 2 * len(_STEPS) * len(sampled) * 3 * q.seconds > _PATIENCE or shape(q.value) != ():
+    count = sum(int(np.sum(mask)) for mask in wrong.masks.values())
+    if (
+        2 * count < sum(np.size(mask) for mask in wrong.masks.values())
+        or 2 * len(_STEPS) * len(sampled) * 3 * q.seconds > _PATIENCE
+        or shape(q.value) != ()
+    ):
         return None
     value = float(q.value)
     with np.errstate(all="ignore"):

@@ -6,13 +6,13 @@ from gradcli.diagnosis.approximate import by_differences, lower_precision, nearl
 from gradcli.diagnosis.elsewhere import elsewhere
 from gradcli.diagnosis.on_tape import on_tape
 from gradcli.diagnosis.residual import pattern
-from gradcli.diagnosis.whole import as_a_whole, by_a_constant, by_unnamed_factor, exchanged, in_entries
+from gradcli.diagnosis.whole import as_a_whole, by_a_constant, by_unnamed_factor, exchanged, in_entries, slightly_off
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.report.check import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, exchanged, in_entries, lower_precision, on_tape, by_a_constant, elsewhere, by_differences, by_unnamed_factor,
-    nearly,
+    as_a_whole, exchanged, in_entries, slightly_off, lower_precision, by_differences, on_tape, elsewhere, by_a_constant,
+    by_unnamed_factor, nearly,
 )  # fmt: skip
 
 

@@ -75,12 +75,18 @@ def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
     yield "at the point in float32", [_in_float32(x) for x in q.xs]
     for digits in range(4):
         yield f"at the point rounded to {digits} decimals", [_rounded(x, digits) for x in q.xs]
+        yield f"at the point rounded to {digits + 1} digits", [_to_digits(x, digits + 1) for x in q.xs]
     yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
     yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
     yield "at the negative point", [-x for x in q.xs]
     if all(np.all(np.asarray(x) >= 0) for x in q.xs):
         return
     yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
+
+
+def _to_digits(x: Array, digits: int) -> Array:
+    size = 10.0 ** (np.floor(np.log10(np.where(x == 0, 1.0, np.abs(x)))) + 1 - digits)
+    return np.asarray(np.round(x / size) * size)[()]
 
 
 def _rounded(x: Array, digits: int) -> Array:

@@ -160,6 +160,16 @@ def by_a_constant(wrong: Wrong) -> Diagnosis | None:
     return wrong.says("constant", f"a constant {constant:.6g} is added{wrong.where()}")
 
 
+def slightly_off(wrong: Wrong) -> Diagnosis | None:
+    """Return that the wrong entries are off by one factor near one, or that one entry alone is, a little."""
+    found = by_unnamed_factor(wrong)
+    if found is None or found.kind == "factor":
+        return None
+    name, at = wrong.worst()
+    claimed, right = float(wrong.claimed[name][at]), float(wrong.right[name][at])
+    return found if abs(claimed - right) < _SLIGHT * abs(right) else None
+
+
 def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
     """Return that all wrong entries are off by one factor of no known meaning, or that one entry alone is wrong."""
     count = sum(int(np.sum(mask)) for mask in wrong.masks.values())

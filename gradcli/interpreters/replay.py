@@ -12,15 +12,20 @@ from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
 from gradcli.primitives.kinds import Partial
 
 _EPS = float(np.finfo(np.float64).eps)
+_MOVES = np.setdiff1d(np.arange(-16.0, 17.0), [0.0])  # in units of eps, exact in float64
+SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # of a typical move
 _POOL = 16_381  # random signs, of which each operation takes some; a prime, so that rows of arrays do not repeat them
 
 
 class Shake:
-    """Multiplies each entry of a value by 1 + eps or 1 - eps, at random: what one more rounding could have done."""
+    """Multiplies each entry of a value by a number near one: what one more rounding could have done, `SIZE` times.
+
+    The numbers have many sizes: two equal values that cancel must not be moved alike.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.pool = 1.0 + _EPS * self.rng.choice([-1.0, 1.0], _POOL)
+        self.pool = 1.0 + _EPS * self.rng.choice(_MOVES, _POOL)
 
     def __call__(self, x: Value) -> Value:
         start = int(self.rng.integers(_POOL))

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
-from gradcli.interpreters.replay import Shake, moves, pulled, shaken
+from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
 from gradcli.numerics.jacobians import stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array
@@ -19,7 +19,7 @@ _USELESS = (
 )
 SAFETY = 8.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
-_RUNS = ((2e-3, 2),)  # seconds of a reverse sweep, and how often it is shaken; once beyond
+_RUNS = ((2e-4, 4), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
 
 
 def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
@@ -90,4 +90,4 @@ def _granted(moved: Array, slopes: Array) -> Array:
     """Return the movement of each entry, at least that of nearly all others of its size: few runs may miss an entry."""
     used = slopes > 0
     typical = float(np.quantile(moved[used] / slopes[used], _TYPICAL)) if np.any(used) else 0.0
-    return np.asarray(SAFETY * np.maximum(moved, typical * slopes))
+    return np.asarray(SAFETY / SIZE * np.maximum(moved, typical * slopes))

@@ -1,0 +1,140 @@
+"""Contributions that overwrite each other: `=` where `+=` was right, and slices or gathers assigned instead of added."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Rule
+from gradcli.core.shapes import shape
+from gradcli.diagnosis.local import Replaced, omitted
+from gradcli.diagnosis.search import Changed, Edge, Search, said
+from gradcli.interpreters.replay import with_rules
+from gradcli.interpreters.tape import CONSTANT, Tape
+from gradcli.report.check import Diagnosis
+
+_MOST_USES = 40  # of one value, in turns: more are no paths one writes out
+_PAIRS = 12  # siblings of which two may be missing together
+
+Use = tuple[int, int]  # a line and its argument
+
+
+def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Return the value of whose contributions some were overwritten, where the claim lacks just those."""
+    tape = search.wrong.q.recording[2]
+    for says, rules, position in _lost(tape, edges):
+        whose = search.explains(search.made(with_rules(tape, rules)))
+        if whose is not None:
+            return said(search, "overwritten", f"{says}: overwritten instead of added{whose}", position)
+        if search.cut:
+            break
+    return None
+
+
+def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield what is lost where contributions are assigned instead of added: `(says, rules, position)`."""
+    uses = _uses(tape)
+    groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
+    for n, edge in enumerate(edges):
+        rivals = [use for k in edge.lines for use in uses[tape.lines[k][1][edge.i]] if groups[use] != n]
+        if rivals and len(set(rivals)) > 1:
+            yield "only the contribution through one line is counted", _omit(tape, rivals), edge.position
+        if edge.primitive.name == "getitem":
+            yield from _gathered(tape, edge)
+    for n, edge in enumerate(edges):
+        others = sorted({groups[use] for k in edge.lines for use in uses[tape.lines[k][1][edge.i]]} - {n})
+        for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
+            both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
+            yield "the contributions through two lines are missing", _omit(tape, both), edge.position
+    for slot, found in sorted(uses.items()):
+        if 1 < len(found) <= _MOST_USES:
+            yield from _in_turns(tape, slot, found)
+
+
+def _uses(tape: Tape) -> dict[int, list[Use]]:
+    """Return for each slot the lines and arguments that read it, in order."""
+    uses: dict[int, list[Use]] = {}
+    for k, line in enumerate(tape.lines):
+        for i, slot in enumerate(line[1]):
+            if slot != CONSTANT:
+                uses.setdefault(slot, []).append((k, i))
+    return uses
+
+
+def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
+    rules: Changed = {}
+    for k, i in uses:
+        primitive = tape.lines[k][0]
+        if primitive is not None:
+            rules.setdefault(k, {})[i] = omitted(primitive.rule(i))
+    return rules
+
+
+def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield what is left of a value's contributions when only one is kept, or when each slice overwrites those before."""
+    for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
+        says = f"of {len(found)} uses of a value only the {which} is counted"
+        yield says, _omit(tape, [use for use in found if use != kept]), tape.lines[kept[0]][5]
+    sliced = [use for use in found if _name(tape, use) == "getitem"]
+    if not sliced:
+        return
+    regions = {use: _region(tape, use) for use in sliced}
+    for order, when in ((sliced, "later"), (sliced[::-1], "earlier")):
+        rules: Changed = {}
+        for n, use in enumerate(order):
+            _mask(tape, rules, use, [regions[after] for after in order[n + 1 :]])
+        yield f"where slices of a value overlap, only the {when} one is counted", rules, tape.lines[sliced[0][0]][5]
+    for use in sliced if len(found) <= _PAIRS else ():
+        for rivals in (found, [u for u in found if u < use], [u for u in found if u > use]):
+            rules = {}
+            for rival in rivals:
+                if rival != use:
+                    _mask(tape, rules, rival, [regions[use]])
+            yield "a slice is assigned over what was there", rules, tape.lines[use[0]][5]
+
+
+def _name(tape: Tape, use: Use) -> str:
+    primitive = tape.lines[use[0]][0]
+    return "" if primitive is None else primitive.name
+
+
+def _region(tape: Tape, use: Use) -> Any:
+    """Return which entries of the value a slice reads."""
+    _, _, xs, _, params, _ = tape.lines[use[0]]
+    covered = np.zeros(shape(xs[use[1]]), dtype=bool)
+    covered[(params or {})["index"]] = True
+    return covered
+
+
+def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
+    """Let nothing of a contribution through where it is overwritten."""
+    primitive = tape.lines[use[0]][0]
+    if primitive is None or not regions:
+        return
+    kept = ~np.any(regions, axis=0)
+    own: Rule = primitive.rule(use[1])
+    rules.setdefault(use[0], {})[use[1]] = Replaced(
+        own, lambda pulled, ybar, i, y, xs, params: np.where(kept, pulled(ybar), 0.0)
+    )
+
+
+def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield what is lost where repeated positions of a gather are assigned, as `dx[index] += d` does."""
+    rules: Changed = {}
+    for k in edge.lines:
+        index = (tape.lines[k][4] or {})["index"]
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, list | np.ndarray) for part in parts):
+            rules[k] = {0: Replaced(edge.primitive.rule(0), _assigned)}
+    if rules:
+        yield (
+            "of repeated positions in an index only the last is counted (np.add.at adds them all)",
+            rules,
+            edge.position,
+        )
+
+
+def _assigned(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    made = np.zeros(shape(xs[i]))
+    made[params["index"]] = ybar
+    return made

@@ -1,0 +1,107 @@
+"""The search for a line of the recorded program whose slip makes the claim of the right gradient: what one trial is.
+
+Lines of one place in the source, as a loop records them, are changed together: a slip in the code is in every turn.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Primitive, Rule
+from gradcli.core.provenance import place
+from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.errors import GradcliError, Place, Span
+from gradcli.interpreters.replay import pulled, with_rules
+from gradcli.interpreters.tape import CONSTANT, Tape
+from gradcli.numerics.jacobians import stacked
+from gradcli.report.check import Diagnosis
+
+Changed = dict[int, dict[int, Rule]]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One argument of one operation in the source: the lines it stands for, and what it reads."""
+
+    primitive: Primitive
+    i: int
+    lines: tuple[int, ...]
+    position: Any
+
+
+@dataclass
+class Search:
+    """The trials that are still affordable, and what a changed tape makes of the gradient."""
+
+    wrong: Wrong
+    left: int = 0
+    cut: bool = False
+    unnamed: Diagnosis | None = None  # a factor of no known meaning on one line: better than nothing
+
+    def made(self, tape: Tape) -> Gradient | None:
+        """Return the gradient that a changed tape gives, or None where it cannot be swept or no trial is left."""
+        q = self.wrong.q
+        if self.left <= 0:
+            self.cut = True
+            return None
+        self.left -= 1
+        y, inputs, _ = q.recording
+        n, output = size(q.value), shape(q.value)
+        seeds = [np.float64(1)] if output == () else [np.eye(1, n, k).reshape(output) for k in range(n)]
+        try:
+            rows = [pulled(tape, y, seed, inputs) for seed in seeds]
+        except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
+            return None  # a slip that does not fit these shapes is none
+        return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
+
+    def explains(self, made: Gradient | None) -> str | None:
+        """Return where a changed gradient is the claim: everywhere, or only in the wrong inputs; None where it is not."""
+        if made is None:
+            return None
+        if self.wrong.explained(made):
+            return ""
+        if len(self.wrong.names) < len(self.wrong.claimed) and self.wrong.explained(
+            {n: made[n] for n in self.wrong.names}
+        ):
+            return f", in the gradient of {' and '.join(self.wrong.names)}"
+        return None
+
+
+def edges_of(tape: Tape, inputs: int) -> Iterable[Edge]:
+    """Return the arguments through which a slip could have gone, the last in the program first."""
+    grouped: dict[Any, list[int]] = {}
+    for k, (primitive, slots, _, _, _, position) in enumerate(tape.lines[inputs:], inputs):
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT and primitive is not None:
+                grouped.setdefault((_key(position, k), primitive.name, i), []).append(k)
+    found = []
+    for (_, _, i), lines in grouped.items():
+        primitive, slots, _, _, _, position = tape.lines[lines[-1]]
+        if primitive is not None:
+            found.append(Edge(primitive, i, tuple(lines), position))
+    return sorted(found, key=lambda edge: -edge.lines[-1])
+
+
+def _key(position: Any, k: int) -> Any:
+    return k if position is None else id(position) if not isinstance(position, tuple) else position
+
+
+def changed(tape: Tape, edge: Edge, rule: Any) -> Tape:
+    """Return the tape with another rule on an edge; `rule` is one, or makes one of the right one."""
+    own = edge.primitive.rule(edge.i)
+    return with_rules(tape, {k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
+
+
+def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
+    """Return a diagnosis that quotes the source."""
+    at = place(position)
+    if isinstance(at, Place):
+        whole = at.operation == at.source
+        piece = "" if whole else f", in {at.operation}"
+        return search.wrong.says(kind, says + piece, file=at.file, line=at.line, source=at.source)
+    if isinstance(at, Span):
+        return search.wrong.says(kind, f"{says}, in {at.source}", line=at.line, source=at.source)
+    return search.wrong.says(kind, says)

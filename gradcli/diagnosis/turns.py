@@ -1,0 +1,85 @@
+"""Partials taken at another value than the right one: of the turn before or after in a loop, or of another name."""
+
+from typing import Any
+
+from gradcli.core.shapes import shape, unbroadcast
+from gradcli.diagnosis.local import Replaced, evaluated_at
+from gradcli.diagnosis.search import Changed, Edge, Search, said
+from gradcli.interpreters.replay import with_rules
+from gradcli.interpreters.tape import Tape
+from gradcli.primitives.kinds import Linear, Partial
+from gradcli.report.check import Diagnosis
+
+
+def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find a line of a loop whose partial was evaluated one turn too early or too late."""
+    tape = search.wrong.q.recording[2]
+    for edge in edges:
+        rule = edge.primitive.rule(edge.i)
+        if len(edge.lines) < 2 or not isinstance(rule, Partial | Linear):
+            continue
+        for step, when in ((-1, "before"), (1, "after")):
+            rules: Changed = {}
+            for n, k in enumerate(edge.lines):
+                other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
+                rules[k] = {edge.i: evaluated_at(rule, tape.lines[other][3], tape.lines[other][2])}
+            whose = search.explains(search.made(with_rules(tape, rules)))
+            if whose is not None:
+                says = f"the partial on this line is taken at the values of the turn {when}{whose}"
+                return said(search, "stale", says, edge.position)
+    return None
+
+
+def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find a product whose partial is another value of the program than the other factor."""
+    tape = search.wrong.q.recording[2]
+    families = _families(tape)
+    for edge in edges:
+        if edge.primitive.name != "multiply":
+            continue
+        for lines in families:
+            rules = _with_factor(tape, edge, lines)
+            if rules is None:
+                continue
+            whose = search.explains(search.made(with_rules(tape, rules)))
+            if whose is not None:
+                says = f"the partial of a product is the other factor, and another value stands there{whose}"
+                return said(search, "swapped", says, edge.position)
+            if search.cut:
+                return None
+    return None
+
+
+def _families(tape: Tape) -> list[tuple[int, ...]]:
+    """Return the lines of each place in the source, and the inputs."""
+    found: dict[Any, list[int]] = {}
+    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
+        key = (
+            k
+            if position is None
+            else (position if isinstance(position, tuple) else id(position), primitive and primitive.name)
+        )
+        found.setdefault(key, []).append(k)
+    return [tuple(lines) for lines in found.values()]
+
+
+def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
+    """Return the rules of a product whose partial is the value of other lines, turn by turn; None where it does not fit."""
+    if len(lines) not in (1, len(edge.lines)):
+        return None
+    rules: Changed = {}
+    for n, k in enumerate(edge.lines):
+        value = tape.lines[lines[0] if len(lines) == 1 else lines[n]][3]
+        y = tape.lines[k][3]
+        if value is tape.lines[k][2][1 - edge.i] or not _fits(value, y):
+            return None
+        rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _times(value))}
+    return rules
+
+
+def _fits(value: Any, y: Any) -> bool:
+    return shape(value) in (shape(y), ())
+
+
+def _times(value: Any) -> Any:
+    return lambda pulled, ybar, i, y, xs, params: unbroadcast(ybar * value, xs[i])
