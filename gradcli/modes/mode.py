@@ -11,9 +11,10 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.errors import FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes.bounds import rounding_of
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import work
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
@@ -69,6 +70,7 @@ class Question:
     seed: int = 0
     mode_timeout: float = 10.0
     unasked: float | None = None  # seconds that a mode may take which the user did not name; as long as any, where None
+    stepping: Stepping = AS_WE_LIKE
     blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
 
     @cached_property
@@ -82,11 +84,13 @@ class Question:
         return of(self.f, self.point.values, self.wrt)
 
     def near(self, *xs: Value) -> Value:
-        """The untouched function at another place: nan where it raises, as functions do outside their domain."""
-        try:
-            return self.g(*xs)
-        except FunctionFailed:
-            return np.full(shape(self.value), np.nan)[()]
+        """The untouched function at another place: nan beyond the user's bounds, and where it raises, outside its domain."""
+        if not self.stepping.edges or self.stepping.inside(self.wrt, xs):
+            try:
+                return self.g(*xs)
+            except (FunctionFailed, BadExpression):
+                pass
+        return np.full(shape(self.value), np.nan)[()]
 
     @cached_property
     def value(self) -> Array:
@@ -265,8 +269,9 @@ class Question:
             for bar, line in zip(self.bars, self.lines, strict=True)
             if bar is not None and line[0] is not None
         ]
-        squares = sum(float(np.sum(np.square(m[np.isfinite(m)]))) for m in map(np.atleast_1d, moved))
-        return EPS / 2 * float(np.sqrt(squares))
+        finite = [m[np.isfinite(m)] for m in map(np.atleast_1d, moved)]
+        size = max((float(np.max(np.abs(m), initial=0.0)) for m in finite), default=0.0) or 1.0
+        return EPS / 2 * size * float(np.sqrt(sum(float(np.sum(np.square(m / size))) for m in finite)))
 
     @cached_property
     def kinks(self) -> list[Mark]:

@@ -40,5 +40,6 @@ def left_over(places: Sequence[float], values: Any) -> Any:
     basis = np.linalg.qr(np.vander(t, _DEGREE + 1))[0]
     flat = (values - values[len(values) // 2]).reshape(len(values), -1)
     residual = flat - basis @ (basis.T @ flat)
-    sigma = np.sqrt(np.sum(np.square(residual), axis=0) / (len(values) - _DEGREE - 1))
+    size = np.maximum(np.max(np.abs(residual), axis=0), np.finfo(float).tiny)  # squares may be beyond floats
+    sigma = size * np.sqrt(np.sum(np.square(residual / size), axis=0) / (len(values) - _DEGREE - 1))
     return np.maximum(sigma.reshape(values.shape[1:]), EPS * np.max(np.abs(values), axis=0))

@@ -57,7 +57,7 @@ WRONG = [
     ("sum(A*B)",                    "A=randn(3,3), B=randn(3,3)", "A=B.T, B=A",         "transposed"),
     ("sum(x**3)",                   "x=[1, 2, 4, 5]",       "3*concatenate([x[1:], x[:1]])**2", "shifted"),
     ("sum(x**2)",                   "x=[1, 2, 3]",          "2*x[0]",                   "shape"),
-    ("sum(sin(x))",                 "x=[1, 2, 3]",          "cos(x)*(1 + 1e-8)",        "factor"),
+    ("sum(sin(x))",                 "x=[1, 2, 3]",          "cos(x)*(1 + 1e-8)",        "scaled"),
     ("sum(sin(x)) + sum(x)",        "x=[1, 2, 3]",          "cos(x)",                   "term"),
     ("log(x)",                      "x=2",                  "1/(x - 2)",                "non-finite"),
 ]
