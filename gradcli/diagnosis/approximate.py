@@ -12,7 +12,7 @@ from gradcli.report.check import Diagnosis
 
 _SAMPLES = 4  # wrong entries at which steps are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
-_PATIENCE = 1.0  # seconds that differences may take
+_PATIENCE = 10.0  # seconds that differences may take, were every trial made; most end at the first
 _ALMOST = 1e-3  # of the largest entry: larger errors are no rounding and no solver's tolerance
 _ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
 _GAIN = 0.05  # what a difference must leave of the claim's error

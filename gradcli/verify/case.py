@@ -13,15 +13,17 @@ from gradcli.errors import Place, Span
 from gradcli.modes.claim import Claim, Claimed, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.numerics.kinks import Mark
+from gradcli.numerics.margins import nearest
 from gradcli.point import Estimate
 from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise
-from gradcli.verify.witness import Direction
+from gradcli.source.derived import gradient_in
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, NEAR_ZERO, Outcome, Tolerance, entrywise
+from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
-_NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
+_NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
 
 
 @dataclass
@@ -81,9 +83,11 @@ def place_findings(case: Case) -> None:
             continue
         where = f" at {names}" if names else ""
         case.inconclusive(
-            "kink", f"f has a kink{where}: {mark.says}", at=_span(mark), operation=_operation(mark),
+            "kink", f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
             hint="the value shown is a convention; move the point, or accept it: --allow kink",
         )  # fmt: skip
+    near = _nearby(q)
+    case.findings += [near] if near is not None else []
     for mark in q.staircases:
         case.inconclusive(
             "staircase", mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
@@ -119,6 +123,35 @@ def _jumps(q: Question, mark: Mark) -> bool:
         sides.append(np.asarray(q.near(*moved), dtype=float))
     size = 1.0 + np.max(np.abs(sides[0]), initial=0.0)
     return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
+
+
+def _nearby(q: Question) -> Finding | None:
+    """Return how near the nearest kink is, where it is so near that steps of differences would cross it."""
+    if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
+        return None
+    with np.errstate(all="ignore"):
+        found = nearest(q.recording[2], q.bars, q.recording[1])
+    if found is None:
+        return None
+    x = np.asarray(q.xs[found.number])
+    if not found.distance < _NEAR * max(1.0, abs(float(x[found.at]))):
+        return None
+    name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
+    says = f"a kink is {found.distance:.2g} away in {name}; the smooth piece at the point itself is judged"
+    primitive = found.line[0]
+    return finding(
+        "kink nearby", "info", says, at=place(found.line[5]), operation=primitive.name if primitive else None
+    )
+
+
+def _slopes(q: Question, mark: Mark) -> str:
+    """Return the slopes on both sides of a kink, by the first entry that reaches it."""
+    for name, mask in zip(q.wrt, mark.reach, strict=True):
+        for at in map(tuple, np.argwhere(mask)[:1]) if shape(q.value) == () else ():
+            left, right = one_sided(q, name, at)
+            if np.isfinite(left) and np.isfinite(right):
+                return f"; the slope is {left:.5g} from the left and {right:.5g} from the right"
+    return ""
 
 
 def _span(mark: Mark) -> Span | Place | None:
@@ -170,7 +203,7 @@ def _scale(case: Case) -> float:
     )
     x = max((float(np.max(np.abs(x), initial=0.0)) for x in case.q.xs), default=0.0)
     value = np.abs(np.atleast_1d(case.q.value))
-    return _NEAR_ZERO * max(largest, float(np.max(value[np.isfinite(value)], initial=0.0)) / max(x, 1.0))
+    return NEAR_ZERO * max(largest, float(np.max(value[np.isfinite(value)], initial=0.0)) / max(x, 1.0))
 
 
 def compare_all(case: Case) -> None:

@@ -23,12 +23,12 @@ from gradcli.verify.case import Case, add_claim, compare_all, place_findings
 from gradcli.verify.compare import CANNOT_TELL, DISAGREE, Outcome, Tolerance, allowed, reference_of, run, word_of
 from gradcli.verify.environment import environment
 from gradcli.verify.projection import projected
+from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
 from gradcli.verify.verdict import detects_of, verdict_of
 
 Progress = Callable[[int, PointReport], None]
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE}
-_NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,12 @@ def _point(
     compare_all(case)
     case.findings += _about_hessians(case)
     verdict = verdict_of(case)
-    if verdict == "inconclusive" and blind is None and _lost_its_trace(case):
+    if verdict == "inconclusive" and blind is None and "finite-difference" in request.modes and _lost_its_trace(case):
         return _point(request, point, number, progress, whole.unbelieved("the trace differs from the function"))
-    return _report(case, "inconclusive" if _changed(case) else verdict)
+    if _changed(case):
+        return _report(case, "inconclusive")
+    report = _report(case, verdict)
+    return by_projections(case, report) if verdict == "inconclusive" and applies(case) else report
 
 
 def _changed(case: Case) -> bool:

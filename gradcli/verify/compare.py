@@ -14,6 +14,7 @@ from gradcli.point import Array, Estimate
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; the larger is the worse
 WORDS = ("agree", "cannot tell", "disagree")
+NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
@@ -105,8 +106,9 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
             size = np.abs(y)
             wide = room > USEFUL * np.maximum(size, scale)
             wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
-            if np.any(wide):
-                verdict[...] = np.where(close & wide & (distance > 0), CANNOT_TELL, verdict)
+            if np.any(wide):  # two equal zeros agree, unless the bound is as wide as the slopes of f
+                unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
+                verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)
         if a.statistical or b.statistical:
             verdict[...] = np.where(~close & (distance <= DOUBT * room), CANNOT_TELL, verdict)
         known = np.isfinite(distance) & np.isfinite(room)

@@ -1,9 +1,11 @@
 """From what the modes said at one point to a verdict, and to the reason where there is none."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
@@ -11,9 +13,15 @@ from gradcli.modes.mode import Contradiction, TraceDiffers
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
+from gradcli.verify.blame import wrong_rule
 from gradcli.verify.case import Case, independent, witnessed
-from gradcli.verify.compare import AGREE, DISAGREE, allowed
-from gradcli.verify.witness import directional, one_sided
+from gradcli.verify.compare import AGREE, DISAGREE, USEFUL, allowed
+from gradcli.verify.subgradient import hull
+from gradcli.verify.witness import directional, kink_at
+
+_TRACED = ("certified", "reverse", "forward")
+_BY_VALUES = ("finite-difference",)
+_MOST_KINKS = 10  # entries of a black box that are looked at
 
 
 def _needs_a_guard(case: Case) -> bool:
@@ -30,11 +38,7 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
         return
     direction = directional(case.q, case.estimate(case.reference))
     if direction.agrees is False:
-        case.inconclusive(
-            "contradiction",
-            "a difference of the untouched function contradicts the traced gradient: a kink or a branch may lie nearer than "
-            "its steps",
-        )
+        _blamed(case, "a difference of the untouched function contradicts the traced gradient")
     elif direction.agrees:
         for name, word in case.verdicts[case.reference].items():
             confirmed[name] = confirmed[name] | (word == AGREE)
@@ -54,13 +58,9 @@ def verdict_of(case: Case) -> str:
     if differs:
         case.inconclusive("trace", str(differs[0].error), hint="please report it, with the function")
         return "inconclusive"
-    contradictions = [o for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
+    contradictions = [o.error for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
     if contradictions:
-        own = case.claimed is None
-        severity = "error" if own else "inconclusive"
-        error = contradictions[0].error
-        case.findings.append(finding("contradiction", severity, str(error), hint=error.do if error else None))
-        return "fail" if own else "inconclusive"
+        return _contradiction(case, contradictions[0])
     if case.diagnosis is not None:
         return "fail"
     for name, outcome in case.outcomes.items():
@@ -80,14 +80,50 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     if wrong:
         case.diagnosis = diagnose(_wrong(case, confirmed))
         return "fail"
-    beside_kinks(case)
+    open_ = beside_kinks(case)
     _contradicted(case)
-    right = all(np.all((word == AGREE) & confirmed[name]) for name, word in words.items())
+    right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
     if right and not _blocked(case):
         _weak_evidence(case)
         return "pass"
     _why_not(case, confirmed, words)
     return "inconclusive"
+
+
+def _contradiction(case: Case, error: Contradiction) -> str:
+    """A mode's own witness contradicts it: a rule is wrong, or the trace is not the function."""
+    line = wrong_rule(case.q)
+    values = case.outcomes.get("finite-difference")
+    against = values is not None and values.estimate is not None and _disagrees(case, "finite-difference")
+    if line is None and against:
+        _blamed(case, "function values contradict the traced gradient")
+        return "inconclusive"
+    own = case.claimed is None
+    severity = "error" if own else "inconclusive"
+    whose = "" if line is None or line[0] is None else f": the rule of {line[0].name}"
+    at = None if line is None else place(line[5])
+    case.findings.append(finding("contradiction", severity, f"{error}{whose}", at=at, hint=error.do))
+    return "fail" if own else "inconclusive"
+
+
+def _disagrees(case: Case, mode: str) -> bool:
+    return any(np.any(word == DISAGREE) for word in case.verdicts.get(mode, {}).values())
+
+
+def _blamed(case: Case, says: str) -> None:
+    """Say what is to blame where function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
+    line = wrong_rule(case.q)
+    if line is not None and line[0] is not None:
+        whose = f"the rules disagree with function values: the rule of {line[0].name} is wrong"
+        case.inconclusive("contradiction", whose, at=place(line[5]), hint="please report it, with the function")
+    elif any(f.kind in ("kink nearby", "branch") for f in case.findings) or case.q.untraced is not None:
+        case.inconclusive("contradiction", f"{says}: a kink or a branch may lie nearer than its steps")
+    else:
+        case.inconclusive(
+            "trace",
+            f"the trace differs from the function: {says}, and every rule on the way is right",
+            hint="a value that depends on the inputs was taken for a constant while tracing",
+        )
 
 
 def _wrong(case: Case, confirmed: dict[str, Any]) -> Wrong:
@@ -99,21 +135,29 @@ def _wrong(case: Case, confirmed: dict[str, Any]) -> Wrong:
     return Wrong(case.q, {n: claim.value[n] for n in words}, {n: right.value[n] for n in words}, masks, room)
 
 
-def beside_kinks(case: Case) -> None:
-    """At a kink, a claim outside the slopes to its left and right is no subgradient; inside them it may be one."""
-    claim = case.estimate("claim").value
-    for name, mask in zip(case.q.wrt, case.q.undecided, strict=True):
-        if shape(case.q.value) != () or name not in claim:
-            continue
-        for at in map(tuple, np.argwhere(mask)):
-            left, right = one_sided(case.q, name, at)
-            low, high = min(left, right), max(left, right)
-            slack = 1e-3 * (abs(low) + abs(high)) + 1e-9
-            value = float(np.asarray(claim[name])[at])
-            if not low - slack <= value <= high + slack:
-                entry = f"{name}[{','.join(map(str, at))}]" if at else name
-                says = f"the claim {value:.6g} for {entry} is not between its slopes {left:.6g} (left) and {right:.6g} (right)"
-                case.inconclusive("not a subgradient", says)
+def beside_kinks(case: Case) -> dict[str, Any]:
+    """Return the entries at kinks that may pass: all of them where the claim is a subgradient.
+
+    It then is a finding; where the claim is none, that is one, and there is no verdict.
+    """
+    kinks = [f for f in case.findings if f.kind == "kink" and f.severity == "inconclusive"]
+    if not kinks or any(f.severity == "inconclusive" and f.kind != "kink" for f in case.findings):
+        return {}
+    found = hull(case.q, case.estimate("claim").value)
+    if found is None:
+        return {}
+    if not found.holds:
+        why = (
+            "function values contradict the pieces that meet there"
+            if found.contradicted
+            else f"it is {found.distance:.1e} of the largest slope away from every mean of the {found.pieces} pieces' gradients"
+        )
+        case.inconclusive("not a subgradient", f"the claim at the kink is no subgradient: {why}")
+        return {}
+    case.findings = [replace(f, severity="warning", hint=None) if f in kinks else f for f in case.findings]
+    says = f"at the kink the claim is a subgradient: a mean of the gradients of the {found.pieces} smooth pieces that meet there"
+    case.findings.append(finding("subgradient", "warning", says))
+    return dict(zip(case.q.wrt, case.q.undecided, strict=True))
 
 
 def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:
@@ -130,9 +174,12 @@ def _blocked(case: Case) -> bool:
 
 
 def _contradicted(case: Case) -> None:
-    """Say which modes disagree with the reference."""
-    for mode, words in case.verdicts.items():
-        if mode != "claim" and any(np.any(word == DISAGREE) for word in words.values()):
+    """Say which modes disagree with the reference; where function values do, what is to blame."""
+    if case.reference in _TRACED and any(_disagrees(case, mode) for mode in _BY_VALUES):
+        _blamed(case, f"function values contradict {case.reference}")
+        return
+    for mode in case.verdicts:
+        if mode != "claim" and _disagrees(case, mode):
             case.inconclusive(
                 "disagreement", f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
             )
@@ -141,6 +188,8 @@ def _contradicted(case: Case) -> None:
 def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> None:
     """Say why there is no verdict, if nothing said it yet."""
     if _blocked(case):
+        return
+    if case.q.untraced is not None and _black_box_kinks(case):
         return
     if case.q.untraced is not None:
         says = f"function values alone have no second witness: {case.q.untraced.what}"
@@ -167,6 +216,20 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
         f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}",
         hint="compare-modes shows the bounds",
     )
+
+
+def _black_box_kinks(case: Case) -> bool:
+    """Say where differences of a function that can only be called are wide because it has a kink there."""
+    if case.reference is None or shape(case.q.value) != ():
+        return False
+    found = case.estimate(case.reference)
+    for name in case.q.wrt:
+        wide = np.asarray(found.bound[name]) > USEFUL * np.abs(np.asarray(found.value[name]))
+        for at in map(tuple, np.argwhere(wide)[:_MOST_KINKS]):
+            says = kink_at(case.q, name, at)
+            if says is not None:
+                case.inconclusive("kink", says, hint="move the point, or accept it: --allow kink")
+    return _blocked(case)
 
 
 def _weak_evidence(case: Case) -> None:

@@ -10,6 +10,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.steps import derivative, quick_derivative
 from gradcli.point import Array, Estimate
 
+_JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
 _SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
 
 
@@ -70,13 +71,24 @@ def _either_way(rng: Any, size: tuple[int, ...]) -> Array:
     return np.where(drawn < 0.5, -0.5 - drawn, drawn)[()]
 
 
-def one_sided(q: Question, name: str, at: tuple[int, ...]) -> tuple[float, float]:
+def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
+    """Return what to say of a kink that function values show at one entry; None where the slopes meet as steps shrink."""
+    wide, fine = (one_sided(q, name, at, step) for step in (1e-4, 1e-6))
+    jump, before = abs(fine[1] - fine[0]), abs(wide[1] - wide[0])
+    size = max(abs(fine[0]), abs(fine[1]))
+    if not jump > _JUMP * size or not 0.5 * before < jump < 2 * before or not np.isfinite(jump):
+        return None
+    entry = f"{name}[{','.join(map(str, at))}]" if at else name
+    return f"f has a kink at {entry}: its slope is {fine[0]:.5g} from the left and {fine[1]:.5g} from the right"
+
+
+def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
     """Return the slopes of a scalar f to the left and to the right of one entry, by differences: a screen, no bound."""
     k = q.wrt.index(name)
-    h = 1e-6 * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
+    h = step * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
     values = []
-    for step in (-h, 0.0, h):
+    for t in (-h, 0.0, h):
         moved = np.array(q.xs[k])
-        moved[at] += step
+        moved[at] += t
         values.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
     return (values[1] - values[0]) / h, (values[2] - values[1]) / h

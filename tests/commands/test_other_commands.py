@@ -17,7 +17,7 @@ STATUSES = [
     (0, ("compare-modes", "abs(x)", "x=0", "--modes", "fwd,rev")),
     (1, ("compare-modes", "x**2", "x=3", "--grad", "x", *QUICK)),
     (2, ("compare-modes", "sine(x)", *QUICK)),
-    (3, ("compare-modes", "abs(x)", "x=0", "--grad", "1", *QUICK)),
+    (3, ("compare-modes", "abs(x)", "x=0", "--grad", "1.5", *QUICK)),
     (0, ("grad", "x**2", "x=3")),
     (0, ("grad", "abs(x)", "x=0")),
     (2, ("grad", "x**2", "x=@nowhere.npy")),

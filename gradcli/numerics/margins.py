@@ -1,0 +1,70 @@
+"""How far the point is from the nearest kink that the run did not hit."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+
+_MARGIN: dict[str, Callable[..., Any]] = {  # what is zero at the kink, and the slopes of it by the operands
+    "relu": lambda x: x,
+    "absolute": lambda x: x,
+    "maximum": lambda a, b: a - b,
+    "minimum": lambda a, b: a - b,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """A kink near the point: its line, and how far the one entry that reaches it soonest has to move."""
+
+    line: Line
+    distance: float
+    number: int
+    at: tuple[int, ...]
+
+
+def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Nearby | None:
+    """Return the kink that is nearest in its own argument, by the linear change of that with the inputs; None if none is.
+
+    Cost  one reverse sweep.
+    """
+    best: tuple[float, int, int] | None = None
+    for k, (line, bar) in enumerate(zip(tape.lines, bars, strict=True)):
+        primitive, _, xs, _, _, _ = line
+        if primitive is None or primitive.name not in _MARGIN or bar is None:
+            continue
+        margin = np.atleast_1d(np.abs(np.asarray(_MARGIN[primitive.name](*xs), dtype=float)))
+        relative = np.where(margin > 0, margin, np.inf) / max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in xs))
+        where = int(np.argmin(relative)) if relative.size else 0
+        if relative.size and (best is None or np.ravel(relative)[where] < best[0]):
+            best = float(np.ravel(relative)[where]), k, where
+    return None if best is None or not np.isfinite(best[0]) else _reached(tape, inputs, *best[1:])
+
+
+def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
+    line = tape.lines[k]
+    primitive, slots, xs, _, _, _ = line
+    if primitive is None:
+        return None
+    whole = np.asarray(_MARGIN[primitive.name](*xs), dtype=float)
+    margin = abs(float(np.ravel(whole)[where]))
+    slopes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=False):
+        if slot == CONSTANT or np.shape(x) != np.shape(whole):
+            continue
+        seed = np.zeros(whole.size)
+        seed[where] = sign
+        found = tape.sweep(slot, seed.reshape(whole.shape)[()])
+        for n, recorded in enumerate(inputs):
+            if found[recorded.slot] is not None:
+                slopes[n] = slopes[n] + found[recorded.slot]
+    fastest = [float(np.max(np.abs(s), initial=0.0)) for s in slopes]
+    number = int(np.argmax(fastest))
+    if not fastest[number] > 0:
+        return None
+    at = np.unravel_index(int(np.argmax(np.abs(slopes[number]))), np.shape(slopes[number]))
+    return Nearby(line, margin / fastest[number], number, tuple(int(i) for i in at))

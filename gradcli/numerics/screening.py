@@ -1,0 +1,249 @@
+"""Every entry of a claimed gradient against a few random projections of differences, and a search for the wrong ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcli.numerics.noise import noise
+from gradcli.numerics.steps import QUICK, SAFETY, Difference, derivative, quick_derivative
+from gradcli.point import Array
+
+CONFIDENCE = 0.99  # that an error of the size `sees` would have been seen
+_DECADES = 2.0  # of |claim * scale| in one stratum: truncation goes with the largest entry, and would hide smaller ones
+_STRATA = 10  # at most: what is below the last belongs to it
+_SHARP = 1e-7  # a bound, relative to the middle entry of a group, that needs no better one
+_CLEAR = 20.0  # a bound this much below what is searched for needs no better one
+_DISAGREES = 3.0  # bounds are estimates
+_SEEN = _DISAGREES + 1  # an error above this many bounds disagrees whatever the difference is off by
+_ROUNDED = 1e-12  # relative rounding of a right claim, computed by an unknown algorithm
+_CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
+_INVISIBLE = 30.0  # times the noise: smaller claims are not told from 0 by any step
+_STAIRS = 300.0  # times the spacing of the noise's places: the stairs of a function computed in float32 show there
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """An entry that was moved alone and disagrees: its measured slope and the bound of that."""
+
+    index: int
+    measured: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """What a screening found; `agrees` is None where most of the gradient could be wrong unseen.
+
+    `suspected` are groups of indices that disagree as a whole and were not taken apart. `sees` is, for each entry, the
+    smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite where nothing is.
+    """
+
+    agrees: bool | None
+    wrong: tuple[Suspect, ...]
+    suspected: tuple[Array, ...]
+    sees: Array
+    projections: int
+    calls: int
+    complete: bool
+    confidence: float = CONFIDENCE
+
+
+def screen(
+    phi: Callable[[Array], float],
+    claim: Array,
+    scales: Array,
+    *,
+    seed: int,
+    floor: float = 0.0,
+    budget: int = 10_000,
+    projections: int = 3,
+    within: Array | float = 0.0,
+    most: int = 20,
+) -> Screened:
+    """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
+
+    Shapes  claim and scales (n,); phi takes a displacement (n,) and returns f there.
+    Units   scales are sizes of the entries; `floor` is noise of f known to be there; `within` are absolute errors of
+            the claim that are no mistake. Entries with a scale of 0 or a claim not finite are not moved.
+    Error   bounds of differences are estimates; an error above `sees` passes with probability 1 - `confidence`.
+    Cost    18 calls, 6 to about 70 for a projection, k log2(n) projections for k wrong entries; never above `budget`.
+    """
+    known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
+    claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
+    search = _Search(phi, claim, scales, within, floor, budget, np.random.default_rng([seed, 0x5C4E]))
+    with np.errstate(all="ignore"):
+        try:
+            search.listen()
+            for often in (1, projections):  # where the budget ends, every stratum has been seen
+                for stratum in search.strata:
+                    search.repeat(stratum, often)
+            search.take_apart(projections, most)
+        except _Spent:
+            search.complete = False
+        return search.result()
+
+
+class _Spent(Exception): ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Slope:
+    """How a group of entries, moved along v, differs from the claim, and how much of that the bounds explain."""
+
+    entries: Array
+    difference: float
+    bound: float
+
+    @property
+    def disagrees(self) -> bool:
+        return abs(self.difference) > _DISAGREES * self.bound
+
+
+@dataclass(slots=True)
+class _Stratum:
+    """Entries whose claims are of similar size; the bounds of projections that agreed, or the one that did not."""
+
+    entries: Array
+    bounds: list[float] = field(default_factory=list)
+    odd: tuple[Array, _Slope] | None = None
+
+
+@dataclass(slots=True)
+class _Search:
+    f: Callable[[Array], float]
+    claim: Array
+    scales: Array
+    within: Array
+    floor: float
+    budget: int
+    rng: np.random.Generator
+    calls: int = 0
+    projections: int = 0
+    complete: bool = True
+    strata: list[_Stratum] = field(default_factory=list)
+    wrong: list[Suspect] = field(default_factory=list)
+    suspected: list[Array] = field(default_factory=list)
+    measured: dict[int, float] = field(default_factory=dict)
+
+    def along(self, v: Array) -> Callable[[float], float]:
+        def phi(t: float) -> float:
+            if self.calls >= self.budget:
+                raise _Spent
+            self.calls += 1
+            return float(self.f(t * v))
+
+        return phi
+
+    def weights(self, entries: Array) -> Array:
+        """Return a direction: half to all of the scales of some entries, with either sign."""
+        v = np.zeros(self.claim.shape)
+        drawn = self.rng.random(len(entries))
+        v[entries] = self.scales[entries] * np.where(drawn < 0.5, -0.5 - drawn, drawn)
+        return v
+
+    def listen(self) -> None:
+        """Measure the noise of f, and sort the entries into strata."""
+        phi = self.along(self.weights(np.flatnonzero(self.scales)))
+        self.floor = max(self.floor, *np.nan_to_num([noise(phi, scale) for scale in (1.0, _STAIRS)], posinf=0.0))
+        sizes = np.abs(self.claim * self.scales)
+        rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _STRATA)
+        rank = np.where(self.scales == 0, -1, np.where(sizes <= _INVISIBLE * self.floor, _STRATA, rank))
+        self.strata = [_Stratum(np.flatnonzero(rank == r)) for r in np.unique(rank) if r >= 0]
+
+    def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Slope:
+        """Measure one group along v, by 6 calls where their bound will do, by 35 more where not."""
+        moved = np.zeros(v.shape)
+        moved[entries] = v[entries]
+        terms, slack = (self.claim * moved)[entries], np.abs(self.within * moved)[entries]
+        allowed = _ROUNDED * np.linalg.norm(terms) + min(np.sum(slack), _CHANCE * np.linalg.norm(slack))
+
+        def judged(found: Difference) -> _Slope:
+            bound, difference = float(found.bound + allowed / _DISAGREES), float(found.value - np.sum(terms))
+            return _Slope(entries, *((difference, bound) if np.isfinite(bound + difference) else (0.0, np.inf)))
+
+        phi, quick = self.along(moved), None
+        if 3 * SAFETY * self.floor / QUICK[-1] <= wanted:
+            quick = judged(quick_derivative(phi, self.floor))
+            if quick.bound <= wanted and not (confirm and quick.disagrees):
+                return quick
+        full = judged(derivative(phi, 0.0, 0.0, self.floor))
+        sharper = quick and full.bound > quick.bound > abs(full.difference - quick.difference) - full.bound
+        return quick if quick and sharper else full
+
+    def repeat(self, stratum: _Stratum, projections: int) -> None:
+        """Project a stratum until it has agreed so often, or disagrees."""
+        while stratum.odd is None and len(stratum.bounds) < min(projections, len(stratum.entries)):
+            v = self.weights(stratum.entries)
+            middle = float(np.median(np.abs(self.claim * v)[stratum.entries]))
+            seen = self.slope(stratum.entries, v, _SHARP * middle, confirm=True)
+            self.projections += 1
+            stratum.odd = (v, seen) if seen.disagrees else None
+            stratum.bounds += [] if seen.disagrees else [seen.bound]
+
+    def take_apart(self, projections: int, most: int) -> None:
+        """Find the wrong entries of the strata that disagree, and project what remains of these again."""
+        odd = [stratum for stratum in self.strata if stratum.odd]
+        for k, stratum in enumerate(odd):
+            quota = len(self.wrong) - (len(self.wrong) - most) // (len(odd) - k)
+            while stratum.odd and len(self.wrong) < quota:
+                (v, whole), stratum.odd, stratum.bounds, before = stratum.odd, None, [], len(self.wrong)
+                settled = self.bisect(v, whole, quota)
+                stratum.entries = np.setdiff1d(stratum.entries, settled, assume_unique=True)
+                if len(self.wrong) > before:  # else the same would disagree again
+                    self.repeat(stratum, projections)
+        self.complete &= not any(s.odd or (len(s.entries) and not s.bounds) for s in odd)
+
+    def bisect(self, v: Array, whole: _Slope, quota: int) -> Array:
+        """Halve what disagrees until single entries do; return the entries found wrong, suspected, or unclear."""
+        stack, settled = [whole], []
+        try:
+            while stack and len(self.wrong) < quota:
+                parts = self.parts(stack[-1], v)
+                group = stack.pop()
+                stack += parts
+                settled += [] if parts else [group.entries]
+        finally:
+            self.suspected += [group.entries for group in stack]
+        self.complete &= not stack
+        return np.concatenate(settled + [group.entries for group in stack])
+
+    def parts(self, group: _Slope, v: Array) -> list[_Slope]:
+        """Return the halves of a group that disagree; the second is what the first leaves, where that decides it."""
+        first, rest = np.split(group.entries, [len(group.entries) // 2])
+        if not len(first):
+            k, alone = int(rest[0]), self.slope(rest, v, 0.0)
+            found = Suspect(k, float(self.claim[k] + alone.difference / v[k]), alone.bound / abs(float(v[k])))
+            self.measured[k] = found.bound
+            self.wrong += [found] if alone.disagrees else []
+            return []
+        wanted = abs(group.difference) / _CLEAR
+        one = self.slope(first, v, wanted)
+        other = _Slope(rest, group.difference - one.difference, group.bound + one.bound)
+        if not (one.disagrees or other.disagrees):
+            other = self.slope(rest, v, wanted)
+        odd = [half for half in (other, one) if half.disagrees]
+        apart = abs(group.difference - one.difference - other.difference)  # beyond the bounds, it proves nothing
+        self.suspected += [group.entries] if not odd and apart <= group.bound + one.bound + other.bound else []
+        self.complete &= bool(odd)
+        return odd
+
+    def result(self) -> Screened:
+        suspected = self.suspected + [stratum.entries for stratum in self.strata if stratum.odd]
+        sees, sizes = np.full(self.claim.shape, np.inf), np.abs(self.claim * self.scales)
+        for stratum in (s for s in self.strata if s.bounds and not s.odd):
+            sees[stratum.entries] = _seen(stratum) / np.abs(self.scales[stratum.entries])
+        sees[list(self.measured)] = [_SEEN * bound for bound in self.measured.values()]
+        seen = np.isfinite(sees) & ((sees <= np.abs(self.claim)) | (self.claim == 0))
+        decided = np.any(seen) and np.sum(sizes[seen]) >= np.sum(sizes) / 2
+        agrees = False if self.wrong or suspected else True if decided else None
+        done = self.complete and bool(np.all(self.scales != 0))
+        return Screened(agrees, tuple(self.wrong), tuple(suspected), sees, self.projections, self.calls, done)
+
+
+def _seen(stratum: _Stratum) -> float:
+    """Return the least error of a term that is seen, whatever the other errors sum up to."""
+    rooms = _SEEN * np.sort(stratum.bounds)
+    k = np.arange(len(rooms)) + 1  # each misses e with probability 2 room / |e|, as its weight has density 1
+    least = 2 * np.exp((np.cumsum(np.log(rooms)) - np.log(1 - CONFIDENCE)) / k)
+    return float(np.min(least) if len(stratum.entries) > 1 else 2 * rooms[0])

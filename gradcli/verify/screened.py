@@ -1,0 +1,149 @@
+"""A claim for more entries than can be moved one by one: random projections of function values, and a search."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.diagnose import diagnose
+from gradcli.diagnosis.wrong import Wrong
+from gradcli.modes.mode import CALL, Question
+from gradcli.numerics.rounding import EPS
+from gradcli.numerics.screening import Screened, Suspect, screen
+from gradcli.point import Array
+from gradcli.report.check import Detects, Entries, Mismatch, PointReport
+from gradcli.report.common import Finding, finding
+from gradcli.verify.case import Case
+from gradcli.verify.witness import kink_at
+
+_MOST_CALLS = 20_000
+_GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
+
+
+def applies(case: Case) -> bool:
+    """Whether only function values are there, and too many entries to move each of them alone."""
+    differences = case.outcomes.get("finite-difference")
+    return (
+        case.q.untraced is not None
+        and "claim" in case.outcomes
+        and case.outcomes["claim"].estimate is not None
+        and shape(case.q.value) == ()
+        and bool(np.isfinite(case.q.value))
+        and differences is not None
+        and differences.status == "not run"
+    )
+
+
+def by_projections(case: Case, report: PointReport) -> PointReport:
+    """Return the report of a point, judged by projections: what they cover is said, entry by entry it is not known."""
+    q, claim = case.q, case.estimate("claim").value
+    names = tuple(name for name in q.wrt if name in claim)
+    flat = _flat([claim[name] for name in names])
+    if not np.all(np.isfinite(flat)):
+        return replace(report, verdict="fail", diagnosis=_not_finite(case, names))
+    found = _screen(q, names, flat)
+    wrong = [(suspect, *_place(q, names, suspect.index)) for suspect in found.wrong]
+    kinks = [f for _, name, at in wrong for f in _kinks(q, name, at)]
+    said = (*report.findings, _coverage(found, flat), *kinks)
+    said = tuple(f for f in said if f.kind not in ("no second witness",))
+    suspected = sum(len(group) for group in found.suspected)
+    entries = Entries(len(flat), 0 if kinks else len(wrong), suspected)
+    if kinks or found.agrees is None:
+        noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
+        return replace(report, verdict="inconclusive", entries=entries, findings=said if kinks else (*said, noise))
+    if found.agrees:
+        return replace(report, verdict="pass", entries=entries, findings=said, detects=_detects(q, names, found, flat))
+    mismatches = tuple(_mismatch(name, at, flat[s.index], s) for s, name, at in wrong)
+    return replace(
+        report, verdict="fail", entries=replace(entries, wrong=max(len(wrong), 1)), findings=said, mismatches=mismatches,
+        diagnosis=_diagnosis(q, names, claim, found) if wrong else None,
+    )  # fmt: skip
+
+
+def _flat(xs: Any) -> Array:
+    return np.concatenate([np.ravel(x) for x in xs])
+
+
+def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
+    xs = dict(zip(q.wrt, q.xs, strict=True))
+    ends = np.cumsum([size(xs[name]) for name in names])[:-1]
+    scales = _flat([_scale(q, name, xs[name]) for name in names])
+
+    def phi(step: Array) -> float:
+        moved = dict(zip(names, np.split(step, ends), strict=True))
+        at = [x + moved[name].reshape(shape(x))[()] if name in moved else x for name, x in xs.items()]
+        return float(q.near(*at))
+
+    affordable = max(200, int(q.mode_timeout / max(q.seconds, CALL)))
+    budget = min(q.stepping.budget or _MOST_CALLS, affordable)
+    return screen(phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim))
+
+
+def _scale(q: Question, name: str, x: Array) -> Array:
+    size_ = np.abs(x)
+    return np.where(size_ == 0, q.stepping.scales.get(name, 1.0), size_)
+
+
+def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
+    """Return the input and the index in it of an entry of all of them laid end to end."""
+    for name in names:
+        x = q.point.values[name]
+        if index < size(x):
+            return name, tuple(int(k) for k in np.unravel_index(index, shape(x))) if shape(x) else ()
+        index -= size(x)
+    raise IndexError(index)
+
+
+def _coverage(found: Screened, claim: Array) -> Finding:
+    with np.errstate(all="ignore"):
+        relative = found.sees[claim != 0] / np.abs(claim[claim != 0])
+    half = float(np.median(relative)) if relative.size else np.inf
+    seen = float(np.mean(relative < 1)) if relative.size else 0.0
+    says = (
+        f"function values alone: {found.projections} projections of {len(claim):,} entries, {found.calls:,} evaluations; an "
+        f"entry wrong by a relative {half:.0e} is seen in half of the entries (99 %), one that is wholly wrong in "
+        f"{100 * seen:.0f} % of them"
+    )
+    more = "" if found.complete else "; the budget ended the search (--budget)"
+    return finding("coverage", "info" if seen > 0.99 and found.complete else "warning", says + more)
+
+
+def _kinks(q: Question, name: str, at: tuple[int, ...]) -> list[Finding]:
+    kink = kink_at(q, name, at)
+    return [] if kink is None else [finding("kink", "inconclusive", kink)]
+
+
+def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) -> Mismatch:
+    ratio = claimed / suspect.measured if suspect.measured else float("inf")
+    return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
+
+
+def _detects(q: Question, names: tuple[str, ...], found: Screened, claim: Array) -> Detects:
+    with np.errstate(all="ignore"):
+        relative = np.where(claim != 0, found.sees / np.abs(claim), 0.0)
+    worst = int(np.argmax(relative))
+    if not relative[worst] < 1:
+        return Detects(None, None)
+    name, at = _place(q, names, worst)
+    return Detects(float(relative[worst]), name + (f"[{','.join(map(str, at))}]" if at else ""))
+
+
+def _diagnosis(q: Question, names: tuple[str, ...], claim: dict[str, Array], found: Screened) -> Any:
+    """Return the likely mistake, from the entries that were measured alone."""
+    right = {name: np.array(claim[name], dtype=float) for name in names}
+    masks = {name: np.zeros(shape(claim[name]), dtype=bool) for name in names}
+    room = {name: EPS * np.abs(right[name]) for name in names}
+    for suspect in found.wrong:
+        name, at = _place(q, names, suspect.index)
+        right[name][at], masks[name][at] = suspect.measured, True
+        room[name] = np.array(room[name])
+        room[name][at] = 3 * suspect.bound
+    said = diagnose(Wrong(q, {name: np.asarray(claim[name]) for name in names}, right, masks, room))
+    return None if said.kind in ("unknown", "approximation") else said
+
+
+def _not_finite(case: Case, names: tuple[str, ...]) -> Any:
+    claim = {name: np.asarray(case.estimate("claim").value[name]) for name in names}
+    masks = {name: ~np.isfinite(x) for name, x in claim.items()}
+    return diagnose(Wrong(case.q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks))
