@@ -13,6 +13,7 @@ from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadOption, BadShape
 from gradcli.exits import KINDS
 from gradcli.interpreters import dual, tape
+from gradcli.modes.stepping import Stepping
 from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
 from gradcli.render import rendered
@@ -44,19 +45,20 @@ def check(
     grad: Function | str | None = None,
     jac: Function | str | None = None,
     hess: Function | str | None = None,
-    jvp: Function | None = None,
-    vjp: Function | None = None,
-    hvp: Function | None = None,
+    jvp: Function | None = None, vjp: Function | None = None, hvp: Function | None = None,
     value_and_grad: bool = False,
     order: int = 1,
     wrt: str | Sequence[str] | None = None,
     modes: str | Sequence[str] | None = None,
     seed: int = 0,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: float | None = None, atol: float | None = None,
     mode_timeout: float = 10.0,
     allow: Sequence[str] = (),
-) -> CheckReport:
+    h: float | None = None, budget: int | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    scale: Mapping[str, float] | None = None,
+    mutate: bool = False,
+) -> CheckReport:  # fmt: skip
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
     `print(report)` shows it. `f` is a function of numpy arrays, or an expression or target as on the command line. `at` is
@@ -80,8 +82,9 @@ def check(
     if unknown:
         raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
     settings = Settings(
-        seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad
-    )
+        seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
+        stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,
+    )  # fmt: skip
     found = _found(f, at, seed, _listed(wrt), value_and_grad)
     return verify(request_for(found, given[0] if given else None, settings))
 

@@ -5,6 +5,9 @@ from typing import Any
 
 from gradcli.errors import BadOption
 
+_STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")
+_STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
+
 
 def arranged(argv: list[str], app: Any) -> list[str]:
     """Return the arguments with the command first, then its options, `--`, and everything else as it stood.
@@ -42,9 +45,8 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            raise BadOption(
-                f"there is no option '{option}' for {name}", do=_advice(option, list(takes_value), "options")
-            )
+            do = _STEP if option in _STEPS and "--h" in takes_value else _advice(option, list(takes_value), "options")
+            raise BadOption(f"there is no option '{option}' for {name}", do=do)
         else:
             arguments.append(word)
     return options, arguments

@@ -2,13 +2,25 @@
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
-from gradcli.commands.request import Ask, asks, claiming_of, kinds_of, seconds_of, seed_of, several, with_values
+from gradcli.commands.points import keep_point, keepable
+from gradcli.commands.request import (
+    Ask,
+    asks,
+    claiming_of,
+    kinds_of,
+    seconds_of,
+    seed_of,
+    several,
+    stepping_of,
+    with_values,
+)
 from gradcli.commands.timeout import Child
 from gradcli.errors import GradcliError
 from gradcli.exits import Exit, worst
@@ -41,34 +53,24 @@ def check(
     context: typer.Context,
     targets: options.Targets,
     at: options.At = None,
-    wrt: options.Wrt = None,
-    seed: options.Seed = "0",
-    shapes: options.Shapes = None,
-    points: options.Points = None,
-    grad: options.Grad = None,
-    jac: options.Jac = None,
-    hess: options.Hess = None,
-    jvp: options.Jvp = None,
-    vjp: options.Vjp = None,
-    hvp: options.Hvp = None,
+    wrt: options.Wrt = None, seed: options.Seed = "0", shapes: options.Shapes = None, points: options.Points = None,
+    grad: options.Grad = None, jac: options.Jac = None, hess: options.Hess = None,
+    jvp: options.Jvp = None, vjp: options.Vjp = None, hvp: options.Hvp = None,
     value_and_grad: options.ValueAndGrad = False,
     require_claim: options.RequireClaim = False,
     order: options.Order = 1,
     allow_python: options.AllowPython = False,
     modes: options.Modes = None,
-    rtol: options.Rtol = None,
-    atol: options.Atol = None,
-    timeout: options.Timeout = None,
-    mode_timeout: options.ModeTimeout = "10s",
-    allow: options.Allow = None,
-    allow_inconclusive: options.AllowInconclusive = False,
+    rtol: options.Rtol = None, atol: options.Atol = None,
+    h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
+    mutate: options.Mutate = False,
+    save_point: options.SavePoint = None,
+    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    allow: options.Allow = None, allow_inconclusive: options.AllowInconclusive = False,
     format: options.Format = None,
-    json: options.Json = False,
-    out: options.Out = None,
-    quiet: options.Quiet = False,
-    color: options.Color = None,
-    traceback: options.Traceback = False,
-) -> int:
+    json: options.Json = False, out: options.Out = None, quiet: options.Quiet = False,
+    color: options.Color = None, traceback: options.Traceback = False,
+) -> int:  # fmt: skip
     """Verify the gradient of an expression or a Python function, or a gradient you claim for it (--grad).
 
     Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without
@@ -81,12 +83,14 @@ def check(
     to = output(FORMATS, format, json, out, quiet, color, world)
     settings = Settings(
         seed_of(seed), modes, rtol, atol, seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
-        require_claim, order, value_and_grad,
+        require_claim, order, value_and_grad, stepping_of(h, bounds, scale, budget), mutate,
     )  # fmt: skip
+    keep = None if save_point is None else keepable(save_point)
     deadline = None if timeout is None else seconds_of(timeout, "--timeout")
     claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
     found = asks(targets, at, world, claim, wrt, allow_python)
-    return _all(found, Wanted(settings, tuple(shapes or ()), points or 3, deadline), to, world, several(targets))
+    wanted = Wanted(settings, tuple(shapes or ()), points or 3, deadline, keep)
+    return _all(found, wanted, to, world, several(targets))
 
 
 def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, many: bool) -> int:
@@ -103,6 +107,7 @@ class Wanted:
     shapes: tuple[str, ...] = ()
     points: int = 1
     timeout: float | None = None
+    keep: Path | None = None
 
 
 def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> Exit:
@@ -124,6 +129,8 @@ def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: 
         return Exit.UNUSABLE
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
+    if wanted.keep is not None and first:
+        keep_point(report, wanted.keep)
     emit(report, to, world, first)
     return Exit(report.exit_status)
 
@@ -163,8 +170,14 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     words += [f"--{ask.claim[0]}", ask.claim[1]] if ask.claim is not None else []
     words += ["--wrt", ask.wrt] if ask.wrt is not None else []
     words += ["--modes", settings.modes] if settings.modes is not None else []
-    for option, x in (("--rtol", settings.rtol), ("--atol", settings.atol)):
+    stepping = settings.stepping
+    numbers = (("--rtol", settings.rtol), ("--atol", settings.atol), ("--h", stepping.h), ("--budget", stepping.budget))
+    for option, x in numbers:
         words += [option, repr(x)] if x is not None else []
+    words += [w for name, (low, high) in stepping.edges.items() for w in ("--bounds", f"{name}={low:g}:{high:g}")]
+    words += [w for name, size in stepping.scales.items() for w in ("--scale", f"{name}={size!r}")]
+    words += ["--mutate"] if settings.mutate else []
+    words += ["--mode-timeout", f"{settings.mode_timeout:g}s"] if settings.mode_timeout != 10.0 else []
     words += ["--value-and-grad"] if settings.has_gradient else []
     words += ["--order", str(settings.order)] if settings.order != 1 else []
     words += ["--points", str(wanted.points)] if wanted.points != 3 else []

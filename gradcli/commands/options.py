@@ -143,6 +143,41 @@ Atol = Annotated[
         show_default=False,
     ),
 ]
+Step = Annotated[
+    float | None,
+    typer.Option("--h", metavar="H", help="A fixed step for differences; gradcli chooses its own.", show_default=False),
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bounds",
+        metavar="NAME=LOW:HIGH",
+        help='Edges of the domain: "k=0:inf"; no step leaves it.',
+        show_default=False,
+    ),
+]
+Scale = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scale", metavar="NAME=SIZE", help='Typical size of an input, for its steps: "x=1e-3".', show_default=False
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget", metavar="N", min=1, help="Evaluations of f that differences may take.", show_default=False
+    ),
+]
+Mutate = Annotated[
+    bool, typer.Option("--mutate", help="Plant mistakes in the gradient under test; report the smallest caught.")
+]
+SavePoint = Annotated[
+    str | None,
+    typer.Option(
+        "--save-point", metavar="FILE", help="Keep the first point that does not pass (or the first): .npz, .json.",
+        rich_help_panel=RESULT, show_default=False,
+    ),
+]  # fmt: skip
 ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
 Allow = Annotated[
     str | None,

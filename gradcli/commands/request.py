@@ -5,12 +5,16 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
 from gradcli.exits import KINDS
 from gradcli.source.targets import is_python
+from gradcli.source.tokens import folded
 from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.modes.stepping import Stepping
 
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
@@ -158,6 +162,45 @@ def seconds_of(text: str, option: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise BadOption(f"{option} takes a time, not '{text}'", do=f"write {option} 10s, {option} 2min")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def stepping_of(
+    h: float | None, bounds: Sequence[str] | None, scales: Sequence[str] | None, budget: int | None
+) -> "Stepping":
+    """Return what the options say of steps. Raises BadOption."""
+    from gradcli.modes.stepping import Stepping
+
+    if h is not None and not 0 < h < float("inf"):
+        raise BadOption(f"--h takes a positive step, not {h:g}", do="leave it out: gradcli chooses steps itself")
+    edges = {}
+    for name, text in _named("--bounds", bounds, "k=0:inf"):
+        low, colon, high = text.partition(":")
+        edges[name] = (_number(low, "--bounds", -float("inf")), _number(high, "--bounds", float("inf")))
+        if not colon or not edges[name][0] < edges[name][1]:
+            raise BadOption(f"--bounds takes NAME=LOW:HIGH, not '{name}={text}'", do='write --bounds "k=0:inf"')
+    sizes = {name: _number(text, "--scale", 0.0) for name, text in _named("--scale", scales, "x=1e-3")}
+    if any(not 0 < size < float("inf") for size in sizes.values()):
+        raise BadOption("--scale takes positive sizes", do='write --scale "x=1e-3"')
+    return Stepping(h, edges, sizes, budget)
+
+
+def _named(option: str, texts: Sequence[str] | None, example: str) -> Iterator[tuple[str, str]]:
+    for part in (part.strip() for text in texts or () for part in text.split(",") if part.strip()):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise BadOption(f"{option} takes NAME=..., not '{part}'", do=f'write {option} "{example}"')
+        yield folded(name.strip()), value.strip()
+
+
+def _number(text: str, option: str, absent: float) -> float:
+    if not text.strip():
+        return absent
+    try:
+        return float(text)
+    except ValueError:
+        raise BadOption(
+            f"{option} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
+        ) from None
 
 
 def kinds_of(text: str | None) -> frozenset[str]:

@@ -40,20 +40,16 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
 def by_differences(wrong: Wrong) -> Diagnosis | None:
     """Return that the claim is a difference quotient of the function with a fixed step, and the step."""
     q = wrong.q
-    sampled = list(_sampled(wrong))
-    count = sum(int(np.sum(mask)) for mask in wrong.masks.values())
-    if (
-        2 * count < sum(np.size(mask) for mask in wrong.masks.values())
-        or 2 * len(_STEPS) * len(sampled) * 3 * q.seconds > _PATIENCE
-        or shape(q.value) != ()
-    ):
+    sampled, others = list(_sampled(wrong)), list(_right_ones(wrong))
+    trials = 2 * len(_STEPS) * len(_LAWS) * (len(sampled) + len(others))
+    if len(sampled) + len(others) < 2 or shape(q.value) != () or trials * q.seconds > _PATIENCE:
         return None
     value = float(q.value)
     with np.errstate(all="ignore"):
         for relative in (False, True):
             for h in _STEPS:
                 for scheme in _LAWS:
-                    if all(_matches(wrong, name, at, h, scheme, relative, value) for name, at in sampled):
+                    if all(_matches(wrong, name, at, h, scheme, relative, value) for name, at in (*sampled, *others)):
                         whose = " times |x|" if relative else ""
                         right = (
                             "rounding" if _rounded(wrong, value, h) else f"proportional to {_LAWS[scheme]}: truncation"
@@ -70,12 +66,24 @@ def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
     found = []
     for name in wrong.names:
         error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
-        for k in np.argsort(-np.ravel(error))[:_SAMPLES]:
-            at = tuple(int(i) for i in np.unravel_index(k, shape(error))) if shape(error) else ()
-            if error[at] > 0 and np.isfinite(error[at]):
-                found.append((float(error[at]), name, at))
+        found += [(float(error[at]), name, at) for at in _first(-error) if error[at] > 0 and np.isfinite(error[at])]
     for _, name, at in sorted(found, reverse=True)[:_SAMPLES]:
         yield name, at
+
+
+def _right_ones(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield entries that are right, the largest first: of a difference, they are those without truncation."""
+    found = []
+    for name, claim in wrong.claimed.items():
+        size = np.where(wrong.masks[name], -1.0, np.abs(claim))
+        found += [(float(size[at]), name, at) for at in _first(-size) if size[at] > 0]
+    for _, name, at in sorted(found, reverse=True)[: _SAMPLES // 2]:
+        yield name, at
+
+
+def _first(x: Any) -> Iterator[tuple[int, ...]]:
+    for k in np.argsort(np.ravel(x))[:_SAMPLES]:
+        yield tuple(int(i) for i in np.unravel_index(k, shape(x))) if shape(x) else ()
 
 
 def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float) -> bool:
@@ -98,7 +106,9 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
         made = (f(sign * step) - value) / (sign * step)
     claimed, right = float(np.asarray(wrong.claimed[name])[at]), float(np.asarray(wrong.right[name])[at])
     room = _ROUNDINGS * EPS * abs(value) / step + 1e-9 * abs(claimed)
-    return abs(claimed - made) <= room and abs(claimed - made) <= _GAIN * abs(claimed - right)
+    if not np.asarray(wrong.masks[name])[at]:
+        return abs(claimed - made) <= room
+    return abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
 
 
 def _rounded(wrong: Wrong, value: float, h: float) -> bool:

@@ -11,7 +11,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.report.check import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, exchanged, in_entries, slightly_off, lower_precision, by_differences, on_tape, elsewhere, by_a_constant,
+    as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, elsewhere, by_a_constant,
     by_unnamed_factor, nearly,
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.core.shapes import shape, size, unbroadcast
-from gradcli.primitives.kinds import Partial
+from gradcli.primitives.kinds import Factor, Partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,9 @@ class Replaced:
         return self.right.push(primitive, i, y, xs, xdot, params)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        def pulled(bar: Value) -> Value:
-            return self.right.pull(bar, i, y, xs, params, transpose)
+        def pulled(bar: Value, at: Value | None = None) -> Value:
+            own = xs if at is None else [*xs[:i], at, *xs[i + 1 :]]
+            return self.right.pull(bar, i, y, own, params, transpose)
 
         found = self.instead(pulled, ybar, i, y, xs, params)
         return np.broadcast_to(found, shape(xs[i]))[()] if shape(found) != shape(xs[i]) else found
@@ -166,36 +167,38 @@ def _called(primitive: Primitive) -> str:
 def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]]:
     """Yield what goes wrong where an operand was broadcast: its cotangent is a sum over the axes that grew."""
     have, want = shape(y), shape(x)
-    if have == want or size(y) <= size(x) or (not isinstance(rule, Partial | Replaced) and not hasattr(rule, "factor")):
+    if have == want or size(y) <= size(x) or not isinstance(rule, Partial | Factor):
         return
-    times = size(y) // max(1, size(x))
-    if len(have) == 2 and want in ((have[0],), (have[1],)) and have[0] == have[1]:
-        says = "summed over the wrong axis: it was broadcast along axis 0, so the sum is over axis 0"
+    padded = (1,) * (len(have) - len(want)) + want
+    grew = tuple(k for k, (n, m) in enumerate(zip(have, padded, strict=True)) if n != m)
+    for says, kind, makes in _SUMS:
+        yield kind, says, Replaced(rule, _summed(grew, makes))
 
-        def wrong_axis(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-            return pulled(np.swapaxes(ybar, 0, 1))
 
-        yield "axis", says, Replaced(rule, wrong_axis)
+def _summed(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, ...]], Value]) -> Callable[..., Value]:
+    """Return what reduces the cotangent of every broadcast copy in another way than by their sum."""
 
-    def averaged(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-        return pulled(ybar) / times
+    def instead(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+        copies = pulled(np.broadcast_to(ybar, shape(y)), np.broadcast_to(xs[i], shape(y)))
+        return np.reshape(makes(copies, grew), shape(xs[i]))
 
-    yield (
-        "broadcast",
-        f"averaged over the axes that were broadcast, instead of summed (a factor 1/{times})",
-        Replaced(rule, averaged),
-    )
+    return instead
 
-    def first(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-        kept = np.zeros(shape(ybar))
-        lead = tuple(
-            slice(0, 1) if k < len(have) - len(want) or want[k - len(have) + len(want)] == 1 else slice(None)
-            for k in range(len(have))
-        )
-        kept[lead] = np.asarray(ybar)[lead]
-        return pulled(kept)
 
-    yield "broadcast", "the first of the broadcast copies is taken, instead of their sum", Replaced(rule, first)
+def _over_others(copies: Value, grew: tuple[int, ...]) -> Value:
+    return np.sum(copies, axis=tuple(k for k in range(np.ndim(copies)) if k not in grew))
+
+
+_SUMS: tuple[tuple[str, str, Callable[[Value, tuple[int, ...]], Value]], ...] = (
+    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", "axis", _over_others),
+    ("averaged over the axes along which this operand was broadcast, instead of summed", "broadcast", lambda c, grew: np.mean(c, axis=grew)),
+    ("the first of the broadcast copies is taken, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, 0)),
+    ("the last of the broadcast copies is taken, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, -1)),
+)  # fmt: skip
+
+
+def _end(copies: Value, grew: tuple[int, ...], which: int) -> Value:
+    return copies[tuple(which if k in grew else slice(None) for k in range(np.ndim(copies)))]
 
 
 def _matmul_other_way(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:

@@ -86,7 +86,10 @@ def edges_of(tape: Tape, inputs: int) -> Iterable[Edge]:
 
 
 def _key(position: Any, k: int) -> Any:
-    return k if position is None else id(position) if not isinstance(position, tuple) else position
+    """Return what lines of one place in the user's source share; a line of nobody's stands alone."""
+    if position is None or place(position) is None:
+        return k
+    return position if isinstance(position, tuple) else id(position)
 
 
 def changed(tape: Tape, edge: Edge, rule: Any) -> Tape:

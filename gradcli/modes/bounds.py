@@ -14,9 +14,7 @@ from gradcli.point import Array
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
 
-_USELESS = (
-    1e-6  # a radius wider than this, of the slope, is that of values that meet themselves in balls, not of rounding
-)
+_WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
 SAFETY = 8.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
 _RUNS = ((2e-4, 4), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
@@ -31,17 +29,22 @@ def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
             themselves again, an estimate: what runs did whose every operation was off by one rounding.
     """
     radii = _by_balls(q, kernels)
-    if radii is not None:
-        useful = all(
-            np.all(r <= _USELESS * np.abs(q.slopes[name]) + EPS * q.largest_adjoint)
-            for r, name in zip(radii, q.wrt, strict=True)
-        )
-        if useful:
-            return _bounds(q, radii), True
+    if radii is not None and not any(np.any(wide) for wide in _wide(q, radii)):
+        return _bounds(q, radii), True
     moved = by_shaking(q, kernels)
     if radii is not None:
-        moved = [np.minimum(r, m) for r, m in zip(radii, moved, strict=True)]
+        both = zip(radii, moved, _wide(q, radii), strict=True)
+        moved = [np.where(wide, np.minimum(r, m), r) for r, m, wide in both]
     return _bounds(q, moved), False
+
+
+def _wide(q: "Question", radii: list[Array]) -> list[Any]:
+    """Return which radii are wide beside their slope, slopes that cancel out aside."""
+    return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest(q) for r, name in zip(radii, q.wrt, strict=True)]
+
+
+def _largest(q: "Question") -> float:
+    return max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
 
 
 def _bounds(q: "Question", spread: list[Array]) -> dict[str, Array]:
@@ -78,7 +81,8 @@ def by_shaking(q: "Question", kernels: bool) -> list[Array]:
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
             np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
-    return [_granted(m, np.abs(q.slopes[name])) for m, name in zip(moved, q.wrt, strict=True)]
+    least = EPS / SAFETY * _largest(q)  # what is zero by our order of operations need not be by another
+    return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
 def _seeds(output: tuple[int, ...]) -> list[Array]:

@@ -153,7 +153,8 @@ class Claim:
                     turned = "; the function returns an array of one entry: return a scalar"
                 says = f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 raise WrongShape(says, name, claimed)
-        rounding = {name: EPS * np.abs(x) for name, x in value.items()} if q.untraced else q.rounding_of_textbook
-        grant = GRANT_ESTIMATED if q.untraced is None and q.rounding_is_estimated else GRANT
+        ulps = {name: EPS * np.abs(x) for name, x in value.items()}
+        rounding, balls = (ulps, True) if q.untraced else q.rounding_of_textbook
+        grant = GRANT if balls else GRANT_ESTIMATED
         bound = {name: grant * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
         return Estimate(value, bound, cost=Cost(evaluations=0))

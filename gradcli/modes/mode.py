@@ -350,9 +350,10 @@ class Question:
             return rounding_of(self, kernels=True)
 
     @cached_property
-    def rounding_of_textbook(self) -> dict[str, Array]:
-        """The same for a gradient written with the textbook's partials, as a claim may be."""
-        return rounding_of(self, kernels=False)[0]
+    def rounding_of_textbook(self) -> tuple[dict[str, Array], bool]:
+        """The same for a gradient written with the textbook's partials, as a claim may be, and whether balls bound it."""
+        with np.errstate(all="ignore"):
+            return rounding_of(self, kernels=False)
 
     @property
     def affords_balls(self) -> bool:

@@ -57,7 +57,7 @@ def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list
             continue
         hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
         if np.any(hit) and not _moves_together(tape, line, hit, inputs):
-            seeds = [_seed(primitive, hit, x, xs) for x in xs]
+            seeds = [_seed(primitive, hit, x, params or {}) for x in xs]
             found.append(
                 Mark(line, f"{primitive.name} has a kink where {primitive.kinks}", _reach(tape, slots, inputs, seeds))
             )
@@ -139,7 +139,10 @@ def branches(tape: Tape, inputs: Sequence[Recorded]) -> list[Branch]:
     return list(nearest.values())
 
 
-def _seed(primitive: Primitive, hit: Any, x: Value, xs: Sequence[Value]) -> Value:
+def _seed(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> Value:
+    if primitive.name == "max":  # only what ties reaches the kink
+        largest = np.max(x, axis=params["axis"], keepdims=True)
+        return (np.asarray(x) == largest) * np.reshape(hit, np.shape(largest)) * 1.0
     return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _unspread(hit, x)
 
 

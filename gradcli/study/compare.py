@@ -24,7 +24,7 @@ from gradcli.verify.environment import environment
 def compare_modes(request: Request) -> CompareReport:
     """Run the modes at the first point and set them side by side; with a claim, its verdict is `check`'s."""
     point = request.points[0]
-    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout)
+    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, stepping=request.stepping)
     with np.errstate(all="ignore"):
         modes = [MODES[name] for name in request.modes]
         outcomes = run(q, [*([Claim(request.claim)] if request.claim else []), *modes])

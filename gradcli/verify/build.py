@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from gradcli.errors import BadOption
 from gradcli.modes.claim import Claimed
 from gradcli.modes.registry import chosen
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
+from gradcli.source.names import nearest
 from gradcli.verify.check import Request
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
 from gradcli.verify.compare import Tolerance
@@ -29,6 +31,8 @@ class Settings:
     require_claim: bool = False
     order: int = 1
     has_gradient: bool = False
+    stepping: Stepping = AS_WE_LIKE
+    mutate: bool = False
 
 
 def request_for(
@@ -40,6 +44,7 @@ def request_for(
     """
     notices = (*found.notices, *_unchecked(found, claiming, settings))
     modes = chosen(settings.modes)
+    _known_inputs(found, settings.stepping)
     looked_at, claim = _claimed(found, claiming, settings)
     fixed = (
         None
@@ -49,8 +54,25 @@ def request_for(
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
         settings.mode_timeout, QUICK if settings.modes is None else None, notices,
-        settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings),
+        settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings), settings.stepping, settings.mutate,
     )  # fmt: skip
+
+
+def _known_inputs(found: Located, stepping: Stepping) -> None:
+    """Refuse bounds and scales of what is no input, and points beyond the bounds."""
+    for option, names in (("--bounds", stepping.edges), ("--scale", stepping.scales)):
+        for name in names:
+            if name not in found.f.inputs:
+                near = nearest(name, found.f.inputs)
+                hint = f"did you mean '{near}'?" if near else f"inputs: {', '.join(found.f.inputs)}"
+                raise BadOption(f"{option} names '{name}', which is no input", do=hint)
+    for point in found.points:
+        for name in stepping.edges:
+            if not stepping.inside((name,), (point.values[name],)):
+                low, high = stepping.of(name)
+                raise BadOption(
+                    f"{name} lies outside its bounds, {low:g} to {high:g}", do="move the point, or the bounds"
+                )
 
 
 def _derivative(claiming: Claiming | None, settings: Settings) -> str:

@@ -18,7 +18,7 @@ from gradcli.point import Estimate
 from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import gradient_in
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, NEAR_ZERO, Outcome, Tolerance, entrywise
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise, scale_of
 from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
@@ -193,24 +193,12 @@ def _of_shape(case: Case, error: WrongShape) -> Diagnosis:
     return Diagnosis("shape", error.what + (f"; {says}" if says else ""))
 
 
-def _scale(case: Case) -> float:
-    """Return the size of gradient below which entries count as zero."""
-    if case.reference is None:
-        return 0.0
-    g = case.estimate(case.reference).value
-    largest = max(
-        (float(np.max(np.abs(v[np.isfinite(v)]), initial=0.0)) for v in map(np.atleast_1d, g.values())), default=0.0
-    )
-    x = max((float(np.max(np.abs(x), initial=0.0)) for x in case.q.xs), default=0.0)
-    value = np.abs(np.atleast_1d(case.q.value))
-    return NEAR_ZERO * max(largest, float(np.max(value[np.isfinite(value)], initial=0.0)) / max(x, 1.0))
-
-
 def compare_all(case: Case) -> None:
     """Compare every mode with the reference, entry by entry; entries that a kink leaves open cannot be told."""
     if case.reference is None:
         return
-    right, scale = case.estimate(case.reference), _scale(case)
+    right = case.estimate(case.reference)
+    scale = scale_of(case.q, right)
     for mode, outcome in case.outcomes.items():
         if outcome.estimate is None:
             continue

@@ -12,6 +12,7 @@ from gradcli.exits import Exit, worst
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport
 from gradcli.report.common import Finding, Target, finding
@@ -22,6 +23,7 @@ from gradcli.source.outputs import named_outputs
 from gradcli.verify.case import Case, add_claim, compare_all, place_findings
 from gradcli.verify.compare import CANNOT_TELL, DISAGREE, Outcome, Tolerance, allowed, reference_of, run, word_of
 from gradcli.verify.environment import environment
+from gradcli.verify.mutate import mutants
 from gradcli.verify.projection import projected
 from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
@@ -49,6 +51,8 @@ class Request:
     allow_inconclusive: bool = False
     command: tuple[str, ...] = ()
     derivative: str = "gradient"
+    stepping: Stepping = AS_WE_LIKE
+    mutate: bool = False
 
 
 def check(request: Request, progress: Progress | None = None) -> CheckReport:
@@ -100,7 +104,9 @@ def _point(
     request: Request, point: Point, number: int, progress: Progress | None, blind: Question | None = None
 ) -> PointReport:
     """Judge one point; `blind` is its question for function values alone, where the trace is not the function."""
-    q = blind or Question(request.f, point, request.wrt, request.seed, request.mode_timeout, request.unasked)
+    q = blind or Question(
+        request.f, point, request.wrt, request.seed, request.mode_timeout, request.unasked, request.stepping
+    )
     if any(notice.kind == "not deterministic" for notice in point.notices):
         return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")
     whole, claim, said = q, request.claim, []
@@ -127,7 +133,11 @@ def _point(
         return _point(request, point, number, progress, whole.unbelieved("the trace differs from the function"))
     if _changed(case):
         return _report(case, "inconclusive")
-    report = _report(case, verdict)
+    planted, survived = mutants(case) if request.mutate else (ABSENT, None)
+    if survived is not None:
+        case.findings.append(survived)
+        verdict = "inconclusive" if verdict == "pass" else verdict
+    report = replace(_report(case, verdict), mutants=planted)
     return by_projections(case, report) if verdict == "inconclusive" and applies(case) else report
 
 

@@ -88,6 +88,18 @@ def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None) -> Arr
     return np.asarray(a.bound[name]) + np.asarray(b.bound[name])
 
 
+def scale_of(q: Question, right: Estimate) -> float:
+    """Return the size of gradient below which entries count as zero."""
+    largest = max((_largest(v) for v in right.value.values()), default=0.0)
+    x = max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=0.0)
+    return NEAR_ZERO * max(largest, _largest(q.value) / max(x, 1.0))
+
+
+def _largest(x: Array) -> float:
+    sizes = np.abs(np.atleast_1d(x))
+    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
+
+
 def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None) -> Any:
     """Return the verdict of each entry of one input; `b` is the reference.
 

@@ -22,7 +22,7 @@ MOST_PIECES = 64
 _STEP = 1e-7  # of the point: near enough that pieces further away are not met
 _STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on one piece
 CLOSE = 1e-6  # of the largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
-_ROUNDS = 12  # of looking for pieces beyond the nearest mean, towards the claim
+_ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
 _PATIENCE = 2.0  # seconds
 
 
@@ -65,6 +65,8 @@ def hull(q: Question, claim: dict[str, Array]) -> Hull | None:
             for sign in (1.0, -1.0):  # a little aside: a step along a tie would stay on it
                 aside = apart + 0.05 * np.max(np.abs(apart)) * rng.uniform(-1.0, 1.0, apart.shape)
                 contradicted |= _add(q, _masked(q, sign * aside), found)
+                if len(found) > before:
+                    break
             if len(found) == before:
                 break
             nearest = _nearest(found, wanted)
@@ -106,7 +108,7 @@ def _directions(q: Question, rng: np.random.Generator) -> Iterator[Array]:
 def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:
     yield np.ones(n)
     yield -np.ones(n)
-    for _ in range(MOST_PIECES // 4):
+    for _ in range(MOST_PIECES // 32):
         signs = rng.choice([-1.0, 1.0], n)
         yield signs
         yield -signs
