@@ -15,6 +15,7 @@ _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)
 _PATIENCE = 10.0  # seconds that differences may take, were every trial made; most end at the first
 _ALMOST = 1e-3  # of the largest entry: larger errors are no rounding and no solver's tolerance
 _ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
+_SAME = 1e-11  # relative: two computations of one difference
 _GAIN = 0.05  # what a difference must leave of the claim's error
 _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 
@@ -25,13 +26,11 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
     scale = float(np.max(np.abs(b), initial=0.0))
     if a.size < 2 or not np.all(np.isfinite(a)):
         return None
-    for dtype, digits, room in ((np.float32, 7, 1e-3), (np.float16, 3, 0.1)):
+    for dtype, digits, room in ((np.float16, 3, 0.1), (np.float32, 7, 1e-3)):
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
             name = np.dtype(dtype).name
-            rtol = 10 ** np.ceil(np.log10(max(float(np.max(np.abs(a - b))) / scale, 1e-16)))
             says = (
-                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; "
-                f"--rtol {rtol:.0e} accepts it"
+                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(a, b)}"
             )
             return wrong.says("approximation", says)
     return None
@@ -108,7 +107,8 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
     room = _ROUNDINGS * EPS * abs(value) / step + 1e-9 * abs(claimed)
     if not np.asarray(wrong.masks[name])[at]:
         return abs(claimed - made) <= room
-    return abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
+    again = abs(claimed - made) <= _SAME * abs(claimed)  # the same difference, of whatever error
+    return again or abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
 
 
 def _rounded(wrong: Wrong, value: float, h: float) -> bool:
@@ -128,12 +128,21 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
     worst = float(np.max(relative, initial=0.0))
     if not 0 < worst < _ALMOST or (relative.size > 1 and np.median(relative) < 1e-3 * worst):
         return None
-    rtol = 10 ** np.ceil(np.log10(worst))
     says = (
         f"the claim agrees to {-np.log10(worst):.0f} digits in every entry, too near for a slip in a formula: the function or "
-        f"the claim is an approximation (a solver's tolerance, differences); --rtol {rtol:.0e} accepts it"
+        f"the claim is an approximation (a solver's tolerance, differences); {_accepts(_flat(wrong.claimed), _flat(wrong.right))}"
     )
     return wrong.says("approximation", says)
+
+
+def _accepts(claimed: Any, right: Any) -> str:
+    """Return which fixed tolerance would accept a claim."""
+    used = right != 0
+    relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))
+    also = (
+        "" if np.all(claimed[~used] == 0) else f" --atol {10 ** np.ceil(np.log10(np.max(np.abs(claimed[~used])))):.0e}"
+    )
+    return f"--rtol {10 ** np.ceil(np.log10(max(relative, 1e-16))):.0e}{also} accepts it"
 
 
 def _flat(gradient: Gradient) -> Any:

@@ -61,6 +61,10 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
                          (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)"))
                 + _slips((lambda y, x, n: y, "the derivative of x**n by n is x**n*log(x): the log is left out"),
                          (lambda y, x, n: n * x ** (n - 1), "by n, the derivative of x**n is x**n*log(x), not n*x**(n-1)"), i=1),
+    "integer_power": _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is left out"),
+                         (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
+                         (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
+                         (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)")),
     "divide":     _slips((lambda y, a, b: 1 / b**2, "the derivative of a/b by a is 1/b, not 1/b**2"),
                          (lambda y, a, b: b, "the derivative of a/b by a is 1/b, not b"))
                 + _slips((lambda y, a, b: -a / b, "the derivative of a/b by b is -a/b**2: b is not squared"),

@@ -28,10 +28,11 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     search = Search(wrong, int(PATIENCE / max(q.reverse_seconds, 1e-4)))
     edges = list(edges_of(q.recording[2], len(q.xs)))
     with np.errstate(all="ignore"):
-        for find in (_known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
-            found = find(search, edges)
-            if found is not None:
-                return found
+        for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
+            for find in (_known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
+                found = find(search, edges)
+                if found is not None:
+                    return found
     return search.unnamed
 
 
@@ -115,13 +116,23 @@ def _is_term(recording: tuple[Any, Any, Tape], edge: Edge) -> bool:
         if primitive is not None and primitive.name in ("add", "subtract"):
             if edge.lines == (top,):
                 return True
-            if not any(slot >= edge.lines[-1] for slot in moving):
+            towards = [slot for slot in moving if _depends(tape, slot, edge.lines[-1])]
+            if not towards:
                 return False
-            top = max(moving) if edge.lines[-1] <= max(moving) else top
+            top = towards[0]
         elif len(moving) == 1 and primitive is not None and primitive.name in ("multiply", "divide", "negative"):
             top = moving[0]
         else:
             return False
+
+
+def _depends(tape: Tape, slot: int, k: int) -> bool:
+    """Whether the value of a slot is made of that of line k."""
+    reached = {slot}
+    for line in range(slot, k, -1):
+        if line in reached:
+            reached |= set(tape.lines[line][1])
+    return k in reached
 
 
 def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:

@@ -39,6 +39,7 @@ class Search:
     wrong: Wrong
     left: int = 0
     cut: bool = False
+    partly: bool = False  # whether a slip may explain the wrong inputs alone, where others are right all the same
     unnamed: Diagnosis | None = None  # a factor of no known meaning on one line: better than nothing
 
     def made(self, tape: Tape) -> Gradient | None:
@@ -63,9 +64,7 @@ class Search:
             return None
         if self.wrong.explained(made):
             return ""
-        if len(self.wrong.names) < len(self.wrong.claimed) and self.wrong.explained(
-            {n: made[n] for n in self.wrong.names}
-        ):
+        if self.partly and self.wrong.explained({n: made[n] for n in self.wrong.names}):
             return f", in the gradient of {' and '.join(self.wrong.names)}"
         return None
 
