@@ -18,6 +18,7 @@ _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themse
 SAFETY = 8.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
 _RUNS = ((2e-4, 4), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
+_MANY = 1000  # entries, among which one run shows what is typical
 
 
 def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
@@ -73,7 +74,7 @@ def by_shaking(q: "Question", kernels: bool) -> list[Array]:
     y, inputs, tape = q.recording
     if size(q.value) > sum(size(x) for x in q.xs) or not all(is_plain(line[3]) for line in tape.lines):
         return [8 * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
-    runs = next((n for limit, n in _RUNS if q.reverse_seconds < limit), 1)
+    runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.reverse_seconds < limit), 1)
     moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if moves(y) else 0):
         again = shaken(tape, Shake(q.seed + run), kernels)

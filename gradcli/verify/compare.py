@@ -35,7 +35,7 @@ def run(
 ) -> dict[str, Outcome]:
     """Run the modes; the symbolic one beside the others, in its own process. `heard` is told after each."""
     q.prepare()
-    apart = [mode for mode in modes if mode.name == "symbolic"]
+    apart = [mode for mode in modes if mode.name == "symbolic" and not q.crowded]
     found: dict[str, Outcome] = {}
     with ThreadPoolExecutor(1) as pool:
         waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
