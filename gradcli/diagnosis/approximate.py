@@ -118,7 +118,7 @@ def _rounded(wrong: Wrong, value: float, h: float) -> bool:
 
 
 def nearly(wrong: Wrong) -> Diagnosis | None:
-    """Return that every entry is nearly right, by differing small errors: an approximation, no slip in a formula."""
+    """Return that every entry is nearly right, by differing small errors."""
     errors = [
         np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
         / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
@@ -129,8 +129,9 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
     if not 0 < worst < _ALMOST or (relative.size > 1 and np.median(relative) < 1e-3 * worst):
         return None
     says = (
-        f"the claim agrees to {-np.log10(worst):.0f} digits in every entry, too near for a slip in a formula: the function or "
-        f"the claim is an approximation (a solver's tolerance, differences); {_accepts(_flat(wrong.claimed), _flat(wrong.right))}"
+        f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
+        f"solver's tolerance, differences), or a small constant such as an eps is left out; "
+        f"{_accepts(_flat(wrong.claimed), _flat(wrong.right))}"
     )
     return wrong.says("approximation", says)
 

@@ -72,8 +72,8 @@ def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
             yield 1.0 / n, f"a factor {n} too small: a sum over {what} became a mean"
             yield float(n - 1), f"a factor {n - 1} too large: n - 1 of {what} is not divided by"
             yield 1.0 / (n - 1), f"a factor {n - 1} too small: divided by n - 1 of {what}"
-            yield n / (n - 1), f"a factor {n}/{n - 1}: divided by n - 1 instead of n ({what})"
-            yield (n - 1) / n, f"a factor {n - 1}/{n}: divided by n instead of n - 1 ({what})"
+            yield n / (n - 1), f"a factor {n}/{n - 1}: n and n - 1 are taken for each other ({what})"
+            yield (n - 1) / n, f"a factor {n - 1}/{n}: n and n - 1 are taken for each other ({what})"
 
 
 def _constants(q: Question) -> Iterator[tuple[float, str]]:

@@ -15,7 +15,8 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.check import Diagnosis
 
-PATIENCE = 3.0  # seconds that the search may take, by the time of one reverse sweep
+PATIENCE = 3.0  # seconds that the search may take, by what a reverse sweep is predicted to take
+_PER_LINE, _PER_OPERATION = 6e-6, 4e-9  # seconds of a sweep
 _FEWEST = 3  # entries that must move together before a factor of no known meaning explains anything
 _MOST_OUTPUTS = 64
 
@@ -25,14 +26,17 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
-    search = Search(wrong, int(PATIENCE / max(q.reverse_seconds, 1e-4)))
+    sweep = (_PER_LINE * len(q.lines) + _PER_OPERATION * q.operations) * max(1, size(q.value))
+    search = Search(wrong, int(PATIENCE / sweep))
     edges = list(edges_of(q.recording[2], len(q.xs)))
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
-            for find in (_known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
+            for find in (_missing, _known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
                 found = find(search, edges)
                 if found is not None:
                     return found
+    if search.cut:
+        wrong.notes.append("not all of the program was searched: it is long")
     return search.unnamed
 
 
@@ -48,11 +52,30 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
     return None
 
 
+def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find the edge through which nothing flows in the claim."""
+    tape = search.wrong.q.recording[2]
+    for n, edge in enumerate(edges):
+        if tape.lines[edge.lines[-1]][1].count(tape.lines[edge.lines[-1]][1][edge.i]) > 1:
+            continue  # one half of x*x: that is a factor 2
+        whose = search.explains(_without(search, n, edge))
+        if whose is not None:
+            return _by_share(search, 0.0, edge, whose)
+    return None
+
+
+def _without(search: Search, n: int, edge: Edge) -> Gradient | None:
+    """Return the gradient without the contribution through an edge, computed once."""
+    if n not in search.lacking:
+        search.lacking[n] = search.made(changed(search.wrong.q.recording[2], edge, omitted))
+    return search.lacking[n]
+
+
 def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find the edge whose contribution the claim holds zero, minus one, two, ... times instead of once."""
+    """Find the edge whose contribution the claim holds minus one, two, ... times instead of once."""
     tape, wrong = search.wrong.q.recording[2], search.wrong
-    for edge in edges:
-        without = search.made(changed(tape, edge, omitted))
+    for n, edge in enumerate(edges):
+        without = _without(search, n, edge)
         if without is None:
             continue
         factor = _share(wrong, without)
@@ -96,7 +119,7 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
             return said(search, "term", f"the gradient of one term of the function is missing{whose}", term)
         uses, position = _fork(search.wrong.q.recording[2], edge)
         if uses > 1:
-            says = f"one path is overwritten instead of added: the contribution through one line is missing{whose}"
+            says = f"one path is overwritten instead of added, or left out: the claim lacks what flows through one line{whose}"
             return said(search, "overwritten", says, position)
         says = f"what flows through this line is left out: treated as a constant{whose}"
         return said(search, "left out", says, position)

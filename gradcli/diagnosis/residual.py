@@ -22,7 +22,9 @@ _LAWS: tuple[tuple[str, Callable[..., Any]], ...] = (
 
 def pattern(wrong: Wrong) -> Diagnosis:
     """Return what is known of the error: a law it follows, which entries it is in, its sign and size."""
-    return wrong.says("unknown", f"no single mistake explains the claim; its error{_law(wrong) or _shape(wrong)}")
+    notes = "".join(f" ({note})" for note in wrong.notes)
+    says = f"no mistake that gradcli knows explains the claim{notes}; its error{_law(wrong) or _shape(wrong)}"
+    return wrong.says("unknown", says)
 
 
 def _law(wrong: Wrong) -> str | None:

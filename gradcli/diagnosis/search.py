@@ -4,7 +4,7 @@ Lines of one place in the source, as a loop records them, are changed together: 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Search:
     left: int = 0
     cut: bool = False
     partly: bool = False  # whether a slip may explain the wrong inputs alone, where others are right all the same
+    lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
     unnamed: Diagnosis | None = None  # a factor of no known meaning on one line: better than nothing
 
     def made(self, tape: Tape) -> Gradient | None:

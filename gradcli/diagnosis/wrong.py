@@ -31,6 +31,7 @@ class Wrong:
     right: Gradient
     masks: dict[str, Any]
     room: Gradient = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what the search for a mistake has to say of itself
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -196,6 +196,7 @@ class CheckReport:
         """Return the verdict in words."""
         wrong = sum(point.entries.wrong for point in self.points)
         compared = sum(point.entries.compared for point in self.points)
+        least = "at least " if any(f.kind == "coverage" for p in self.points for f in p.findings) else ""
         if self.verdict == "fail":
             shape = next(
                 (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None
@@ -204,7 +205,7 @@ class CheckReport:
                 return shape
             whose = f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
             return (
-                f"{whose} is wrong in {wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
                 if wrong
                 else f"{whose} is contradicted"
             )

@@ -156,6 +156,8 @@ def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[s
         return Piece(f"{proved_digits(result):.0f} (proved)", tone)
     if mode == point.reference:
         return Piece("reference", tone)
+    if point.reference is None:
+        return Piece(_SHORT[verdict].strip() or verdict, tone)
     found = [numbers.right_digits(x, reference[name]) for name, x in result.values.items() if name in reference]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
@@ -182,6 +184,8 @@ def confirmed_by(point: PointReport) -> str:
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
     if values and "claim" in agreeing and any(f.kind == "untraced" for f in point.findings):
         return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
+    if any(f.kind == "coverage" for f in point.findings):
+        return "Confirmed by projections of function values alone, as far as they see."
     if not values or not rules:
         return f"{calls} evaluations of f."
     both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"

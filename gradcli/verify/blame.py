@@ -53,3 +53,9 @@ def _contradicts(line: Line, i: int, rng: np.random.Generator) -> bool:
     apart = abs(float(np.sum(by_rule)) - float(found.value))
     room = _CLEAR * float(found.bound) + _RESOLVED * float(np.sum(np.abs(by_rule)))
     return bool(np.isfinite(room)) and apart > room
+
+
+def on_a_flat_kink(q: Question) -> bool:
+    """Whether the run hits a kink through which no slope flows: only higher derivatives jump there."""
+    lines = [(line[0], line) for line in q.lines if line[0] is not None and line[0].kink is not None]
+    return any(np.any(p.kink(line[3], *line[2], **(line[4] or {}))) for p, line in lines if p.kink is not None)

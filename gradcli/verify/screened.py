@@ -53,11 +53,16 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
         noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
         return replace(report, verdict="inconclusive", entries=entries, findings=said if kinks else (*said, noise))
     if found.agrees:
-        return replace(report, verdict="pass", entries=entries, findings=said, detects=_detects(q, names, found, flat))
+        modes = dict(report.modes)
+        modes["claim"] = replace(modes["claim"], verdict="agree")
+        detects = _detects(q, names, found, flat)
+        return replace(report, verdict="pass", entries=entries, findings=said, detects=detects, modes=modes)
+    modes = dict(report.modes)
+    modes["claim"] = replace(modes["claim"], verdict="disagree")
     mismatches = tuple(_mismatch(name, at, flat[s.index], s) for s, name, at in wrong)
     return replace(
         report, verdict="fail", entries=replace(entries, wrong=max(len(wrong), 1)), findings=said, mismatches=mismatches,
-        diagnosis=_diagnosis(q, names, claim, found) if wrong else None,
+        diagnosis=_diagnosis(q, names, claim, found) if wrong else None, modes=modes,
     )  # fmt: skip
 
 
@@ -101,11 +106,18 @@ def _coverage(found: Screened, claim: Array) -> Finding:
     half = float(np.median(relative)) if relative.size else np.inf
     seen = float(np.mean(relative < 1)) if relative.size else 0.0
     says = (
-        f"function values alone: {found.projections} projections of {len(claim):,} entries, {found.calls:,} evaluations; an "
-        f"entry wrong by a relative {half:.0e} is seen in half of the entries (99 %), one that is wholly wrong in "
-        f"{100 * seen:.0f} % of them"
+        f"function values alone: {found.projections} projections of {len(claim):,} entries, {found.calls:,} evaluations"
     )
-    more = "" if found.complete else "; the budget ended the search (--budget)"
+    if np.isfinite(half):
+        says += (
+            f"; for half of the entries an error of a relative {half:.0e} would have been seen (with probability 99 %), "
+            f"for {100 * seen:.0f} % of them that the entry is wholly wrong"
+        )
+    if found.suspected:
+        says += (
+            f"; {sum(map(len, found.suspected)):,} more entries are in groups that disagree and were not taken apart"
+        )
+    more = "" if found.complete else "; not all was searched (--budget, --mode-timeout)"
     return finding("coverage", "info" if seen > 0.99 and found.complete else "warning", says + more)
 
 

@@ -13,7 +13,7 @@ from gradcli.modes.mode import Contradiction, TraceDiffers
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
-from gradcli.verify.blame import wrong_rule
+from gradcli.verify.blame import on_a_flat_kink, wrong_rule
 from gradcli.verify.case import Case, independent, witnessed
 from gradcli.verify.compare import AGREE, DISAGREE, USEFUL, allowed
 from gradcli.verify.subgradient import hull
@@ -116,7 +116,7 @@ def _blamed(case: Case, says: str) -> None:
     if line is not None and line[0] is not None:
         whose = f"the rules disagree with function values: the rule of {line[0].name} is wrong"
         case.inconclusive("contradiction", whose, at=place(line[5]), hint="please report it, with the function")
-    elif any(f.kind in ("kink nearby", "branch") for f in case.findings) or case.q.untraced is not None:
+    elif any(f.kind in ("kink nearby", "branch") for f in case.findings) or case.q.untraced or on_a_flat_kink(case.q):
         case.inconclusive("contradiction", f"{says}: a kink or a branch may lie nearer than its steps")
     else:
         case.inconclusive(

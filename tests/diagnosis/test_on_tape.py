@@ -234,11 +234,11 @@ PROGRAMS = [
         Slip("+ 0.2 * W",        "",                 "term",     "the gradient of one term of the function is missing", "return np.sum(e * o) + 0.1 * np.sum(W * W)"),
         Slip("+ 0.2 * W",        "+ 0.1 * W",        "slip",     "a factor 2 too small",                "return np.sum(e * o) + 0.1 * np.sum(W * W)"),
         Slip("+ 0.2 * W",        "- 0.2 * W",        "negated",  "wrong sign",                          "return np.sum(e * o) + 0.1 * np.sum(W * W)"),
-        Slip("do = e + e * o",   "do = e * o",       "overwritten", "the contribution through one line is missing", "return np.sum(e * o) + 0.1 * np.sum(W * W)"),
-        Slip("do = e + e * o",   "do = e",           "overwritten", "the contribution through one line is missing", "e = np.exp(o)"),
+        Slip("do = e + e * o",   "do = e * o",       "overwritten", "the claim lacks what flows through one line", "return np.sum(e * o) + 0.1 * np.sum(W * W)"),
+        Slip("do = e + e * o",   "do = e",           "overwritten", "the claim lacks what flows through one line", "e = np.exp(o)"),
     )),
     Program(variance, {"x": RNG.normal(size=6) + 1}, d_variance, (
-        Slip("2 * d / (n - 1)",  "2 * d / n",        "slip",     "a factor 5/6: divided by n instead of n - 1", "v = np.sum(d * d) / (n - 1)"),
+        Slip("2 * d / (n - 1)",  "2 * d / n",        "slip",     "a factor 5/6: n and n - 1 are taken for each other", "v = np.sum(d * d) / (n - 1)"),
         Slip("2 * d / (n - 1)",  "2 * d",            "slip",     "the partial of the quotient is left out", "v = np.sum(d * d) / (n - 1)"),
         Slip("ds * 0.5 / s",     "ds / s",           "slip",     "sqrt' is 1/(2 sqrt(x)): the 1/2 is left out", "s = np.sqrt(v)"),
         Slip("ds * 0.5 / s",     "ds * 0.5 * s",     "slip",     "not sqrt(x)/2",                       "s = np.sqrt(v)"),
@@ -269,7 +269,7 @@ PROGRAMS = [
         Slip("dz * hs[k]",       "dz * hs[k + 1]",   "swapped",  "another value stands there",        "z = w * h + x[k]"),
         Slip("(1 - hs[k + 1] ** 2)", "(1 - hs[k + 1])", "slip",  "tanh' is 1 - y**2, not 1 - y",        "h = np.tanh(z)"),
         Slip("dh = dz * w",      "dh = -dz * w",     "negated",  "wrong sign",                          "z = w * h + x[k]"),
-        Slip("dh = dz * w",      "dh = 0.0",         "overwritten", "the contribution through one line is missing",             "z = w * h + x[k]"),
+        Slip("dh = dz * w",      "dh = 0.0",         "overwritten", "the claim lacks what flows through one line",             "z = w * h + x[k]"),
     )),
     Program(neighbours, {"x": RNG.normal(size=6)}, d_neighbours, (
         Slip("dx[:-1] -= dd",    "dx[:-1] = -dd",    "overwritten", "overwritten instead of added",     "d = x[1:] - x[:-1]"),
@@ -283,7 +283,7 @@ PROGRAMS = [
     Program(fan, {"x": RNG.normal(size=4), "y": RNG.normal(size=4)}, d_fan, (
         Slip("da += dc * c",     "da = dc * c",      "overwritten", "overwritten instead of added",     "c = np.exp(a)"),
         Slip("da += db * np.cos(a)", "da = db * np.cos(a)", "term", "the gradient of one term of the function is missing", "return np.sum(b * c) + np.sum(a * a)"),
-        Slip("da += dc * c",     "",                 "overwritten", "the contribution through one line is missing", "c = np.exp(a)"),
+        Slip("da += dc * c",     "",                 "overwritten", "the claim lacks what flows through one line", "c = np.exp(a)"),
         Slip("da * y, da * x",   "da * y, da * y",   "swapped",  "", None),
         Slip("da * y, da * x",   "da * y, da * a",   "swapped",  "another value stands there",          "a = x * y"),
     )),
@@ -296,7 +296,7 @@ PROGRAMS = [
     Program(attention, {"x": RNG.normal(size=4), "v": RNG.normal(size=4)}, d_attention, (
         Slip("p * (dp - p @ dp)", "p * (1 - p) * dp", "slip",    "taken as its diagonal alone",         "p = e / np.sum(e)"),
         Slip("p * (dp - p @ dp)", "dp",              "slip",     "left out (taken as 1)",               "p = e / np.sum(e)"),
-        Slip("p * (dp - p @ dp)", "p * dp",          "overwritten", "the contribution through one line is missing", "p = e / np.sum(e)"),
+        Slip("p * (dp - p @ dp)", "p * dp",          "overwritten", "the claim lacks what flows through one line", "p = e / np.sum(e)"),
     )),
     Program(batch, {"X": RNG.normal(size=(3, 3)), "w": RNG.normal(size=3), "b": RNG.normal(size=3)}, d_batch, (
         Slip("np.sum(dz * X, axis=0)", "np.sum(dz * X, axis=1)", "axis", "summed over the wrong axis",   "z = X * w + b"),
