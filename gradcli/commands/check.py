@@ -129,9 +129,9 @@ def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: 
         return Exit.UNUSABLE
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
+    emit(report, to, world, first)
     if wanted.keep is not None and first:
         keep_point(report, wanted.keep)
-    emit(report, to, world, first)
     return Exit(report.exit_status)
 
 

@@ -28,6 +28,10 @@ def keepable(text: str) -> Path:
 def keep_point(report: "CheckReport", path: Path) -> None:
     """Write the first point that did not pass, or the first one."""
     point = next((p for p in report.points if p.verdict != "pass"), report.points[0])
+    others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
+    if others:
+        says = f"the point was not kept: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} no numbers"
+        raise BadOption(says, do="keep it in Python, in a function that returns it: --at file.py:point")
     try:
         if path.suffix.lower() == ".json":
             path.write_text(json.dumps({name: _plain(x) for name, x in point.at.items()}) + "\n", encoding="utf-8")
@@ -38,6 +42,12 @@ def keep_point(report: "CheckReport", path: Path) -> None:
             np.savez(stream, **{name: np.asarray(x) for name, x in point.at.items()})  # type: ignore[arg-type]
     except (OSError, ValueError, TypeError) as error:
         raise BadOption(f"the point cannot be kept in {path}: {error}", do="keep it as .npz") from None
+
+
+def _numeric(x: Any) -> bool:
+    import numpy as np
+
+    return np.asarray(x).dtype.kind in "fiub"
 
 
 def _plain(x: Any) -> Any:

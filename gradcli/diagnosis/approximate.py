@@ -26,7 +26,7 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
     scale = float(np.max(np.abs(b), initial=0.0))
     if a.size < 2 or not np.all(np.isfinite(a)):
         return None
-    for dtype, digits, room in ((np.float16, 3, 0.1), (np.float32, 7, 1e-3)):
+    for dtype, digits, room in ((np.float16, 3, 0.1), (np.float32, 7, 1e-5)):
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
             name = np.dtype(dtype).name
             says = (

@@ -193,7 +193,11 @@ def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
 def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
     name = wrong.names[0]
     a, b = float(claimed[name][0]), float(right[name][0])
-    return f"by a relative {abs(a - b) / abs(b):.1e}; the others are right" if b else "where the right one is 0"
+    return (
+        f"by a relative {abs(a - b) / abs(b):.1e}; the others agree within their bounds"
+        if b
+        else "where the right one is 0"
+    )
 
 
 def _where_wrong(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
@@ -228,26 +232,20 @@ def not_reduced(claimed: Array, right: Array, name: str) -> str | None:
 
 
 def _reshaped(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    for axis in range(g.ndim):
-        yield (
-            f"summed over axis {axis} it is right: the sum over the axis that {{}} was broadcast along is missing",
-            np.sum(g, axis=axis),
-        )
-        yield f"averaged over axis {axis} it is right: the mean over that axis is missing", np.mean(g, axis=axis)
-    if g.ndim > 1:
-        yield (
-            "summed over all entries it is right: the sum over the axes that {} was broadcast along is missing",
-            np.sum(g),
-        )
-        yield "transposed it is right", g.T
     if g.size == int(np.prod(wanted)):
+        if g.ndim > 1 and g.T.shape == wanted:
+            yield "transposed it is right", g.T
         yield "the entries are right, in another shape: reshape them", g.reshape(wanted)
         yield "the entries are right, flattened by columns", g.reshape(wanted, order="F")
+    missing = "summed over {} it is right: the sum over the {} that {{}} was broadcast along is missing"
+    for axis in range(g.ndim):
+        yield missing.format(f"axis {axis}", "axis"), np.sum(g, axis=axis)
+        yield f"averaged over axis {axis} it is right: the mean over that axis is missing", np.mean(g, axis=axis)
+    if g.ndim > 1:
+        yield missing.format("all entries", "axes"), np.sum(g)
     if g.ndim < len(wanted):
-        yield (
-            "every entry is the same: it was summed although {} was not broadcast",
-            np.broadcast_to(g, wanted) if _fits(g, wanted) else g,
-        )
+        spread = np.broadcast_to(g, wanted) if _fits(g, wanted) else g
+        yield "every entry is the same: it was summed although {} was not broadcast", spread
 
 
 def _fits(g: Any, wanted: tuple[int, ...]) -> bool:

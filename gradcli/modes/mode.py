@@ -27,7 +27,8 @@ from gradcli.source.function import Function, of
 MOST_JACOBIAN = 2**24
 CALL = 1e-5  # seconds that calling the user's function takes beside what it does
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
-_SHORT = 3e-4  # seconds: what takes longer is not timed again
+_LONG = 5e-3  # seconds: what takes longer is not timed again
+_TIMED = 1e-3  # seconds that timing takes, about
 _SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
 _SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward
 
@@ -102,8 +103,8 @@ class Question:
 
     @cached_property
     def seconds(self) -> float:
-        """The time of one evaluation: the best of several, for at most 20 ms."""
-        if self.point.seconds is not None and self.point.seconds > _SHORT:
+        """The time of one evaluation: the best of several where it is quick."""
+        if self.point.seconds is not None and self.point.seconds > _LONG:
             return self.point.seconds
         best, spent = np.inf, 0.0
         with np.errstate(all="ignore"):
@@ -112,7 +113,7 @@ class Question:
                 self.g(*self.xs)
                 took = time.perf_counter() - start
                 best, spent = min(best, took), spent + took
-                if spent > 0.02:
+                if spent > _TIMED:
                     break
         return float(best)
 

@@ -51,6 +51,9 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     entries = Entries(len(flat), 0 if kinks else len(wrong), suspected)
     if kinks or found.agrees is None:
         noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
+        if not found.complete:
+            says = f"{found.calls:,} evaluations of f are too few to decide the claim"
+            noise = finding("budget", "inconclusive", says, hint="--budget, --mode-timeout")
         return replace(report, verdict="inconclusive", entries=entries, findings=said if kinks else (*said, noise))
     if found.agrees:
         modes = dict(report.modes)

@@ -24,6 +24,7 @@ _STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on
 CLOSE = 1e-6  # of the largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
 _ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
 _PATIENCE = 2.0  # seconds
+_LONGER = 10  # times the step of gradients: that of function values, which lose digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,8 @@ def _gradient(q: Question, flat: Array) -> Array | None:
 
 def _contradicted(q: Question, step: Array, slope: float, size_: float) -> bool:
     """Whether the untouched function moves otherwise along a step than the gradient of the piece there says."""
-    one, two = (float(q.near(*_split(q, _flat(q.xs) + 100 * k * step))) - float(q.value) for k in (1, 2))
-    moved = (2 * one - two / 2) / 100
+    one, two = (float(q.near(*_split(q, _flat(q.xs) + _LONGER * k * step))) - float(q.value) for k in (1, 2))
+    moved = (2 * one - two / 2) / _LONGER
     room = 1e-3 * size_ * float(np.sum(np.abs(step))) + 10 * q.noise_floor + 1e-15 * abs(float(q.value))
     return bool(np.isfinite(moved)) and abs(moved - slope) > room
 

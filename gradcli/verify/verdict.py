@@ -191,7 +191,7 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
         return
     if case.q.untraced is not None and _black_box_kinks(case):
         return
-    if case.q.untraced is not None:
+    if case.q.untraced is not None and case.claimed is None:
         says = f"function values alone have no second witness: {case.q.untraced.what}"
         case.inconclusive(
             "no second witness", says, at=case.q.untraced.where, hint="claim a gradient of your own: --grad"
@@ -199,7 +199,7 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
         return
     answered = [o.mode for name, o in case.outcomes.items() if o.estimate is not None and name != "claim"]
     rests = [mode.rests_on for mode in answered]
-    if not any(not (a & b) for a in rests for b in rests):
+    if case.q.untraced is None and not any(not (a & b) for a in rests for b in rests):
         values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
         missing = "forward or certified" if values else "finite-difference"
         case.inconclusive(
