@@ -65,6 +65,8 @@ def shaken(tape: Tape, shake: Shake, kernels: bool = True) -> Tape:
     for primitive, slots, xs, y, params, position in tape.lines:
         if primitive is not None:
             xs = [x if slot == CONSTANT else made.lines[slot][3] for slot, x in zip(slots, xs, strict=True)]
+            if primitive.kind == "differential":  # its inner roundings are those of operands a little off
+                xs = [shake(x) if isinstance(x, float | np.ndarray) else x for x in xs]
             y = shake(primitive.fun(*xs, **(params or {})))
             primitive = loosened(primitive)
         made.lines.append((primitive, slots, xs, y, params, position))

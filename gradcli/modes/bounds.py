@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from gradcli.modes.mode import Question
 
 _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
-SAFETY = 8.0  # from what shaken runs moved to what any order of operations may have done
+SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
-_RUNS = ((2e-4, 4), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
+_RUNS = ((3e-4, 8), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
 _MANY = 1000  # entries, among which one run shows what is typical
 
 

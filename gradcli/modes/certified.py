@@ -21,6 +21,7 @@ RELATIVE_RADIUS = 1e-30
 DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 MOST_DECIMALS = 1_000
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
+_LOST = 16 * ULPS  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
 WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
 
@@ -73,6 +74,7 @@ class Certified:
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
+        excess = excess - _LOST * max(_magnitude(line[3]) for line in q.lines) * max(1.0, q.largest_adjoint)
         if any(line[0] is not None and line[0].kind == "differential" for line in q.lines):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):

@@ -23,6 +23,7 @@ _CLOSE = 1e-6  # a relative bound that agreement at tiny steps must reach
 USEFUL = 1e-3  # a relative bound for which no smaller scale is looked for
 _FINEST = 4  # spacings of x: shorter steps are all alike
 _DECADES = 17  # between the widest step and the nearest edge of the domain that is looked for
+_FEWEST = 5  # steps that a sweep needs
 _NEAREST = 3  # steps that are as small as the noise is sampled at
 HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
@@ -116,6 +117,8 @@ def derivative(
     if h is not None:
         return replace(_fixed(line, h, np.maximum(floor, seen)), calls=line.calls)
     best = _nothing(line)
+    if not np.isfinite(x):
+        return replace(best, calls=line.calls)
     scales = _scales(x, typical)
     for scale in scales:  # the wider only where needed: a wide step may leave the domain of the function
         found = _on_scale(line, scale, floor, seen)
@@ -276,6 +279,8 @@ def _extrapolated(table: Any, h: Any, power: int) -> Any:
 
 def _swept(line: _Line, h: Any, sigma: Any) -> Difference:
     """Return the estimate with the smallest bound of all steps and levels, one-sided ones where a side is missing."""
+    if len(h) < _FEWEST or not np.all(h):
+        return _nothing(line)
     up, down = line.both(h)
     column = h.reshape((-1,) + (1,) * line.at.ndim)
     sigma = np.maximum(sigma, _stair(up, down, line.at, column))

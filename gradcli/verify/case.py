@@ -18,7 +18,7 @@ from gradcli.point import Estimate
 from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import gradient_in
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise, scale_of
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, USEFUL, Outcome, Tolerance, entrywise, scale_of
 from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
@@ -210,9 +210,20 @@ def compare_all(case: Case) -> None:
                 if mode == "claim":
                     known = np.isfinite(outcome.estimate.value[name])
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+                if "finite-difference" in (mode, case.reference):
+                    word = np.where((word == DISAGREE) & _blunt(case, name), CANNOT_TELL, word)
                 open_ = case.q.undecided[k]
                 words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
         case.verdicts[mode] = words
+
+
+def _blunt(case: Case, name: str) -> Any:
+    """Whether differences are too wide, beside the largest of them, to contradict anything: what they saw may be little."""
+    found = case.outcomes["finite-difference"].estimate
+    if found is None:
+        return False
+    size = float(np.max(np.abs(found.value[name]), initial=0.0, where=np.isfinite(found.value[name])))
+    return np.asarray(found.bound[name]) > USEFUL * size
 
 
 def independent(a: Outcome, b: Outcome) -> bool:

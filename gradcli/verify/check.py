@@ -1,5 +1,6 @@
 """`check`: is the gradient right, and how small an error would have been seen?"""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,7 +58,8 @@ class Request:
 
 def check(request: Request, progress: Progress | None = None) -> CheckReport:
     """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
         points = tuple(
             _heard(_point(request, point, k, progress), k, progress) for k, point in enumerate(request.points)
         )

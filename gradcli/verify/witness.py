@@ -55,7 +55,10 @@ def directional(q: Question, gradient: Estimate) -> Direction:
             terms = g * step
             along += float(np.sum(terms))
             scale += float(np.sum(np.abs(terms)))
-            rounding += float(np.sum(np.abs(gradient.bound[name] * step)))
+            own = (
+                q.rounding[name] if q.untraced is None and q.affords_slopes else 0.0
+            )  # the function's, beside the gradient's
+            rounding += float(np.sum(np.abs((gradient.bound[name] + own) * step)))
         room = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
     relative = room / scale if scale else 0.0

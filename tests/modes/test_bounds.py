@@ -57,7 +57,7 @@ def test_shaken_bounds_are_not_far_from_those_of_balls() -> None:
         balls, shaken_ = (rounding_of(question(text, at, unasked), kernels=True)[0] for unasked in (None, 0.0))
         for name in at:
             large = balls[name] > 1e-3 * np.max(balls[name])
-            assert np.median(np.asarray(shaken_[name] / balls[name])[large]) < 100
+            assert np.median(np.asarray(shaken_[name] / balls[name])[large]) < 250
 
 
 def test_where_balls_know_nothing_a_right_claim_passes_and_a_wrong_one_fails() -> None:
