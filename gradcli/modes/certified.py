@@ -74,7 +74,9 @@ class Certified:
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
-        excess = excess - _LOST * max(_magnitude(line[3]) for line in q.lines) * max(1.0, q.largest_adjoint)
+        excess = excess - _LOST * max((_magnitude(line[3]) for line in q.lines), default=0.0) * max(
+            1.0, q.largest_adjoint
+        )
         if any(line[0] is not None and line[0].kind == "differential" for line in q.lines):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
