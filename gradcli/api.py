@@ -85,7 +85,7 @@ def check(
         seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
         stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,
     )  # fmt: skip
-    found = _found(f, at, seed, _listed(wrt), value_and_grad)
+    found = _found(f, at, settings, _listed(wrt))
     return verify(request_for(found, given[0] if given else None, settings))
 
 
@@ -93,14 +93,17 @@ def _listed(names: str | Sequence[str] | None) -> str | None:
     return names if names is None or isinstance(names, str) else ",".join(names)
 
 
-def _found(f: Function | str, at: Any, seed: int, wrt: str | None, has_gradient: bool) -> Located:
+def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
+    seed, has_gradient = settings.seed, settings.has_gradient
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
         return function_at(f, text, [point], seed=seed, wrt=wrt, has_gradient=has_gradient)
     if at is None or isinstance(at, str):
         texts = [] if at is None else [at]
-        return locate(f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient)
+        return locate(
+            f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient, stepping=settings.stepping
+        )
     if is_python(f):
         loaded = load(f)
         return function_at(

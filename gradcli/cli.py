@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 
 from gradcli import __version__
-from gradcli.errors import BadOption, GradcliError, TooLarge
+from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
 from gradcli.exits import Exit
 from gradcli.world import World
 
@@ -117,7 +117,7 @@ def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
         traceback.print_exception(error, file=world.stderr)
     print_error(error, _wants_json(argv), world, color=_color(argv))
     world.stdout.flush()
-    return Exit.UNUSABLE
+    return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
 
 
 def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
@@ -125,7 +125,8 @@ def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
     if type(error).__name__ == "Exit":  # the parser's own way to end, after --help
         return int(getattr(error, "exit_code", 0))
     if hasattr(error, "format_message") and not isinstance(error, GradcliError):
-        return _said(BadOption(error.format_message().rstrip("."), do="gradcli --help"), argv, world)
+        path = getattr(getattr(error, "ctx", None), "command_path", "gradcli")
+        return _said(BadOption(error.format_message().rstrip("."), do=f"{path} --help"), argv, world)
     if "--traceback" in argv:
         import traceback
 

@@ -1,7 +1,7 @@
 """`gradcli check`."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from gradcli.source.targets import is_python
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport
+    from gradcli.report.check import CheckReport, PointReport
     from gradcli.verify.build import Settings
     from gradcli.verify.check import Request
 
@@ -96,7 +96,12 @@ def check(
 def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, many: bool) -> int:
     """Check every target and return the worst status."""
     to = for_several(to) if many else to
-    return worst(_one(ask, wanted, to, world, many, first=number == 0) for number, ask in enumerate(found))
+    statuses: list[Exit] = []
+    for number, ask in enumerate(found):
+        if {Exit.WRONG, Exit.INCONCLUSIVE} & set(statuses):
+            wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
+        statuses.append(_one(ask, wanted, to, world, many, first=number == 0))
+    return worst(statuses)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ class Wanted:
     points: int = 1
     timeout: float | None = None
     keep: Path | None = None
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> Exit:
@@ -130,18 +136,31 @@ def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: 
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
     emit(report, to, world, first)
-    if wanted.keep is not None and first:
+    status = Exit(report.exit_status)
+    if wanted.keep is None or not (first or status):
+        return status
+    try:
         keep_point(report, wanted.keep)
-    return Exit(report.exit_status)
+    except GradcliError as error:
+        print_error(error, False, world, ask.line)  # the report, which may be data, was written
+        status = worst((status, Exit.UNUSABLE))
+    return status
 
 
 def _waited(child: "Child", ask: Ask, wanted: Wanted) -> "CheckReport":
+    from gradcli.commands.timeout import unfinished_check
     from gradcli.report.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]
     command, allowed = _replay(ask, wanted, ask.at), "timeout" in wanted.settings.allow
-    return child.result(wanted.timeout or 0.0, target, claim, command, wanted.settings.seed, allowed)
+    seconds, seed = wanted.timeout or 0.0, wanted.settings.seed
+
+    def over(finished: "list[PointReport]") -> "CheckReport":
+        return unfinished_check(seconds, target, claim, command, seed, allowed, finished)
+
+    report: CheckReport = child.result(seconds, over)
+    return report
 
 
 def request(ask: Ask, wanted: Wanted) -> "Request":
@@ -154,11 +173,15 @@ def request(ask: Ask, wanted: Wanted) -> "Request":
     settings = wanted.settings
     at = with_values(ask)
     found = locate(
-        ask.target, at, seed=settings.seed, shapes=read_shapes(wanted.shapes), count=wanted.points, wrt=ask.wrt,
-        has_gradient=settings.has_gradient,
+        ask.target, at, seed=settings.seed, shapes=read_shapes(wanted.shapes, wanted.sizes), count=wanted.points, wrt=ask.wrt,
+        has_gradient=settings.has_gradient, sizes=wanted.sizes, stepping=settings.stepping,
     )  # fmt: skip
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     return request_for(found, claiming, settings, _replay(ask, wanted, at))
+
+
+def _short(x: float) -> str:
+    return repr(float(x)).removesuffix(".0")
 
 
 def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
@@ -174,9 +197,15 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     numbers = (("--rtol", settings.rtol), ("--atol", settings.atol), ("--h", stepping.h), ("--budget", stepping.budget))
     for option, x in numbers:
         words += [option, repr(x)] if x is not None else []
-    words += [w for name, (low, high) in stepping.edges.items() for w in ("--bounds", f"{name}={low:g}:{high:g}")]
+    words += [
+        w for name, (low, high) in stepping.edges.items() for w in ("--bounds", f"{name}={_short(low)}:{_short(high)}")
+    ]
     words += [w for name, size in stepping.scales.items() for w in ("--scale", f"{name}={size!r}")]
     words += ["--mutate"] if settings.mutate else []
+    words += ["--allow", ",".join(sorted(settings.allow))] if settings.allow else []
+    words += ["--allow-inconclusive"] if settings.allow_inconclusive else []
+    words += ["--require-claim"] if settings.require_claim else []
+    words += ["--timeout", f"{wanted.timeout:g}s"] if wanted.timeout is not None else []
     words += ["--mode-timeout", f"{settings.mode_timeout:g}s"] if settings.mode_timeout != 10.0 else []
     words += ["--value-and-grad"] if settings.has_gradient else []
     words += ["--order", str(settings.order)] if settings.order != 1 else []

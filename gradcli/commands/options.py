@@ -178,6 +178,55 @@ SavePoint = Annotated[
         rich_help_panel=RESULT, show_default=False,
     ),
 ]  # fmt: skip
+Jacobian = Annotated[bool, typer.Option("--jacobian", help="Insist on a vector result, and compare its Jacobian.")]
+CostFlag = Annotated[bool, typer.Option("--cost", help="Show operations by kind, and memory, of each mode.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="LIST", show_default=False,
+        help="Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory.",
+    ),
+]  # fmt: skip
+Sizes = Annotated[
+    str | None,
+    typer.Option(
+        "--sizes", metavar="NAME=N,N,...", show_default=False,
+        help="How cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
+    ),
+]  # fmt: skip
+LossScale = Annotated[
+    int | None,
+    typer.Option(
+        "--loss-scale", metavar="K", min=0, max=120, show_default=False,
+        help="With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
+    ),
+]  # fmt: skip
+Accumulate = Annotated[
+    int | None,
+    typer.Option(
+        "--accumulate", metavar="N", min=2, show_default=False,
+        help="Compare the gradients of N micro-batches with that of the full batch.",
+    ),
+]  # fmt: skip
+Schemes = Annotated[
+    str | None,
+    typer.Option(
+        "--schemes", metavar="LIST", show_default=False,
+        help="Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
+    ),
+]  # fmt: skip
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype", metavar="LIST", show_default=False,
+        help="Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
+    ),
+]  # fmt: skip
+Bits = Annotated[
+    str | None,
+    typer.Option("--bits", metavar="LIST", help="Numbers of so many bits, too: 113, 400.", show_default=False),
+]
+Each = Annotated[bool, typer.Option("--each", help="Sweep along every entry, not along all inputs at once.")]
 ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
 Allow = Annotated[
     str | None,
@@ -206,6 +255,16 @@ Out = Annotated[
         "-o",
         metavar="FILE",
         help="Also write a file; its ending says the form. Repeatable.",
+        rich_help_panel=RESULT,
+        show_default=False,
+    ),
+]
+Plot = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw it: a file .svg or .png (matplotlib). Repeatable.",
         rich_help_panel=RESULT,
         show_default=False,
     ),

@@ -2,6 +2,8 @@
 
 import json
 import os
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +30,19 @@ def keepable(text: str) -> Path:
 def keep_point(report: "CheckReport", path: Path) -> None:
     """Write the first point that did not pass, or the first one."""
     point = next((p for p in report.points if p.verdict != "pass"), report.points[0])
+    if not point.at:
+        return  # time was up before the first one was known
     others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
     if others:
         says = f"the point was not kept: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} no numbers"
         raise BadOption(says, do="keep it in Python, in a function that returns it: --at file.py:point")
     try:
         if path.suffix.lower() == ".json":
-            path.write_text(json.dumps({name: _plain(x) for name, x in point.at.items()}) + "\n", encoding="utf-8")
-            return
-        import numpy as np
-
-        with path.open("wb") as stream:
-            np.savez(stream, **{name: np.asarray(x) for name, x in point.at.items()})  # type: ignore[arg-type]
+            path.write_text(_as_json(point.at), encoding="utf-8")
+        else:
+            _archive(point.at, path)
     except (OSError, ValueError, TypeError) as error:
-        raise BadOption(f"the point cannot be kept in {path}: {error}", do="keep it as .npz") from None
+        raise BadOption(f"the point cannot be kept in {path}: {error}", do="name another file") from None
 
 
 def _numeric(x: Any) -> bool:
@@ -50,5 +51,27 @@ def _numeric(x: Any) -> bool:
     return np.asarray(x).dtype.kind in "fiub"
 
 
+def _as_json(at: Mapping[str, Any]) -> str:
+    """Return a point as strict JSON: numbers that are not finite as words, and whole numbers as int(3)."""
+    kept: dict[str, Any] = {name: _plain(x) for name, x in at.items()}
+    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # alone they are what a report has
+    return json.dumps(inside, allow_nan=False) + "\n"
+
+
 def _plain(x: Any) -> Any:
-    return x.tolist() if hasattr(x, "tolist") else x
+    import numpy as np
+
+    from gradcli.report.encode import encode
+
+    plain = np.asarray(x).tolist()
+    return f"int({plain})" if np.asarray(x).dtype.kind in "iu" else encode(plain)
+
+
+def _archive(at: Mapping[str, Any], path: Path) -> None:
+    """Write a point as numpy.savez does; that takes some names for arguments of its own."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, x in at.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asarray(x), allow_pickle=False)

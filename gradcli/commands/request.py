@@ -156,6 +156,11 @@ def seed_of(text: str) -> int:
     return int(text)
 
 
+def words_of(text: str | None) -> tuple[str, ...]:
+    """Return the words of a list with commas."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
 def seconds_of(text: str, option: str) -> float:
     """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
     match = _DURATION.fullmatch(text)
@@ -170,26 +175,27 @@ def stepping_of(
     """Return what the options say of steps. Raises BadOption."""
     from gradcli.modes.stepping import Stepping
 
-    if h is not None and not 0 < h < float("inf"):
-        raise BadOption(f"--h takes a positive step, not {h:g}", do="leave it out: gradcli chooses steps itself")
     edges = {}
     for name, text in _named("--bounds", bounds, "k=0:inf"):
         low, colon, high = text.partition(":")
         edges[name] = (_number(low, "--bounds", -float("inf")), _number(high, "--bounds", float("inf")))
-        if not colon or not edges[name][0] < edges[name][1]:
+        if not colon:
             raise BadOption(f"--bounds takes NAME=LOW:HIGH, not '{name}={text}'", do='write --bounds "k=0:inf"')
     sizes = {name: _number(text, "--scale", 0.0) for name, text in _named("--scale", scales, "x=1e-3")}
-    if any(not 0 < size < float("inf") for size in sizes.values()):
-        raise BadOption("--scale takes positive sizes", do='write --scale "x=1e-3"')
     return Stepping(h, edges, sizes, budget)
 
 
 def _named(option: str, texts: Sequence[str] | None, example: str) -> Iterator[tuple[str, str]]:
+    seen = set()
     for part in (part.strip() for text in texts or () for part in text.split(",") if part.strip()):
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise BadOption(f"{option} takes NAME=..., not '{part}'", do=f'write {option} "{example}"')
-        yield folded(name.strip()), value.strip()
+        name = folded(name.strip())
+        if name in seen:
+            raise BadOption(f"{option} names '{name}' twice", do="leave one out")
+        seen.add(name)
+        yield name, value.strip()
 
 
 def _number(text: str, option: str, absent: float) -> float:
@@ -205,7 +211,7 @@ def _number(text: str, option: str, absent: float) -> float:
 
 def kinds_of(text: str | None) -> frozenset[str]:
     """Return the findings that `--allow` names. Raises BadOption."""
-    wanted = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
+    wanted = frozenset(words_of(text))
     unknown = wanted - set(KINDS)
     if unknown:
         raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")

@@ -8,21 +8,22 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gradcli.errors import BadOption, GradcliError
+from gradcli.errors import BadOption, GradcliError, OutOfTime
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport, PointReport
     from gradcli.report.common import Target
 
+Made = TypeVar("Made")
 Progress = Callable[[int, "PointReport"], None]
 
 
 class Child:
     """A forked process that runs `work(progress)`; what it makes, and what it finishes on the way, comes back here."""
 
-    def __init__(self, work: Callable[[Progress], "CheckReport"]) -> None:
+    def __init__(self, work: Callable[[Progress], Any]) -> None:
         if not hasattr(os, "fork"):
             raise BadOption("--timeout needs a system that can fork", do="use --mode-timeout")
         self._read, write = os.pipe()
@@ -36,10 +37,8 @@ class Child:
         os.close(write)
         self._buffer = b""
 
-    def result(
-        self, seconds: float, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
-    ) -> "CheckReport":
-        """Return the report, or after `seconds` what was finished, inconclusive. Raises what the work raised."""
+    def result(self, seconds: float, unfinished: Callable[[list["PointReport"]], Any]) -> Any:
+        """Return the report, or after `seconds` what `unfinished` makes of what was finished. Raises what the work raised."""
         finished: dict[int, PointReport] = {}
         deadline = time.monotonic() + seconds
         try:
@@ -49,7 +48,7 @@ class Child:
                     continue
                 kind, found = message
                 if kind == "report":
-                    return found  # type: ignore[no-any-return]
+                    return found
                 if kind == "error":
                     raise found
                 if kind == "crash":
@@ -57,7 +56,7 @@ class Child:
                 finished[found[0]] = found[1]
         finally:
             self._stop()
-        return _unfinished(seconds, target, claim, command, seed, allowed, [finished[k] for k in sorted(finished)])
+        return unfinished([finished[k] for k in sorted(finished)])
 
     def _message(self, left: float) -> tuple[str, Any] | None:
         """Return the next whole message, or None if none came in time."""
@@ -83,7 +82,7 @@ class Child:
         os.close(self._read)
 
 
-def _run(work: Callable[[Progress], "CheckReport"], write: int) -> None:
+def _run(work: Callable[[Progress], Any], write: int) -> None:
     """Do the work in the child and send every result; never return."""
 
     def send(kind: str, found: Any) -> None:
@@ -103,7 +102,19 @@ def _run(work: Callable[[Progress], "CheckReport"], write: int) -> None:
         os._exit(0)
 
 
-def _unfinished(
+def within(timeout: float | None, work: Callable[[], Made]) -> Made:
+    """Return what the work makes; after `timeout` seconds it is stopped. Raises OutOfTime."""
+    if timeout is None:
+        return work()
+
+    def over(finished: list["PointReport"]) -> Any:
+        raise OutOfTime(f"time is up after {timeout:g} s", do=f"--timeout {4 * timeout:g}s")
+
+    made: Made = Child(lambda progress: work()).result(timeout, over)
+    return made
+
+
+def unfinished_check(
     seconds: float,
     target: "Target",
     claim: str | None,
@@ -112,7 +123,7 @@ def _unfinished(
     allowed: bool,
     finished: list["PointReport"],
 ) -> "CheckReport":
-    """Return the report of what was finished in time."""
+    """Return the report of what was checked in time."""
     from gradcli.report.check import CheckReport, Detects, Entries, PointReport
     from gradcli.report.common import finding
     from gradcli.report.encode import ABSENT

@@ -1,7 +1,7 @@
 """Shapes of values: asking for them, fitting to them, and undoing a broadcast."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,17 @@ def _axis(axis: int, ndim: int) -> int:
 def with_kept(x: Value, over: tuple[int, ...], like: Value) -> Value:
     """Return a reduced `x` with the reduced axes `over` of `like` put back, of length 1."""
     return np.reshape(x, tuple(1 if k in over else n for k, n in enumerate(shape(like))))
+
+
+def end_to_end(xs: Iterable[Value]) -> Value:
+    """Return the entries of several values in one row."""
+    return np.concatenate([np.reshape(x, (-1,)) for x in xs])
+
+
+def split_like(row: Value, like: Sequence[Value]) -> list[Value]:
+    """Return the entries in one row as values of the shapes of `like`."""
+    ends = np.cumsum([size(x) for x in like])
+    return [np.reshape(row[end - size(x) : end], shape(x))[()] for x, end in zip(like, ends, strict=True)]
 
 
 def zeros_like(x: Value) -> Any:

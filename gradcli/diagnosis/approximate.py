@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
-from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.core.shapes import end_to_end, shape
+from gradcli.diagnosis.wrong import Wrong
 from gradcli.numerics.noise import EPS
 from gradcli.report.check import Diagnosis
 
 _SAMPLES = 4  # wrong entries at which steps are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
 _PATIENCE = 10.0  # seconds that differences may take, were every trial made; most end at the first
-_ALMOST = 1e-3  # of the largest entry: larger errors are no rounding and no solver's tolerance
+_ALMOST = 3e-5  # of the largest entry: larger errors are no rounding and no solver's tolerance
 _ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
 _SAME = 1e-11  # relative: two computations of one difference
 _GAIN = 0.05  # what a difference must leave of the claim's error
@@ -22,15 +22,15 @@ _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 
 def lower_precision(wrong: Wrong) -> Diagnosis | None:
     """Return that every entry of the claim is a number of a lower precision, near the right one."""
-    a, b = _flat(wrong.claimed), _flat(wrong.right)
+    a, b = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
     scale = float(np.max(np.abs(b), initial=0.0))
     if a.size < 2 or not np.all(np.isfinite(a)):
         return None
-    for dtype, digits, room in ((np.float16, 3, 0.1), (np.float32, 7, 1e-5)):
+    for dtype, digits, room in ((np.float16, 3, 0.01), (np.float32, 7, 1e-5)):
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
             name = np.dtype(dtype).name
             says = (
-                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(a, b)}"
+                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(wrong)}"
             )
             return wrong.says("approximation", says)
     return None
@@ -113,7 +113,7 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
 
 def _rounded(wrong: Wrong, value: float, h: float) -> bool:
     """Whether the error is of the size of rounding in f over h."""
-    errors = np.abs(_flat(wrong.claimed) - _flat(wrong.right))
+    errors = np.abs(end_to_end(wrong.claimed.values()) - end_to_end(wrong.right.values()))
     return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
 
 
@@ -131,20 +131,17 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
     says = (
         f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
         f"solver's tolerance, differences), or a small constant such as an eps is left out; "
-        f"{_accepts(_flat(wrong.claimed), _flat(wrong.right))}"
+        f"{_accepts(wrong)}"
     )
     return wrong.says("approximation", says)
 
 
-def _accepts(claimed: Any, right: Any) -> str:
-    """Return which fixed tolerance would accept a claim."""
+def _accepts(wrong: Wrong) -> str:
+    """Return which fixed tolerance would accept the claim."""
+    claimed, right = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
     used = right != 0
     relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))
     also = (
         "" if np.all(claimed[~used] == 0) else f" --atol {10 ** np.ceil(np.log10(np.max(np.abs(claimed[~used])))):.0e}"
     )
     return f"--rtol {10 ** np.ceil(np.log10(max(relative, 1e-16))):.0e}{also} accepts it"
-
-
-def _flat(gradient: Gradient) -> Any:
-    return np.concatenate([np.ravel(gradient[name]) for name in gradient])

@@ -7,6 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.search import key_of
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.primitives.kinds import Partial
 
@@ -58,9 +59,7 @@ def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
     for v in range(len(tape.lines) - 1, inputs - 1, -1):
         for far, u in enumerate(_only_sources(tape, v, inputs)):
             if shape(tape.lines[u][3]) == shape(tape.lines[v][3]):
-                position = tape.lines[v][5]
-                key = (v if position is None else position if isinstance(position, tuple) else id(position), far)
-                found.setdefault(key, []).append((u, v))
+                found.setdefault((key_of(tape.lines[v][5], v), far), []).append((u, v))
     return list(found.values())
 
 

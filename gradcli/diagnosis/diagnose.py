@@ -4,15 +4,23 @@ import numpy as np
 
 from gradcli.diagnosis.approximate import by_differences, lower_precision, nearly
 from gradcli.diagnosis.elsewhere import elsewhere
-from gradcli.diagnosis.on_tape import on_tape
-from gradcli.diagnosis.residual import pattern
-from gradcli.diagnosis.whole import as_a_whole, by_a_constant, by_unnamed_factor, exchanged, in_entries, slightly_off
+from gradcli.diagnosis.on_tape import by_share, on_tape
+from gradcli.diagnosis.residual import by_law, pattern
+from gradcli.diagnosis.whole import (
+    as_a_whole,
+    by_a_constant,
+    by_unnamed_factor,
+    exchanged,
+    in_entries,
+    in_one_entry,
+    slightly_off,
+)
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.report.check import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, elsewhere, by_a_constant,
-    by_unnamed_factor, nearly,
+    as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,
+    by_a_constant, by_law, by_share, elsewhere, in_one_entry, nearly,
 )  # fmt: skip
 
 

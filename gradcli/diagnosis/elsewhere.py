@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.errors import GradcliError
 from gradcli.interpreters.tape import record
@@ -34,7 +34,7 @@ def elsewhere(wrong: Wrong) -> Diagnosis | None:
                 return wrong.says(
                     "stale" if "exchanged" not in says else "swapped", f"the claim is the right gradient {says}"
                 )
-        if sum(int(np.sum(mask)) for mask in wrong.masks.values()) < 2:
+        if wrong.count < 2:
             return None  # one number is explained by any family of points
         for says, direction in _directions(wrong):
             distance = _followed(wrong, direction)
@@ -130,8 +130,8 @@ def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
         )
         if here is None or near is None:
             return None
-        slope = _flat(near) - _flat(here)
-        left = _flat(wrong.claimed) - _flat(here)
+        slope = end_to_end(near.values()) - end_to_end(here.values())
+        left = end_to_end(wrong.claimed.values()) - end_to_end(here.values())
         if not np.any(slope):
             return None
         step = float(left @ slope / (slope @ slope))
@@ -142,7 +142,3 @@ def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
         if made is not None and wrong.explained(made):
             return distance
     return None
-
-
-def _flat(gradient: Gradient) -> Any:
-    return np.concatenate([np.ravel(gradient[name]) for name in gradient])

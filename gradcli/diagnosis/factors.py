@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.modes.mode import Question
 
@@ -33,8 +33,7 @@ _BY_NUMBER = tuple(
 
 def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
     """Return the factor that fits the claim best, by least squares."""
-    a = np.concatenate([np.ravel(claimed[name]) for name in names])
-    b = np.concatenate([np.ravel(right[name]) for name in names])
+    a, b = (end_to_end(of[name] for name in names) for of in (claimed, right))
     scale = float(np.max(np.abs(b), initial=0.0))
     if not scale > 0 or not np.all(np.isfinite(a)):
         return None

@@ -98,7 +98,6 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
                          (lambda y, a, b: b / np.hypot(a, b), "the derivative of arctan2(y, x) by y is x/(x**2 + y**2), without a root")),
     "gammaln":    _slips((lambda y, x: np.log(x), "gammaln' is digamma(x), which log(x) only approximates"),),
     "log_expit":  _slips((lambda y, x: np.exp(y), "the derivative of log sigmoid(x) is 1 - sigmoid(x), not sigmoid(x)"),),
-    "norm":       (),
 }
 # fmt: on
 

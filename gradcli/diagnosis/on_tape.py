@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import size
+from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
 from gradcli.diagnosis.factors import named_factor
 from gradcli.diagnosis.local import negated, omitted, replacements
@@ -37,7 +37,12 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
                     return found
     if search.cut:
         wrong.notes.append("not all of the program was searched: it is long")
-    return search.unnamed
+    return None
+
+
+def by_share(wrong: Wrong) -> Diagnosis | None:
+    """Return the line through which the claim holds a contribution times a factor of no known meaning."""
+    return next(iter(wrong.unnamed), None)
 
 
 def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
@@ -94,16 +99,15 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         if found is not None:
             return found
         moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
-        if search.unnamed is None and moved >= _FEWEST:
+        if not wrong.unnamed and moved >= _FEWEST:
             says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
-            search.unnamed = said(search, "factor", says, edge.position)
+            wrong.unnamed.append(said(search, "factor", says, edge.position))
     return None
 
 
 def _share(wrong: Wrong, without: Gradient) -> float | None:
     """Return how many times the claim holds the contribution that `without` lacks, by least squares."""
-    part = np.concatenate([np.ravel(wrong.right[n] - without[n]) for n in wrong.names])
-    held = np.concatenate([np.ravel(wrong.claimed[n] - without[n]) for n in wrong.names])
+    part, held = (end_to_end(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
     scale = float(np.max(np.abs(part), initial=0.0))
     if not scale > 0 or not np.isfinite(scale):
         return None

@@ -5,42 +5,48 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.report import numbers
 from gradcli.report.check import Diagnosis
 
-_ALIKE = 1e-6  # relative: a pattern explains an error that it leaves less of
+_ALIKE = 1e-6  # relative: what is less beside the first singular value is rounding
+_FEWEST = 3  # entries whose errors must follow a law
 _LAWS: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("proportional to {}", lambda x, g: x),
-    ("proportional to {}**2", lambda x, g: x * x),
-    ("proportional to the sign of {}", lambda x, g: np.sign(x)),
-    ("proportional to 1/{}", lambda x, g: 1 / x),
-    ("proportional to the square of its gradient", lambda x, g: g * g),
+    ("{}", lambda x, g: x),
+    ("{}**2", lambda x, g: x * x),
+    ("the sign of {}", lambda x, g: np.sign(x)),
+    ("1/{}", lambda x, g: 1 / x),
+    ("the square of its gradient", lambda x, g: g * g),
 )
 
 
-def pattern(wrong: Wrong) -> Diagnosis:
-    """Return what is known of the error: a law it follows, which entries it is in, its sign and size."""
-    notes = "".join(f" ({note})" for note in wrong.notes)
-    says = f"no mistake that gradcli knows explains the claim{notes}; its error{_law(wrong) or _shape(wrong)}"
-    return wrong.says("unknown", says)
-
-
-def _law(wrong: Wrong) -> str | None:
-    for name in wrong.names:
-        x = wrong.q.point.values[name]
-        error, g = np.asarray(wrong.claimed[name] - wrong.right[name]), np.asarray(wrong.right[name])
-        if len(wrong.names) > 1 or shape(error) != shape(x) or np.size(error) < 3:
-            return None
-        for says, makes in _LAWS:
-            with np.errstate(all="ignore"):
-                basis = np.where(np.isfinite(makes(x, g)), makes(x, g), 0.0)
-                factor = float(np.sum(error * basis) / max(float(np.sum(basis * basis)), 1e-300))
-                left = float(np.max(np.abs(error - factor * basis)))
-            if left <= _ALIKE * float(np.max(np.abs(error))):
-                return f" is {factor:.6g} times {says.removeprefix('proportional to ').format(name)}"
+def by_law(wrong: Wrong) -> Diagnosis | None:
+    """Return the law that the error follows, one number times what the inputs or their gradients are."""
+    names, values = wrong.names, wrong.q.point.values
+    error = end_to_end(wrong.claimed[name] - wrong.right[name] for name in names)
+    if shape(wrong.q.value) != () or error.size < _FEWEST:
+        return None
+    for says, makes in _LAWS:
+        with np.errstate(all="ignore"):
+            bases = {name: np.asarray(makes(values[name], wrong.right[name])) for name in names}
+        basis = end_to_end(bases.values())
+        if not np.all(np.isfinite(basis)) or not np.any(basis):
+            continue
+        factor = float(error @ basis / (basis @ basis))
+        if wrong.explained({name: wrong.right[name] + factor * bases[name] for name in names}):
+            return _unknown(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
     return None
+
+
+def pattern(wrong: Wrong) -> Diagnosis:
+    """Return what is known of an error that nothing explains: which entries it is in, its sign and size."""
+    return _unknown(wrong, _shape(wrong))
+
+
+def _unknown(wrong: Wrong, says: str) -> Diagnosis:
+    notes = "".join(f" ({note})" for note in wrong.notes)
+    return wrong.says("unknown", f"no mistake that gradcli knows explains the claim{notes}; its error{says}")
 
 
 def _shape(wrong: Wrong) -> str:

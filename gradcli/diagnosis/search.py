@@ -11,12 +11,11 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Rule
 from gradcli.core.provenance import place
-from gradcli.core.shapes import shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.interpreters.replay import pulled, with_rules
 from gradcli.interpreters.tape import CONSTANT, Tape
-from gradcli.numerics.jacobians import stacked
+from gradcli.numerics.jacobians import directions, stacked
 from gradcli.report.check import Diagnosis
 
 Changed = dict[int, dict[int, Rule]]
@@ -41,7 +40,6 @@ class Search:
     cut: bool = False
     partly: bool = False  # whether a slip may explain the wrong inputs alone, where others are right all the same
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
-    unnamed: Diagnosis | None = None  # a factor of no known meaning on one line: better than nothing
 
     def made(self, tape: Tape) -> Gradient | None:
         """Return the gradient that a changed tape gives, or None where it cannot be swept or no trial is left."""
@@ -51,10 +49,8 @@ class Search:
             return None
         self.left -= 1
         y, inputs, _ = q.recording
-        n, output = size(q.value), shape(q.value)
-        seeds = [np.float64(1)] if output == () else [np.eye(1, n, k).reshape(output) for k in range(n)]
         try:
-            rows = [pulled(tape, y, seed, inputs) for seed in seeds]
+            rows = [pulled(tape, y, seed, inputs) for seed in directions(q.value)]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # a slip that does not fit these shapes is none
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
@@ -76,7 +72,7 @@ def edges_of(tape: Tape, inputs: int) -> Iterable[Edge]:
     for k, (primitive, slots, _, _, _, position) in enumerate(tape.lines[inputs:], inputs):
         for i, slot in enumerate(slots):
             if slot != CONSTANT and primitive is not None:
-                grouped.setdefault((_key(position, k), primitive.name, i), []).append(k)
+                grouped.setdefault((key_of(position, k), primitive.name, i), []).append(k)
     found = []
     for (_, _, i), lines in grouped.items():
         primitive, slots, _, _, _, position = tape.lines[lines[-1]]
@@ -85,7 +81,7 @@ def edges_of(tape: Tape, inputs: int) -> Iterable[Edge]:
     return sorted(found, key=lambda edge: -edge.lines[-1])
 
 
-def _key(position: Any, k: int) -> Any:
+def key_of(position: Any, k: int) -> Any:
     """Return what lines of one place in the user's source share; a line of nobody's stands alone."""
     if position is None or place(position) is None:
         return k

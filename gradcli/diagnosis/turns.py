@@ -4,7 +4,7 @@ from typing import Any
 
 from gradcli.core.shapes import shape, unbroadcast
 from gradcli.diagnosis.local import Replaced, evaluated_at
-from gradcli.diagnosis.search import Changed, Edge, Search, said
+from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
 from gradcli.interpreters.replay import with_rules
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
@@ -54,12 +54,7 @@ def _families(tape: Tape) -> list[tuple[int, ...]]:
     """Return the lines of each place in the source, and the inputs."""
     found: dict[Any, list[int]] = {}
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
-        key = (
-            k
-            if position is None
-            else (position if isinstance(position, tuple) else id(position), primitive and primitive.name)
-        )
-        found.setdefault(key, []).append(k)
+        found.setdefault((key_of(position, k), primitive and primitive.name), []).append(k)
     return [tuple(lines) for lines in found.values()]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.factors import factor_of, named_factor
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
@@ -67,24 +67,11 @@ BY_AXIS    = tuple(
 )
 ABSOLUTE   = Slip("sign", np.abs, "the sign is lost: every entry is the absolute value of the right one")
 SQUARED    = Slip("squared", np.square, "every entry is the square of the right one")
-# fmt: on
 SLIPS = (
-    TRANSPOSED,
-    REORDERED,
-    REORDERED2,
-    SYMMETRIC,
-    BOTH,
-    REVERSED,
-    LEFT,
-    RIGHT,
-    LEFT_0,
-    RIGHT_0,
-    SUMMED,
-    AVERAGED,
-    *BY_AXIS,
-    ABSOLUTE,
-    SQUARED,
-)  # fmt: skip
+    TRANSPOSED, REORDERED, REORDERED2, SYMMETRIC, BOTH, REVERSED, LEFT, RIGHT, LEFT_0, RIGHT_0,
+    SUMMED, AVERAGED, *BY_AXIS, ABSOLUTE, SQUARED,
+)
+# fmt: on
 _SIGNED = ("transposed", "permuted", "shifted")
 
 
@@ -139,11 +126,7 @@ def _permuted(wrong: Wrong) -> Diagnosis | None:
 
 def in_entries(wrong: Wrong) -> Diagnosis | None:
     """Return one mistake that was made to the wrong entries alone: a sign, a factor, a constant."""
-    claimed, right = (
-        {name: np.asarray(of[name])[np.asarray(wrong.masks[name])] for name in wrong.names}
-        for of in (wrong.claimed, wrong.right)
-    )
-    factor = factor_of(claimed, right, wrong.names)
+    factor = factor_of(*wrong.masked, wrong.names)
     if factor is not None and wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
         named = named_factor(factor, wrong)
         if named is not None:
@@ -153,7 +136,7 @@ def in_entries(wrong: Wrong) -> Diagnosis | None:
 
 def by_a_constant(wrong: Wrong) -> Diagnosis | None:
     """Return that one constant is added to several wrong entries."""
-    apart = np.concatenate([(wrong.claimed[n] - wrong.right[n])[wrong.masks[n]] for n in wrong.names])
+    apart = np.subtract(*map(end_to_end, (of.values() for of in wrong.masked)))
     constant = float(np.median(apart))
     if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
         return None
@@ -162,7 +145,7 @@ def by_a_constant(wrong: Wrong) -> Diagnosis | None:
 
 def slightly_off(wrong: Wrong) -> Diagnosis | None:
     """Return that the wrong entries are off by one factor near one, or that one entry alone is, a little."""
-    found = by_unnamed_factor(wrong)
+    found = in_one_entry(wrong) or by_unnamed_factor(wrong)
     if found is None or found.kind == "factor":
         return None
     name, at = wrong.worst()
@@ -171,18 +154,22 @@ def slightly_off(wrong: Wrong) -> Diagnosis | None:
 
 
 def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
-    """Return that all wrong entries are off by one factor of no known meaning, or that one entry alone is wrong."""
-    count = sum(int(np.sum(mask)) for mask in wrong.masks.values())
-    claimed, right = (
-        {name: np.asarray(of[name])[np.asarray(wrong.masks[name])] for name in wrong.names}
-        for of in (wrong.claimed, wrong.right)
-    )
-    entries = sum(np.size(mask) for mask in wrong.masks.values())
-    if count == 1 and entries > 1:
-        return wrong.says(
-            "entry", f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(claimed, right, wrong)}"
-        )
-    factor = factor_of(claimed, right, wrong.names)
+    """Return that several wrong entries, all that are, are off by one factor of no known meaning."""
+    return _scaled(wrong) if wrong.count > 1 else None
+
+
+def in_one_entry(wrong: Wrong) -> Diagnosis | None:
+    """Return that one entry alone is wrong; where there is no other, by which factor."""
+    if wrong.count > 1:
+        return None
+    if not wrong.where():
+        return _scaled(wrong)
+    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(*wrong.masked, wrong)}"
+    return wrong.says("entry", says)
+
+
+def _scaled(wrong: Wrong) -> Diagnosis | None:
+    factor = factor_of(*wrong.masked, wrong.names)
     if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
         return None
     kind = "scaled" if abs(factor - 1) < _SLIGHT else "factor"

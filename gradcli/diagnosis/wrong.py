@@ -32,11 +32,26 @@ class Wrong:
     masks: dict[str, Any]
     room: Gradient = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what the search for a mistake has to say of itself
+    unnamed: list[Diagnosis] = field(default_factory=list)  # what it found of no known meaning: better than nothing
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The inputs with wrong entries."""
         return tuple(name for name, mask in self.masks.items() if np.any(mask))
+
+    @property
+    def count(self) -> int:
+        """The number of wrong entries."""
+        return sum(int(np.sum(mask)) for mask in self.masks.values())
+
+    @property
+    def masked(self) -> tuple[Gradient, Gradient]:
+        """The claim and the right gradient at the wrong entries alone."""
+        claimed, right = (
+            {name: np.asarray(of[name])[np.asarray(self.masks[name])] for name in self.names}
+            for of in (self.claimed, self.right)
+        )
+        return claimed, right
 
     @property
     def outputs(self) -> int:
@@ -66,11 +81,10 @@ class Wrong:
 
     def where(self) -> str:
         """Return which entries are wrong, ` in x[4]`; nothing where all are."""
-        wrong = sum(int(np.sum(mask)) for mask in self.masks.values())
-        if wrong == sum(size(mask) for mask in self.masks.values()):
+        if self.count == sum(size(mask) for mask in self.masks.values()):
             return ""
         parts = [self._of_one(name) for name in self.names]
-        return " in " + " and ".join(parts) if len(parts) <= _NAMED else f" in {wrong:,} entries"
+        return " in " + " and ".join(parts) if len(parts) <= _NAMED else f" in {self.count:,} entries"
 
     def _of_one(self, name: str) -> str:
         mask = np.asarray(self.masks[name])

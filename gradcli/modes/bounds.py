@@ -7,7 +7,8 @@ import numpy as np
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
-from gradcli.numerics.jacobians import stacked
+from gradcli.lowering.arb_matrices import MATRICES
+from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
 SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
+_CANCELLED = 1e-8  # of the largest slope: smaller ones may be what rounding left of zero, and move by all they are
 _RUNS = ((3e-4, 8), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
 _MANY = 1000  # entries, among which one run shows what is typical
 
@@ -27,16 +29,23 @@ def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
     With `kernels`, for the partials as gradcli computes them; else for the textbook's.
 
     Error   by balls a bound, up to a few ulps; where balls are too dear, or know nothing because values meet
-            themselves again, an estimate: what runs did whose every operation was off by one rounding.
+            themselves again, or matrices are factored, an estimate: what runs did whose every operation was off by
+            one rounding.
     """
     radii = _by_balls(q, kernels)
-    if radii is not None and not any(np.any(wide) for wide in _wide(q, radii)):
+    known = not factored(q)
+    if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
         return _bounds(q, radii), True
     moved = by_shaking(q, kernels)
     if radii is not None:
         both = zip(radii, moved, _wide(q, radii), strict=True)
-        moved = [np.where(wide, np.minimum(r, m), r) for r, m, wide in both]
+        moved = [np.where(wide, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, wide in both]
     return _bounds(q, moved), False
+
+
+def factored(q: "Question") -> bool:
+    """Whether LAPACK factors a matrix on the way: balls take other steps there, and know nothing of its rounding."""
+    return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in q.lines)
 
 
 def _wide(q: "Question", radii: list[Array]) -> list[Any]:
@@ -78,7 +87,7 @@ def by_shaking(q: "Question", kernels: bool) -> list[Array]:
     moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if moves(y) else 0):
         again = shaken(tape, Shake(q.seed + run), kernels)
-        rows = [pulled(again, y, seed, inputs) for seed in _seeds(shape(q.value))]
+        rows = [pulled(again, y, seed, inputs) for seed in directions(q.value)]
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
             np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
@@ -86,13 +95,8 @@ def by_shaking(q: "Question", kernels: bool) -> list[Array]:
     return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
-def _seeds(output: tuple[int, ...]) -> list[Array]:
-    n = int(np.prod(output))
-    return [np.float64(1)] if output == () else [np.eye(1, n, k).reshape(output) for k in range(n)]
-
-
 def _granted(moved: Array, slopes: Array) -> Array:
     """Return the movement of each entry, at least that of nearly all others of its size: few runs may miss an entry."""
-    used = slopes > 0
+    used = slopes > _CANCELLED * np.max(slopes, initial=0.0)
     typical = float(np.quantile(moved[used] / slopes[used], _TYPICAL)) if np.any(used) else 0.0
     return np.asarray(SAFETY / SIZE * np.maximum(moved, typical * slopes))

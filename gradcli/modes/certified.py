@@ -10,6 +10,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Recorded, Tape, record
+from gradcli.modes.bounds import factored
 from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
@@ -77,7 +78,7 @@ class Certified:
         excess = excess - _LOST * max((_magnitude(line[3]) for line in q.lines), default=0.0) * max(
             1.0, q.largest_adjoint
         )
-        if any(line[0] is not None and line[0].kind == "differential" for line in q.lines):
+        if factored(q):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")

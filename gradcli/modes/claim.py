@@ -29,6 +29,10 @@ class Claimed(Protocol):
     def names(self) -> tuple[str, ...]:
         """The inputs whose gradient is claimed."""
 
+    @property
+    def mutates(self) -> bool:
+        """Whether it writes into the inputs it is given."""
+
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Array]:
         """Return the claimed gradient for each of these inputs."""
 
@@ -49,6 +53,8 @@ class WrongShape(BadClaim):
 
 class ClaimedExpressions:
     """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression."""
+
+    mutates = False
 
     def __init__(self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset()) -> None:
         self.text = text

@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,11 @@ class ClaimedFunction:
         if not self.names:
             raise BadClaim(f"{text} claims the gradient of no input", do="does it lack a return statement?")
 
+    @property
+    def mutates(self) -> bool:
+        """Whether the user's code writes into the inputs it is given."""
+        return isinstance(self._compute, Called) and self._compute.function.copies
+
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim for what is no gradient."""
         if self._first is not None and values is self._first[0]:
@@ -49,9 +55,18 @@ class ClaimedFunction:
         return self._match(found)
 
 
-def called(
-    claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any
-) -> Callable[[Mapping[str, Value]], Any]:
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The user's claim, called at a point and with what is the same at every point."""
+
+    function: PythonFunction
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, values: Mapping[str, Value]) -> Any:
+        return self.function.pair({**values, **self.fixed})
+
+
+def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
     """Return how the user's claim is called at a point.
 
     It gets f's arguments by name where it has parameters of these names, else in their order, then `more`.
@@ -67,21 +82,21 @@ def called(
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if not more and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
-        return PythonFunction(claim, text, nodes, ()).pair
+        return Called(PythonFunction(claim, text, nodes, ()))
     left_over = sorted(required - set(arguments))
     if (
         len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
     ):  # the vector has a name of its own, wherever it stands
         nodes = {name: node for name, node in arguments.items() if name in names}
         with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
-        return lambda values: with_vector.pair({**values, "the vector": more[0]})
+        return Called(with_vector, {"the vector": more[0]})
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
     count = len(arguments) if takes_all else max(0, len(positional) - len(more))
     chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
     extra = {f"extra {k}": x for k, x in enumerate(more)}
     by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
-    return lambda values: by_position.pair({**values, **extra})
+    return Called(by_position, extra)
 
 
 def matcher(

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.modes.mode import CALL, Available, NotRun, Question
+from gradcli.modes.mode import CALL, Available, OverBudget, Question
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import Difference, derivative
+from gradcli.numerics.steps import TAME, Difference, derivative
 from gradcli.point import Array, Cost, Estimate, Witness
 
 CALLS = 21  # for each entry, about: from 7 of a tame function to over 70
@@ -30,9 +30,13 @@ class FiniteDifference:
         bound: dict[str, Array] = {}
         with np.errstate(all="ignore"):
             seen, calls = np.maximum(q.noise_floor, noise_along(q)), NOISE_CALLS
+            entries, most = q.entries, q.stepping.budget or np.inf
             for k, name in enumerate(q.wrt):
-                found = [self.entry(q, k, at, seen) for at in np.ndindex(shape(q.xs[k]))]
-                calls += sum(d.calls for d in found)
+                found = []
+                for at in np.ndindex(shape(q.xs[k])):
+                    entries -= 1
+                    found.append(self.entry(q, k, at, seen, most - calls - TAME * entries))
+                    calls += found[-1].calls
                 value[name] = columns_to_array([d.value for d in found], q.value, q.xs[k])
                 bound[name] = columns_to_array([d.bound for d in found], q.value, q.xs[k])
             if (
@@ -46,11 +50,11 @@ class FiniteDifference:
         calls = q.entries * CALLS
         if q.stepping.budget is not None and calls > q.stepping.budget:
             says = f"{q.entries:,} entries would take about {calls:,} evaluations, more than the budget"
-            raise NotRun(says, do=f"--budget {calls}")
+            raise OverBudget(says, do=f"--budget {calls}")
         q.affordable(calls * max(q.seconds, CALL), essential=q.untraced is not None)
 
-    def entry(self, q: Question, k: int, at: tuple[int, ...], seen: Any) -> Difference:
-        """Return the derivative by one entry; `seen` is the noise of f as a whole."""
+    def entry(self, q: Question, k: int, at: tuple[int, ...], seen: Any, most: float = np.inf) -> Difference:
+        """Return the derivative by one entry, by `most` calls; `seen` is the noise of f as a whole."""
         x = q.xs[k]
 
         def phi(t: float) -> Any:
@@ -62,18 +66,10 @@ class FiniteDifference:
 
         name = q.wrt[k]
         low, high = q.stepping.of(name)
-        typical = q.stepping.scales.get(name, float(np.median(np.abs(x))))
         return derivative(
-            phi,
-            float(np.asarray(x)[at]),
-            typical,
-            q.noise_floor,
-            low=low,
-            high=high,
-            seen=seen,
-            at=q.value,
-            h=q.stepping.h,
-        )
+            phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))), q.noise_floor, low=low, high=high, seen=seen,
+            at=q.value, h=q.stepping.h, size=q.stepping.scales.get(name), most=most,
+        )  # fmt: skip
 
 
 NOISE_CALLS = 9
@@ -82,5 +78,6 @@ NOISE_CALLS = 9
 def noise_along(q: Question) -> Any:
     """Return the noise of f along a random direction in proportion to the entries. Cost: 9 calls."""
     rng = np.random.default_rng([q.seed, 0x4015E])
-    vs = [rng.choice([-1.0, 1.0], shape(x)) * np.where(np.asarray(x) == 0, 1.0, np.abs(x)) for x in q.xs]
+    drawn = [rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    vs = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, drawn, strict=True)]
     return noise(lambda t: q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)]), 1.0)

@@ -39,6 +39,10 @@ class NotRun(GradcliError):
     kind = "not run"
 
 
+class OverBudget(NotRun):
+    """The same, because it would take more evaluations than the user allows."""
+
+
 class TraceDiffers(GradcliError):
     """What was traced is not what the function does: nothing traced can confirm anything."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.errors import BadOption
+
 Edges = tuple[float, float]
 
 
@@ -21,9 +23,43 @@ class Stepping:
     scales: Mapping[str, float] = field(default_factory=dict)
     budget: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.h is not None and not 0 < self.h < np.inf:
+            raise BadOption(
+                f"--h takes a positive step, not {self.h:g}", do="leave it out: gradcli chooses steps itself"
+            )
+        for name, (low, high) in self.edges.items():
+            if not low < high:
+                says = f"--bounds takes NAME=LOW:HIGH, not '{name}={low:g}:{high:g}'"
+                raise BadOption(says, do='write --bounds "k=0:inf"')
+        if not all(0 < size < np.inf for size in self.scales.values()):
+            raise BadOption("--scale takes positive sizes", do='write --scale "x=1e-3"')
+        if self.budget is not None and self.budget < 1:
+            raise BadOption(
+                f"--budget takes a positive number of evaluations, not {self.budget}", do="write --budget 500"
+            )
+
     def of(self, name: str) -> Edges:
         """Return the edges of an input."""
         return self.edges.get(name, (-np.inf, np.inf))
+
+    def sizes(self, name: str, x: Any) -> Any:
+        """Return the size of each entry of an input: what the user said, or one, where it is zero."""
+        return np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), np.abs(x))
+
+    def inward(self, name: str, x: Any, v: Any) -> Any:
+        """Return a direction with the signs turned that lead from an edge out of the domain."""
+        low, high = self.of(name)
+        return np.where(np.asarray(x) <= low, np.abs(v), np.where(np.asarray(x) >= high, -np.abs(v), v))
+
+    def moved_inside(self, name: str, x: Any) -> Any:
+        """Return values moved inside the edges where they lie outside."""
+        low, high = self.of(name)
+        if np.isinf(low) or np.isinf(high):
+            moved = low + np.abs(x) if np.isinf(high) else high - np.abs(x)
+        else:
+            moved = low + (high - low) / (1 + np.exp(-x))
+        return np.where((low <= x) & (x <= high), x, moved)[()]
 
     def inside(self, names: tuple[str, ...], xs: tuple[Any, ...]) -> bool:
         """Whether values lie inside the edges; values under a sweep are not asked."""

@@ -24,6 +24,8 @@ USEFUL = 1e-3  # a relative bound for which no smaller scale is looked for
 _FINEST = 4  # spacings of x: shorter steps are all alike
 _DECADES = 17  # between the widest step and the nearest edge of the domain that is looked for
 _FEWEST = 5  # steps that a sweep needs
+TAME = 10  # calls, for a function that the screen and two wider steps are sharp for
+SWEEP = 2 * len(EXPONENTS) + 9  # calls, those of the noise among them
 _NEAREST = 3  # steps that are as small as the noise is sampled at
 HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
@@ -47,10 +49,12 @@ class Difference:
 
 
 class _Line:
-    """phi on one line: values by place, each computed once, nan beyond the domain, and the value at 0."""
+    """phi on one line: values by place, each computed once, nan beyond the domain or `most` calls, and the value at 0."""
 
-    def __init__(self, phi: Callable[[float], Any], x: float, low: float, high: float, reach: float, at: Any) -> None:
-        self.phi, self.x, self.reach = phi, x, reach
+    def __init__(
+        self, phi: Callable[[float], Any], x: float, low: float, high: float, reach: float, at: Any, most: float
+    ) -> None:
+        self.phi, self.x, self.reach, self.most = phi, x, reach, most
         self.low, self.high = max(low - x, -reach), min(high - x, reach)
         self.seen: dict[float, Any] = {}
         self.known = at is not None
@@ -61,7 +65,7 @@ class _Line:
         return len(self.seen) + (not self.known)
 
     def __call__(self, t: float) -> Any:
-        if not self.low <= t <= self.high:
+        if not self.low <= t <= self.high or (t not in self.seen and self.calls >= self.most):
             return np.full(self.at.shape, np.nan)
         if t not in self.seen:
             self.seen[t] = np.asarray(self.phi(t), dtype=float)
@@ -98,42 +102,52 @@ def derivative(
     seen: Any = 0.0,
     at: Any = None,
     h: float | None = None,
+    size: float | None = None,
+    most: float = np.inf,
 ) -> Difference:
     """Estimate phi'(0), where phi(t) moves one entry that has the value x by t.
 
     Shapes  as phi's values; each entry of the output takes its own step.
     `floor` is noise known to be there even where neighbouring values do not show it (a staircase of rounding), `seen`
     is noise of the function as a whole, which this entry may not have; between `low` and `high` the entry may be
-    moved, and no further than `reach`; `at` is phi(0) where it is known; `h` is a step to
-    be taken as it is.
+    moved, and no further than `reach`; `at` is phi(0) where it is known; `h` is a step to be taken as it is. No more
+    than `most` calls are made.
 
-    Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical).
+    Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical), or
+            on no wider one than `size`, the size of the entry where the user has said it.
     Error   spread of three neighbouring extrapolants plus noise / h, or the contradiction of smaller steps or of
             one-sided ones, times a safety factor; estimated, not proved.
     Cost    6 calls where phi is tame, 10 where rounding limits, else 35 for a scale; 24 more where nothing is found.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
-    line = _Line(phi, x, low, high, reach, at)
+    line = _Line(phi, x, low, high, reach, at, most)
     if h is not None:
-        return replace(_fixed(line, h, np.maximum(floor, seen)), calls=line.calls)
+        found = _fixed(line, h, np.maximum(floor, seen))
+    elif np.isfinite(x):
+        tiny = (size or max(abs(x), typical if x else 1.0)) * SMALLER
+        found = _best(line, _scales(x, typical, size), tiny, floor, seen)
+    else:
+        found = _nothing(line)
+    return replace(found, calls=line.calls)
+
+
+def _best(line: _Line, scales: Sequence[float], tiny: Any, floor: Any, seen: Any) -> Difference:
+    """Return the sharpest difference of all scales, the tiny ones only where nothing useful is found on the others."""
     best = _nothing(line)
-    if not np.isfinite(x):
-        return replace(best, calls=line.calls)
-    scales = _scales(x, typical)
     for scale in scales:  # the wider only where needed: a wide step may leave the domain of the function
         found = _on_scale(line, scale, floor, seen)
         best = _better(best, found if scale == scales[-1] else _where(found.value != 0, found))
         if np.all(_sharp(best)):
-            return replace(best, calls=line.calls)
+            return best
     edge = line.edge(scales[-1])
     if edge:
         best = _better(_on_scale(line, edge, floor, seen), best)
-    for scale in max(abs(x), typical if x else 1.0, x == 0) * SMALLER:
+    for scale in tiny:
         if np.all(best.bound <= USEFUL * np.abs(best.value)):
             break
         found = _screened(line, scale, floor)
         best = _better(_where(found.bound <= _CLOSE * np.abs(found.value), found), best)
-    return replace(best, calls=line.calls)
+    return best
 
 
 def _where(convincing: Any, d: Difference) -> Difference:
@@ -147,13 +161,14 @@ QUICK = 10.0 ** -np.array([2.0, 2.5, 3.0])
 def quick_derivative(phi: Callable[[float], Any], floor: float) -> Difference:
     """Estimate phi'(0) of a tame phi on the scale of one, with an error bound that is large where it is not tame.
 
-    Error   what two steps of Richardson's extrapolation differ by, plus `floor`, the known noise, over the step.
+    Error   what two steps of Richardson's extrapolation differ by, a tenth of it for the last one, as phi'' may jump;
+            plus `floor`, the known noise, over the step.
     Cost    6 calls.
     """
     slopes = [(phi(h) - phi(-h)) / (2 * h) for h in QUICK]
     first = [fine + (fine - coarse) / (RATIO**2 - 1) for coarse, fine in itertools.pairwise(slopes)]
     second = first[1] + (first[1] - first[0]) / (RATIO**4 - 1)
-    bound = SAFETY * (abs(second - first[1]) + abs(first[1] - first[0]) / RATIO**4 + 3 * floor / QUICK[-1])
+    bound = SAFETY * (abs(second - first[1]) + abs(first[1] - first[0]) / 10 + 3 * floor / QUICK[-1])
     return Difference(second, bound, QUICK[-1], 2 * len(QUICK))
 
 
@@ -197,15 +212,17 @@ def _chosen(first: Any, a: Difference, b: Difference) -> Difference:
     return Difference(value, bound, h, a.calls, rounding)
 
 
-def _scales(x: float, typical: float) -> list[float]:
-    wide = max(1.0, typical)
-    if x == 0 or not np.isfinite(x) or wide / 3 < abs(x) < wide * 3:
+def _scales(x: float, typical: float, size: float | None) -> list[float]:
+    wide = size or max(1.0, typical)
+    if x == 0 or not np.isfinite(x) or wide / 3 < abs(x) < (np.inf if size else wide * 3):
         return [wide]
     return [abs(x), wide]
 
 
 def _on_scale(line: _Line, scale: float, floor: Any, seen: Any) -> Difference:
     """Return the screen's answer where it is sharp, else the sweep's."""
+    if line.calls + TAME > line.most:
+        return _nothing(line)
     noisy = np.maximum(floor, seen)
     screened = _screened(line, scale, noisy)
     good = _sharp(screened)
@@ -216,10 +233,12 @@ def _on_scale(line: _Line, scale: float, floor: Any, seen: Any) -> Difference:
     if np.all(good):
         return screened
     h = line.steps(scale)
-    h = h[h > 0]
-    sigma = np.maximum(_noise(line, scale, h), floor)
-    hidden = _hidden(sigma, np.concatenate(line.both(h)), line.at)
-    return _chosen(good, screened, _nothing(line) if hidden else _swept(line, h, sigma))
+    h, swept = h[h > 0], _nothing(line)
+    if len(h) >= _FEWEST and line.calls + SWEEP <= line.most:
+        sigma = np.maximum(_noise(line, scale, h), floor)
+        if not _hidden(sigma, np.concatenate(line.both(h)), line.at):
+            swept = _swept(line, h, sigma)
+    return _chosen(good, screened, swept)
 
 
 def _screened(line: _Line, scale: float, floor: Any) -> Difference:

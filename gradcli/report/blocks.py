@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Tone = Literal["plain", "good", "bad", "unsure", "dim", "strong"]
 
@@ -25,6 +25,11 @@ class Verdict:
     word: str
     tone: Tone
     sentence: str
+
+
+WORDS: dict[str, tuple[str, Tone]] = {
+    "pass": ("PASS", "good"), "fail": ("FAIL", "bad"), "inconclusive": ("INCONCLUSIVE", "unsure"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,51 @@ class Graph:
     edges: tuple[tuple[str, str, str], ...]
 
 
-Block = Verdict | Paragraph | Code | Table | Graph
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a chart: points `(x, y)`, and its mark, one character by which it is told apart without colour.
+
+    A `guide` is a limit or a prediction: drawn thinly, without a mark.
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    mark: str = "o"
+    guide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over one another, both axes in powers of ten; points that are not positive and finite are left out."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Named numbers side by side, in one unit; for picture files."""
+
+    title: str
+    unit: str
+    bars: tuple[tuple[str, float], ...]
+    log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A matrix as colours, its `marked` entries `(row, column)` ringed; for picture files."""
+
+    title: str
+    unit: str
+    values: Any
+    marked: tuple[tuple[int, int], ...] = ()
+
+
+Picture = Chart | Bars | HeatMap
+Block = Verdict | Paragraph | Code | Table | Graph | Chart
 
 
 def text_of(cell: Cell) -> str:

@@ -7,16 +7,10 @@ import numpy as np
 
 from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Code, Paragraph, Tone, Verdict
+from gradcli.report.blocks import WORDS, Block, Code, Paragraph, Verdict
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.tidy import entries
-
-WORDS: dict[str, tuple[str, Tone]] = {
-    "pass": ("PASS", "good"),
-    "fail": ("FAIL", "bad"),
-    "inconclusive": ("INCONCLUSIVE", "unsure"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +102,7 @@ class ModeResult:
 class PointReport:
     """One point: the value, every mode, and the verdict."""
 
-    at: dict[str, Values]
+    at: dict[str, Given]
     drawn: tuple[str, ...]
     differentiated: tuple[str, ...]
     constant: tuple[str, ...]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.report.check import WORDS, CheckReport, Diagnosis, ModeResult, Mutant, PointReport
+from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.report.check import CheckReport, Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.report.common import Finding
 from gradcli.report.encode import Absent, Values
 

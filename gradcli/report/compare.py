@@ -7,7 +7,7 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.tidy import entries
 
 _UNITS = (
@@ -67,7 +67,7 @@ class CompareReport:
     """All modes at one point, and error against step size."""
 
     target: Target
-    at: dict[str, Values]
+    at: dict[str, Given]
     drawn: tuple[str, ...]
     seed: int
     value: Values

@@ -12,6 +12,7 @@ WORST = 10
 
 
 Values = Annotated[Any, "array"]  # a field that holds a number or an array; a large array is summarised
+Given = Annotated[Any, "argument"]  # a field that holds what the user gave: numbers, or what else Python code takes
 
 
 class Absent:

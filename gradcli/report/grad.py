@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gradcli.report.blocks import Block, Code
 from gradcli.report.common import Target
-from gradcli.report.encode import ABSENT, Absent, Values, encode
+from gradcli.report.encode import ABSENT, Absent, Given, Values, encode
 from gradcli.report.tidy import entries
 
 
@@ -14,7 +14,7 @@ class GradReport:
     """The gradient by the reverse mode, at one point."""
 
     target: Target
-    at: dict[str, Values]
+    at: dict[str, Given]
     drawn: tuple[str, ...]
     value: Values
     gradient: dict[str, Values] | Absent

@@ -27,6 +27,13 @@ _DEFINITIONS: Json = {
             },
         ]
     },
+    "argument": {
+        "anyOf": [
+            {"$ref": "#/$defs/array"},
+            {"type": ["string", "boolean", "null"]},
+            {"type": "array", "items": {"$ref": "#/$defs/argument"}},
+        ]
+    },
 }
 
 
@@ -45,7 +52,7 @@ def schema_of(kind: type, title: str) -> Json:
 
 def _type(hint: Any) -> Json:
     if get_origin(hint) is Annotated:
-        return {"$ref": "#/$defs/array"}
+        return {"$ref": f"#/$defs/{get_args(hint)[1]}"}
     if hint in _SIMPLE:
         return dict(_SIMPLE[hint])
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):

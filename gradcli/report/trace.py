@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Given, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TraceReport:
     """The recorded program at one point, every node with its forward value and its adjoint."""
 
     target: Target
-    at: dict[str, Values]
+    at: dict[str, Given]
     drawn: tuple[str, ...]
     nodes: tuple[Node, ...]
     findings: tuple[Finding, ...]

@@ -12,7 +12,7 @@ from gradcli.source.function import Notice
 from gradcli.source.names import nearest
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
-from gradcli.source.values import Whole
+from gradcli.source.draws import Whole
 
 _UNTOUCHED: tuple[type, ...] = (int, bool, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

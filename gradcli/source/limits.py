@@ -13,10 +13,12 @@ from gradcli.core.shapes import shape
 from gradcli.errors import TooLarge
 from gradcli.primitives import linalg
 from gradcli.primitives.linalg import explicit
+from gradcli.source.memory import memory_bytes
 from gradcli.source.names import CONSTRUCTORS, constructed_entries
 
 MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
+_SMALL = 2**22  # entries: for fewer nobody asks how much memory there is
 MAX_EXPONENT = 10**6
 MAX_NODES = 20_000
 
@@ -153,6 +155,10 @@ class Ledger:
         if count > MAX_ENTRIES:
             raise TooLarge(
                 f"the result would have {count:,} entries; the limit is {MAX_ENTRIES:,}", do="use smaller arrays"
+            )
+        if count > _SMALL and 8 * count > memory_bytes():
+            raise TooLarge(
+                f"an array of {count:,} entries does not fit into the memory that is free", do="use smaller arrays"
             )
         if self.total > MAX_TOTAL:
             raise TooLarge(f"all values together would have over {MAX_TOTAL:,} entries", do="use smaller arrays")

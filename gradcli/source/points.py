@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint
+from gradcli.source.draws import NO_SIZES, Sizes
 from gradcli.source.loading import load, running
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
@@ -16,7 +17,7 @@ WHOLE = "*"  # the key of a point that Python code supplies as one object
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
-def read(texts: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
+def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES) -> list[dict[str, Any]]:
     """Return the points that `--at` texts and NAME=VALUE arguments name, in order.
 
     All are merged into one point; naming an input again begins the next point, which inherits the rest.
@@ -24,9 +25,9 @@ def read(texts: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
     points: list[dict[str, Any]] = []
     named: set[str] = set()
     for text in texts:
-        found = _one(text, seed, max(0, len(points) - 1))
+        found = _one(text, seed, max(0, len(points) - 1), sizes)
         if points and named & set(found):
-            found = _one(text, seed, len(points))
+            found = _one(text, seed, len(points), sizes)
             points.append({**points[-1], **found})
             named = set(found)
         elif points:
@@ -37,7 +38,7 @@ def read(texts: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
     return points
 
 
-def _one(text: str, seed: int, point: int) -> dict[str, Any]:
+def _one(text: str, seed: int, point: int, sizes: Sizes) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("@"):
         return whole_point(stripped)
@@ -45,7 +46,7 @@ def _one(text: str, seed: int, point: int) -> dict[str, Any]:
         return {WHOLE: _from_python(stripped)}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
-    return assignments(text, seed, point)
+    return assignments(text, seed, point, sizes)
 
 
 def _from_python(text: str) -> Any:
@@ -57,7 +58,7 @@ def _from_python(text: str) -> Any:
         return found()
 
 
-def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
     """Return the shapes in `W:3,4` or `W: 3 4; x: 4; lam:`.
 
     Raises  BadOption for a size that is not a whole number.
@@ -68,13 +69,13 @@ def shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
-            sizes = match["sizes"].replace(",", " ").split()
-            if not all(size.isdecimal() and len(size) < 15 for size in sizes):
+            words = [str(sizes.get(word, word)) for word in match["sizes"].replace(",", " ").split()]
+            if not all(word.isdecimal() and len(word) < 15 for word in words):
                 raise BadOption(
                     f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}",
                     do="values need numbers: --shapes W:3,4",
                 )
-            found[folded(match["name"])] = tuple(int(size) for size in sizes)
+            found[folded(match["name"])] = tuple(map(int, words))
     return found
 
 

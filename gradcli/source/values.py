@@ -1,7 +1,6 @@
 """What `--at` can say: numbers, lists, constructors, seeded random draws, and data files."""
 
 import ast
-import hashlib
 import json
 import math
 import operator
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadPoint, GradcliError, Span, TooLarge
+from gradcli.source.draws import LEADING, NO_SIZES, SIZED, Sizes, Source
 from gradcli.source.limits import MAX_ENTRIES, Ledger
-from gradcli.source.names import CONSTRUCTORS, nearest, shape_of, whole
+from gradcli.source.names import nearest, shape_of, whole
 from gradcli.source.tokens import Statement, folded, parts
 
 MAX_FILE_BYTES = 2**30
@@ -29,53 +29,7 @@ _FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<fil
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
-class Whole(int):
-    """An integer the user asked for, `int(3)`: passed to a Python function as it is and not differentiated."""
-
-
-def _whole(x: Any) -> Any:
-    """Return a whole number, or an array of them."""
-    if np.ndim(x) == 0:
-        return Whole(whole(x))
-    if not np.all(np.asarray(x) == np.floor(x)):
-        raise ValueError("it has entries that are not whole numbers")
-    return np.asarray(x).astype(int)
-
-
-class Source:
-    """Random numbers for one input at one point: their own stream, so that adding an input changes no other."""
-
-    def __init__(self, seed: int, name: str, point: int) -> None:
-        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-        self.rng = np.random.default_rng([seed, key, point])
-
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The constructors of `--at`, by name: seeded draws, and arrays given by value and sizes."""
-        rng = self.rng
-        return {
-            "randn": lambda *sizes: rng.standard_normal(shape_of(*sizes)),
-            "rand": lambda *sizes: rng.random(shape_of(*sizes)),
-            "uniform": lambda low, high, *sizes: rng.uniform(low, high, shape_of(*sizes)),
-            "zeros": lambda *sizes: np.zeros(shape_of(*sizes)),
-            "ones": lambda *sizes: np.ones(shape_of(*sizes)),
-            "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
-            "spd": lambda n: _spd(rng, whole(n)),
-            "int": _whole,
-            **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
-        }
-
-
-_LEADING = {"uniform": 2, "full": 1}  # arguments before the sizes
-_SIZED = ("randn", "rand", "uniform", "zeros", "ones", "full")
-
-
-def _spd(rng: Any, n: int) -> Any:
-    """Return a symmetric positive definite matrix with eigenvalues of about one."""
-    a = rng.standard_normal((n, n))
-    return a @ a.T / n + np.eye(n)
-
-
-def assignments(text: str, seed: int = 0, point: int = 0) -> dict[str, Any]:
+def assignments(text: str, seed: int = 0, point: int = 0, sizes: Sizes = NO_SIZES) -> dict[str, Any]:
     """Return the values named in `x=0.5, W=randn(3,4)`.
 
     Raises  BadPoint, with the place; a name given twice in one text is an error.
@@ -91,7 +45,7 @@ def assignments(text: str, seed: int = 0, point: int = 0) -> dict[str, Any]:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
         name = folded(part.name.text)
         _once(name, found, Span(text, part.name.start, len(part.name.text)))
-        found[name] = _value(part, Source(seed, name, point))
+        found[name] = _value(part, Source(seed, name, point, sizes))
     return found
 
 
@@ -127,7 +81,7 @@ def _value(part: Statement, source: Source) -> Any:
             do="write a number, a list or randn(3, 4)",
         ) from None
     try:
-        return _Reader(part, source.functions()).read(tree)
+        return _Reader(part, source.functions(), source.sizes).read(tree)
     except RecursionError:
         raise TooLarge(
             "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
@@ -137,8 +91,9 @@ def _value(part: Statement, source: Source) -> Any:
 class _Reader:
     """Reads constant values: arithmetic on numbers, lists, and the known constructors; nothing else."""
 
-    def __init__(self, part: Statement, functions: dict[str, Callable[..., Any]]) -> None:
+    def __init__(self, part: Statement, functions: dict[str, Callable[..., Any]], sizes: Sizes) -> None:
         self.part = part
+        self.sizes = sizes
         self.functions = functions
         self.ledger = Ledger()
 
@@ -160,7 +115,7 @@ class _Reader:
         raise self._error(node, "this is no value", "write a number, a list, a string or randn(3, 4)")
 
     def _constant(self, node: ast.Name) -> float:
-        known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan}
+        known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
         if node.id not in known:
             raise self._error(
                 node,
@@ -245,8 +200,8 @@ class _Reader:
 
     def _admit(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
         """Refuse an array that would be too large, before it is made."""
-        if name in _SIZED:
-            self.ledger.enter(math.prod(shape_of(*args[_LEADING.get(name, 0) :])))
+        if name in SIZED:
+            self.ledger.enter(math.prod(shape_of(*args[LEADING.get(name, 0) :])))
         elif name == "spd":
             self.ledger.enter(whole(args[0]) ** 2 if args else 0)
         elif name != "int":
@@ -377,11 +332,15 @@ def _csv(path: Path, key: str) -> Any:
     return table[:, 0] if table.shape[1] == 1 else table
 
 
+_WHOLE_NUMBERS = re.compile(r"int\(([-\d\s,\[\]]+)\)")  # as the command line has them, and kept points
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as gradcli writes them in JSON
 
 
 def _numeric(path: Path, x: Any, keep: bool = False) -> Any:
-    """Return an array of floats; integer data stays integer where the file has types (`keep`)."""
+    """Return an array of floats; integer data stays integer where the file has types (`keep`), or says int(...)."""
+    whole = _WHOLE_NUMBERS.fullmatch(x) if isinstance(x, str) else None
+    if whole is not None:
+        return np.array(json.loads(whole[1]), dtype=np.int64)
     array = np.asarray(_spelled(x) if isinstance(x, str | list) else x)
     if array.dtype.kind not in "fiub":
         raise BadPoint(f"{path.name} holds something other than real numbers", do="use numbers only")

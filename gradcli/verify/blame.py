@@ -41,7 +41,7 @@ def _contradicts(line: Line, i: int, rng: np.random.Generator) -> bool:
         return False
     x = np.asarray(xs[i])
     xdot = (rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.0, shape(x)) * np.where(x == 0, 1.0, np.abs(x)))[()]
-    weights = rng.uniform(0.5, 1.5, shape(y))
+    weights = rng.uniform(0.5, 1.5, shape(y)) * ~_at_its_kink(line)  # there a rule states a convention
 
     def phi(t: float) -> Any:
         moved = list(xs)
@@ -57,5 +57,11 @@ def _contradicts(line: Line, i: int, rng: np.random.Generator) -> bool:
 
 def on_a_flat_kink(q: Question) -> bool:
     """Whether the run hits a kink through which no slope flows: only higher derivatives jump there."""
-    lines = [(line[0], line) for line in q.lines if line[0] is not None and line[0].kink is not None]
-    return any(np.any(p.kink(line[3], *line[2], **(line[4] or {}))) for p, line in lines if p.kink is not None)
+    return any(np.any(_at_its_kink(line)) for line in q.lines)
+
+
+def _at_its_kink(line: Line) -> Any:
+    """Return the entries of the result of a line that are at a kink of its operation."""
+    primitive, _, xs, y, params, _ = line
+    kink = None if primitive is None else primitive.kink
+    return np.zeros(shape(y), dtype=bool) if kink is None else np.asarray(kink(y, *xs, **(params or {})))

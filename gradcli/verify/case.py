@@ -9,7 +9,7 @@ from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.whole import not_reduced
-from gradcli.errors import Place, Span
+from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.claim import Claim, Claimed, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.numerics.kinks import Mark
@@ -183,6 +183,31 @@ def add_claim(case: Case, claimed: Claimed) -> None:
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
+    if claimed.mutates:
+        says = f"{claimed.text} writes into its input; it was given copies"
+        case.findings.append(finding("mutates input", "warning", says))
+
+
+def unsteady(case: Case) -> Finding | None:
+    """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
+    mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
+    if first is None or not isinstance(mode, Claim):
+        return None
+    try:
+        again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
+        apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
+        how = f"two calls with the same arguments give different values by {apart:.1e}"
+    except (GradcliError, KeyError, ValueError):
+        apart, how = np.inf, "a second call with the same arguments fails"
+    hint = "fix the seed inside the claim; keep no state"
+    says = f"the claimed gradient is not deterministic: {how}"
+    return finding("not deterministic", "error", says, hint=hint) if apart else None
+
+
+def _beyond(again: Any, x: Any, bound: Any) -> float:
+    """Return the largest difference of two arrays where it is larger than a bound, else 0."""
+    apart = np.where(np.isnan(again) & np.isnan(x) | (again == x), 0.0, np.abs(again - x))
+    return float(np.max(np.where(apart <= bound, 0.0, np.nan_to_num(apart, nan=np.inf)), initial=0.0))
 
 
 def _of_shape(case: Case, error: WrongShape) -> Diagnosis:

@@ -138,7 +138,7 @@ def _point(
     planted, survived = mutants(case) if request.mutate else (ABSENT, None)
     if survived is not None:
         case.findings.append(survived)
-        verdict = "inconclusive" if verdict == "pass" else verdict
+        verdict = "inconclusive" if (verdict, survived.severity) == ("pass", "inconclusive") else verdict
     report = replace(_report(case, verdict), mutants=planted)
     return by_projections(case, report) if verdict == "inconclusive" and applies(case) else report
 

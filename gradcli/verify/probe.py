@@ -11,8 +11,10 @@ import numpy as np
 
 from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, GradcliError
 from gradcli.modes.mode import Question
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Point
 from gradcli.source.arguments import bound, default_of
+from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
 from gradcli.source.loading import load
@@ -51,22 +53,35 @@ def locate(
     count: int,
     wrt: str | None = None,
     has_gradient: bool = False,
+    sizes: Sizes = NO_SIZES,
+    stepping: Stepping = AS_WE_LIKE,
 ) -> Located:
-    """Return what a target's text names, at the points that texts name.
+    """Return what a target's text names, at the points that texts name; inputs called like a size have its value.
 
     Raises  BadExpression, BadTarget, BadPoint, TooLarge.
     """
     if is_python(text):
         loaded = load(text)
-        given = read(at, seed) or [{}]
+        given = [_sized(point, sizes, _parameters(loaded.found)) for point in read(at, seed, sizes) or [{}]]
         return function_at(
             loaded.found, loaded.text, given, seed=seed, shapes=shapes, wrt=wrt, typed=True, has_gradient=has_gradient,
-            module=loaded.module,
+            module=loaded.module, stepping=stepping,
         )  # fmt: skip
     _meant_as_python(text)
     if has_gradient:
         raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
-    return expression_at(text, read(at, seed), seed=seed, shapes=shapes, count=count, wrt=wrt)
+    given = read(at, seed, sizes)
+    return expression_at(text, given, seed=seed, shapes=shapes, count=count, wrt=wrt, sizes=sizes, stepping=stepping)
+
+
+def _parameters(function: Any) -> Sequence[str]:
+    signature = signature_of(function) if callable(function) else None
+    return tuple(signature.parameters) if signature else ()
+
+
+def _sized(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
+    """Return a point in which inputs called like a size have its value."""
+    return {name: Whole(n) for name, n in sizes.items() if name in names} | point
 
 
 def _meant_as_python(text: str) -> None:
@@ -84,13 +99,16 @@ def expression_at(
     shapes: dict[str, tuple[int, ...]],
     count: int,
     wrt: str | None = None,
+    sizes: Sizes = NO_SIZES,
+    stepping: Stepping = AS_WE_LIKE,
 ) -> Located:
     given = [_spelled_out(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
     _known(f, [*given, dict.fromkeys(shapes)])
-    names = chosen_inputs(f.inputs, wrt)
-    wanted = given or [{} for _ in range(count if f.inputs else 1)]
-    points = tuple(_complete(f, point, number, seed, shapes) for number, point in enumerate(wanted))
+    fixed = set(sizes) - {name for point in given for name in point}
+    names = chosen_inputs([name for name in f.inputs if name not in fixed or wrt is not None], wrt)
+    wanted = [_sized(point, sizes, f.inputs) for point in given or [{} for _ in range(count if f.inputs else 1)]]
+    points = tuple(_complete(f, point, number, seed, shapes, stepping) for number, point in enumerate(wanted))
     return Located(f, points, names, wrt is not None, {name: Leaf(name) for name in f.inputs})
 
 
@@ -115,6 +133,7 @@ def function_at(
     typed: bool = False,
     has_gradient: bool = False,
     module: ModuleType | None = None,
+    stepping: Stepping = AS_WE_LIKE,
 ) -> Located:
     """Return a Python function at points given by parameter; values of a report's flat paths are put together again."""
     f: PythonFunction | None = None
@@ -123,7 +142,9 @@ def function_at(
     for number, point in enumerate(given):
         named = nested(named_arguments(function, point))
         named |= {
-            name: drawn(name, size, seed, number, 0) for name, size in (shapes or {}).items() if name not in named
+            name: stepping.moved_inside(name, drawn(name, size, seed, number, 0))
+            for name, size in (shapes or {}).items()
+            if name not in named
         }
         named |= _defaults_wanted(function, named, wrt)
         this, values, notices = bound(function, text, named, typed=typed, has_gradient=has_gradient)
@@ -203,9 +224,9 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
 
 
 def _complete(
-    f: Expression, given: dict[str, Any], number: int, seed: int, shapes: dict[str, tuple[int, ...]]
+    f: Expression, given: dict[str, Any], number: int, seed: int, shapes: dict[str, tuple[int, ...]], stepping: Stepping
 ) -> Point:
-    """Return a point with every input: given, or drawn where f is smooth."""
+    """Return a point with every input: given, or drawn inside its edges, where f is smooth."""
     values = {name: as_input(name, x) for name, x in given.items()}
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
@@ -213,7 +234,8 @@ def _complete(
         return Point({name: values[name] for name in f.inputs}, (), number, notices)
     last = None
     for attempt in range(ATTEMPTS):
-        candidate = values | {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
+        made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
+        candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
         notices = _survey(f, candidate, missing, shapes)
         point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)
         last = last or point

@@ -26,6 +26,10 @@ class ProjectedClaim:
     def names(self) -> tuple[str, ...]:
         return self.claim.names
 
+    @property
+    def mutates(self) -> bool:
+        return self.claim.mutates
+
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.modes.mode import CALL, Question
@@ -14,9 +14,10 @@ from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
 from gradcli.report.check import Detects, Entries, Mismatch, PointReport
 from gradcli.report.common import Finding, finding
-from gradcli.verify.case import Case
+from gradcli.verify.case import Case, unsteady
 from gradcli.verify.witness import kink_at
 
+_Odd = tuple[Suspect, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
 _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
 
@@ -39,17 +40,18 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     """Return the report of a point, judged by projections: what they cover is said, entry by entry it is not known."""
     q, claim = case.q, case.estimate("claim").value
     names = tuple(name for name in q.wrt if name in claim)
-    flat = _flat([claim[name] for name in names])
+    flat = end_to_end([claim[name] for name in names])
     if not np.all(np.isfinite(flat)):
         return replace(report, verdict="fail", diagnosis=_not_finite(case, names))
     found = _screen(q, names, flat)
-    wrong = [(suspect, *_place(q, names, suspect.index)) for suspect in found.wrong]
-    kinks = [f for _, name, at in wrong for f in _kinks(q, name, at)]
+    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
+    wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
+    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None]
     said = (*report.findings, _coverage(found, flat), *kinks)
-    said = tuple(f for f in said if f.kind not in ("no second witness",))
+    said = tuple(f for f in said if f.kind not in ("no second witness", "budget"))
     suspected = sum(len(group) for group in found.suspected)
-    entries = Entries(len(flat), 0 if kinks else len(wrong), suspected)
-    if kinks or found.agrees is None:
+    entries = Entries(len(flat), len(wrong), suspected)
+    if (kinks and not wrong) or found.agrees is None:
         noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
         if not found.complete:
             says = f"{found.calls:,} evaluations of f are too few to decide the claim"
@@ -63,24 +65,21 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     modes = dict(report.modes)
     modes["claim"] = replace(modes["claim"], verdict="disagree")
     mismatches = tuple(_mismatch(name, at, flat[s.index], s) for s, name, at in wrong)
+    changing = unsteady(case)
     return replace(
-        report, verdict="fail", entries=replace(entries, wrong=max(len(wrong), 1)), findings=said, mismatches=mismatches,
-        diagnosis=_diagnosis(q, names, claim, found) if wrong else None, modes=modes,
+        report, verdict="fail", entries=replace(entries, wrong=max(len(wrong), 1)), modes=modes, mismatches=mismatches,
+        findings=(*said, changing) if changing else said,
+        diagnosis=_diagnosis(q, names, claim, wrong) if wrong and not changing else None,
     )  # fmt: skip
-
-
-def _flat(xs: Any) -> Array:
-    return np.concatenate([np.ravel(x) for x in xs])
 
 
 def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
     xs = dict(zip(q.wrt, q.xs, strict=True))
-    ends = np.cumsum([size(xs[name]) for name in names])[:-1]
-    scales = _flat([_scale(q, name, xs[name]) for name in names])
+    scales = end_to_end([q.stepping.sizes(name, xs[name]) for name in names])
 
     def phi(step: Array) -> float:
-        moved = dict(zip(names, np.split(step, ends), strict=True))
-        at = [x + moved[name].reshape(shape(x))[()] if name in moved else x for name, x in xs.items()]
+        moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
+        at = [x + moved[name] if name in moved else x for name, x in xs.items()]
         return float(q.near(*at))
 
     affordable = max(200, int(q.mode_timeout / max(q.seconds, CALL)))
@@ -88,9 +87,8 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
     return screen(phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim))
 
 
-def _scale(q: Question, name: str, x: Array) -> Array:
-    size_ = np.abs(x)
-    return np.where(size_ == 0, q.stepping.scales.get(name, 1.0), size_)
+def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:
+    return [(suspect, *_place(q, names, suspect.index)) for suspect in found.wrong]
 
 
 def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
@@ -113,8 +111,8 @@ def _coverage(found: Screened, claim: Array) -> Finding:
     )
     if np.isfinite(half):
         says += (
-            f"; for half of the entries an error of a relative {half:.0e} would have been seen (with probability 99 %), "
-            f"for {100 * seen:.0f} % of them that the entry is wholly wrong"
+            f"; for half of the entries an error of a relative {half:.0e} would have been seen (with probability "
+            f"{100 * found.confidence:.0f} %), for {100 * seen:.0f} % of them that the entry is wholly wrong"
         )
     if found.suspected:
         says += (
@@ -124,11 +122,6 @@ def _coverage(found: Screened, claim: Array) -> Finding:
     return finding("coverage", "info" if seen > 0.99 and found.complete else "warning", says + more)
 
 
-def _kinks(q: Question, name: str, at: tuple[int, ...]) -> list[Finding]:
-    kink = kink_at(q, name, at)
-    return [] if kink is None else [finding("kink", "inconclusive", kink)]
-
-
 def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) -> Mismatch:
     ratio = claimed / suspect.measured if suspect.measured else float("inf")
     return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
@@ -136,21 +129,20 @@ def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) 
 
 def _detects(q: Question, names: tuple[str, ...], found: Screened, claim: Array) -> Detects:
     with np.errstate(all="ignore"):
-        relative = np.where(claim != 0, found.sees / np.abs(claim), 0.0)
+        relative = np.where(claim != 0, found.sees / np.abs(claim), -1.0)
     worst = int(np.argmax(relative))
-    if not relative[worst] < 1:
+    if not 0 <= relative[worst] < 1:
         return Detects(None, None)
     name, at = _place(q, names, worst)
     return Detects(float(relative[worst]), name + (f"[{','.join(map(str, at))}]" if at else ""))
 
 
-def _diagnosis(q: Question, names: tuple[str, ...], claim: dict[str, Array], found: Screened) -> Any:
+def _diagnosis(q: Question, names: tuple[str, ...], claim: dict[str, Array], wrong: list[_Odd]) -> Any:
     """Return the likely mistake, from the entries that were measured alone."""
     right = {name: np.array(claim[name], dtype=float) for name in names}
     masks = {name: np.zeros(shape(claim[name]), dtype=bool) for name in names}
     room = {name: EPS * np.abs(right[name]) for name in names}
-    for suspect in found.wrong:
-        name, at = _place(q, names, suspect.index)
+    for suspect, name, at in wrong:
         right[name][at], masks[name][at] = suspect.measured, True
         room[name] = np.array(room[name])
         room[name][at] = 3 * suspect.bound

@@ -7,11 +7,10 @@ span all that a subgradient can be (Clarke 1983, theorem 2.5.1).
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.errors import GradcliError
 from gradcli.interpreters.tape import record
 from gradcli.modes.mode import Question
@@ -49,7 +48,7 @@ def hull(q: Question, claim: dict[str, Array]) -> Hull | None:
     names = [name for name in q.wrt if name in claim]
     if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
         return None
-    wanted = _flat([claim[name] for name in q.wrt])
+    wanted = end_to_end([claim[name] for name in q.wrt])
     rng = np.random.default_rng([q.seed, 0x5B])
     most = min(MOST_PIECES, int(_PATIENCE / max(2 * q.reverse_seconds, 1e-6)))
     found: list[Array] = []
@@ -80,22 +79,13 @@ def _size(found: list[Array]) -> float:
     return max(float(np.max(np.abs(np.stack(found)), initial=0.0)), 1e-300)
 
 
-def _flat(xs: Any) -> Array:
-    return np.concatenate([np.ravel(x) for x in xs])
-
-
-def _split(q: Question, flat: Array) -> list[Array]:
-    ends = np.cumsum([size(x) for x in q.xs])[:-1]
-    return [part.reshape(shape(x))[()] for part, x in zip(np.split(flat, ends), q.xs, strict=True)]
-
-
 def _masked(q: Question, d: Array) -> Array:
-    return np.where(_flat(q.undecided), d, 0.0)
+    return np.where(end_to_end(q.undecided), d, 0.0)
 
 
 def _directions(q: Question, rng: np.random.Generator) -> Iterator[Array]:
     """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few."""
-    reached = np.flatnonzero(_flat(q.undecided))
+    reached = np.flatnonzero(end_to_end(q.undecided))
     n = sum(size(x) for x in q.xs)
     few = 2 ** len(reached) <= MOST_PIECES // 2 if len(reached) < 10 else False
     patterns = itertools.product((1.0, -1.0), repeat=len(reached)) if few else _random_signs(rng, len(reached))
@@ -120,9 +110,9 @@ def _add(q: Question, d: Array, found: list[Array]) -> bool:
     largest = float(np.max(np.abs(d), initial=0.0))
     if not largest > 0 or not np.isfinite(largest):
         return False
-    scale = max(1.0, float(np.median(np.abs(_flat(q.xs)))))
+    scale = max(1.0, float(np.median(np.abs(end_to_end(q.xs)))))
     step = d * (_STEP * scale / largest)
-    near, far = (_gradient(q, _flat(q.xs) + k * step) for k in (1, 2))
+    near, far = (_gradient(q, end_to_end(q.xs) + k * step) for k in (1, 2))
     if near is None or far is None:
         return False
     size_ = max(float(np.max(np.abs(near))), float(np.max(np.abs(far))), 1e-300)
@@ -136,16 +126,18 @@ def _add(q: Question, d: Array, found: list[Array]) -> bool:
 
 def _gradient(q: Question, flat: Array) -> Array | None:
     try:
-        row = by_rows(*record(q.g, _split(q, flat)), np.float64(1))[0]
+        row = by_rows(*record(q.g, split_like(flat, q.xs)), np.float64(1))[0]
     except GradcliError:
         return None
-    g = _flat(row)
+    g = end_to_end(row)
     return g if np.all(np.isfinite(g)) else None
 
 
 def _contradicted(q: Question, step: Array, slope: float, size_: float) -> bool:
     """Whether the untouched function moves otherwise along a step than the gradient of the piece there says."""
-    one, two = (float(q.near(*_split(q, _flat(q.xs) + _LONGER * k * step))) - float(q.value) for k in (1, 2))
+    one, two = (
+        float(q.near(*split_like(end_to_end(q.xs) + _LONGER * k * step, q.xs))) - float(q.value) for k in (1, 2)
+    )
     moved = (2 * one - two / 2) / _LONGER
     room = 1e-3 * size_ * float(np.sum(np.abs(step))) + 10 * q.noise_floor + 1e-15 * abs(float(q.value))
     return bool(np.isfinite(moved)) and abs(moved - slope) > room

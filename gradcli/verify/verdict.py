@@ -9,12 +9,12 @@ from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
-from gradcli.modes.mode import Contradiction, TraceDiffers
+from gradcli.modes.mode import Contradiction, OverBudget, TraceDiffers
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
-from gradcli.verify.case import Case, independent, witnessed
+from gradcli.verify.case import Case, independent, unsteady, witnessed
 from gradcli.verify.compare import AGREE, DISAGREE, USEFUL, allowed
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional, kink_at
@@ -22,6 +22,7 @@ from gradcli.verify.witness import directional, kink_at
 _TRACED = ("certified", "reverse", "forward")
 _BY_VALUES = ("finite-difference",)
 _MOST_KINKS = 10  # entries of a black box that are looked at
+_UNANSWERED = ("no second witness", "no mode answered", "--modes all")
 
 
 def _needs_a_guard(case: Case) -> bool:
@@ -67,7 +68,9 @@ def verdict_of(case: Case) -> str:
         if outcome.status == "timeout":
             case.findings.append(finding("timeout", "info", f"{name}: {outcome.error}"))
     if case.reference is None:
-        case.inconclusive("no second witness", "no mode answered", hint="--modes all")
+        spent = next((o.error for o in case.outcomes.values() if isinstance(o.error, OverBudget)), None)
+        kind, says, hint = ("budget", spent.what, spent.do) if spent else _UNANSWERED
+        case.inconclusive(kind, says, hint=hint)
         return "inconclusive"
     confirmed = witnessed(case)
     _guarded(case, confirmed)
@@ -78,7 +81,9 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     words = case.verdicts["claim"]
     wrong = [name for name, word in words.items() if np.any((word == DISAGREE) & confirmed[name])]
     if wrong:
-        case.diagnosis = diagnose(_wrong(case, confirmed))
+        changing = unsteady(case)
+        case.findings += [changing] if changing else []
+        case.diagnosis = None if changing else diagnose(_wrong(case, confirmed))
         return "fail"
     open_ = beside_kinks(case)
     _contradicted(case)
@@ -95,7 +100,7 @@ def _contradiction(case: Case, error: Contradiction) -> str:
     line = wrong_rule(case.q)
     values = case.outcomes.get("finite-difference")
     against = values is not None and values.estimate is not None and _disagrees(case, "finite-difference")
-    if line is None and against:
+    if line is None and (against or on_a_flat_kink(case.q)):
         _blamed(case, "function values contradict the traced gradient")
         return "inconclusive"
     own = case.claimed is None

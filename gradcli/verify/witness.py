@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
-from gradcli.numerics.steps import derivative, quick_derivative
+from gradcli.numerics.steps import QUICK, derivative, quick_derivative
 from gradcli.point import Array, Estimate
 
 _JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
@@ -33,8 +33,11 @@ class Direction:
 def directional(q: Question, gradient: Estimate) -> Direction:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    Cost  6 evaluations of the untouched function where it is tame, 35 more where it is not.
+    Cost  6 evaluations of the untouched function where it is tame, 35 more where it is not; none beyond the budget.
     """
+    most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
+    if most < 0:
+        return Direction(None, 0.0, 0)
     rng = np.random.default_rng([q.seed, 0xD1EC])
     weights = _either_way(rng, shape(q.value))
     moved = [_either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
@@ -46,7 +49,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     with np.errstate(all="ignore"):
         found = quick_derivative(phi, q.noise_floor)
         if not found.bound <= _SHARP * abs(found.value):
-            found = derivative(phi, 0.0, 0.0)
+            found = derivative(phi, 0.0, 0.0, at=np.sum(weights * q.value), most=most)
         along, rounding, scale = 0.0, 0.0, 0.0
         for name, v in zip(q.wrt, vs, strict=True):
             g = np.asarray(gradient.value[name])

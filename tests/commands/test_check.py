@@ -325,6 +325,27 @@ def test_the_command_told_repeats_the_check(gradcli: Callable[..., Any]) -> None
     assert (again["exit_status"], again["command"]) == (1, first["command"])
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--allow", "noise,kink"), ("--allow", "kink,noise")),
+        (("--allow-inconclusive",), ("--allow-inconclusive",)),
+        (("--require-claim",), ("--require-claim",)),
+        (("--timeout", "90s"), ("--timeout", "90s")),
+        (("--timeout", "2min"), ("--timeout", "120s")),
+    ],
+    ids=str,
+)
+def test_the_command_told_repeats_what_decides_the_status(
+    gradcli: Callable[..., Any], given: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    command = gradcli("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK, "--json").json["command"]
+    first = command.index(told[0])
+    assert tuple(command[first : first + len(told)]) == told
+    shown = gradcli("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK).stdout
+    assert " ".join(told) in " ".join(shown.partition("Again:")[2].split())
+
+
 def test_a_report_is_a_point_of_the_next_check(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     first = gradcli("check", "x*y", "x=1.25", *QUICK, "--json", "--out", str(report)).json

@@ -8,6 +8,7 @@ import pytest
 
 from tests.diagnosis.planting import checked, diagnosis_of, named
 
+ODD = np.array([0.31, -0.27, 0.93, 0.44, -0.55])
 RNG = np.random.default_rng(9)
 X = RNG.normal(size=5) + 2.5
 A = RNG.normal(size=(3, 3))
@@ -94,6 +95,42 @@ def test_the_tolerance_that_is_offered_accepts_it(spoil: Any) -> None:
     assert checked(f, {"x": X}, claim, rtol=float(rtol)).verdict == "pass"
 
 
+# fmt: off
+SMALL = [
+    # what is made of the right gradient of f at x, kind, part of the message
+    (lambda x, g: g + 0.01 * x,      "unknown",  "its error is 0.01 times x"),
+    (lambda x, g: g + 1e-4 * x,      "unknown",  "its error is 0.0001 times x"),
+    (lambda x, g: g + 1e-6 * x,      "unknown",  "its error is 1e-06 times x"),
+    (lambda x, g: g + 1e-5 / x,      "unknown",  "its error is 1e-05 times 1/x"),
+    (lambda x, g: g + 1e-5,          "constant", "a constant 1e-05 is added"),
+    (lambda x, g: np.round(8 * g) / 8,  "unknown", "its error is in every entry of x (of both signs"),
+    (lambda x, g: g * (1 + 1e-4 * ODD), "unknown", "its error is in every entry of x (of both signs"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("makes", "kind", "says"), SMALL, ids=[row[2][:40] for row in SMALL])
+def test_a_small_mistake_is_no_approximation(makes: Any, kind: str, says: str) -> None:
+    found = named(f, {"x": X}, lambda x: makes(x, g(x)), g)
+    assert (found.kind, says in found.message, "--rtol" in found.message) == (kind, True, False), found
+
+
+def decayed(x: Any, y: Any) -> Any:
+    return np.sum(np.sin(x)) * np.sum(np.cosh(y)) / 7
+
+
+def d_decayed(x: Any, y: Any) -> Any:
+    return np.cos(x) * np.sum(np.cosh(y)) / 7, np.sum(np.sin(x)) * np.sinh(y) / 7
+
+
+def test_a_law_may_hold_in_several_inputs() -> None:
+    at = {"x": X, "y": A[0]}
+    found = named(
+        decayed, at, lambda x, y: tuple(d + 0.01 * v for d, v in zip(d_decayed(x, y), (x, y), strict=True)), d_decayed
+    )
+    assert (found.kind, "its error is 0.01 times x and y" in found.message) == ("unknown", True), found
+
+
 def quartic(a: Any) -> Any:
     return np.sum(np.sin(a) * np.exp(a))
 
@@ -102,7 +139,6 @@ def d_quartic(a: Any) -> Any:
     return (np.sin(a) + np.cos(a)) * np.exp(a)
 
 
-ODD = np.array([0.31, -0.27, 0.93, 0.44, -0.55])
 # fmt: off
 PATTERNS = [
     # what is added to the right gradient of f at x, and what the error is said to be

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +87,24 @@ def test_the_documents_have_every_verdict(gradcli: Callable[..., Any]) -> None:
     assert {ran.json["verdict"]: ran.exit_status for ran in runs} == VERDICTS
 
 
+GIVEN = """import numpy as np
+class Mode: pass
+MASK = np.array([[True, False]])
+POINT = {"x": np.array([1.0, 2.0]), "mode": "1e", "none": None, "yes": True, "mask": MASK, "names": np.array(["a"]), "it": Mode()}
+def f(x, **rest):
+    return np.sum(x**2)
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "grad", "trace", "compare-modes"])
+def test_whatever_python_code_takes_validates(gradcli: Callable[..., Any], tmp_path: Path, command: str) -> None:
+    (tmp_path / "given.py").write_text(GIVEN)
+    target = f"{tmp_path / 'given.py'}:f"
+    document = gradcli(command, target, "--at", f"{tmp_path / 'given.py'}:POINT", "--json").json
+    at = document["points"][0]["at"] if "points" in document else document["at"]
+    assert at["mode"] == "1e" and complaints(gradcli, document) == []
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_schemas_are_schemas(gradcli: Callable[..., Any], name: str) -> None:
     found = schema(gradcli, name)
@@ -107,7 +126,7 @@ CORRUPTIONS = [
     (("points", 0, "mismatches", 0, "claimed"), "remove"),
     (("exit_status",), "1"),
     (("points",), {}),
-    (("points", 0, "at", "x"), None),
+    (("points", 0, "at", "x"), {}),
     (("points", 0, "gradient", "x"), "two"),
     (("points", 0, "modes", "forward", "bound", "x"), {"shape": [2]}),
     (("points", 0, "modes", "forward", "proved"), "no"),

@@ -10,8 +10,8 @@ from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.primitives.kinds import Partial
 from gradcli.source.expression import Expression
-from gradcli.verify.blame import wrong_rule
-from tests.verify.test_check import checked
+from gradcli.verify.blame import on_a_flat_kink, wrong_rule
+from tests.verify.test_check import checked, kinds
 from tests.verify.test_planted import planted
 
 
@@ -56,3 +56,104 @@ def test_right_rules_are_not_blamed() -> None:
     text = "sum(tanh(W@x)**2) + log(det(W@W.T + eye(3))) + logsumexp(x)/sqrt(sum(x**2))"
     at = {"W": np.linspace(-1, 1, 9).reshape(3, 3) + np.eye(3), "x": np.array([0.3, -1.2, 0.7])}
     assert wrong_rule(Question(Expression(text, frozenset(at)), Point(at), tuple(at))) is None
+
+
+def question(text: str, x: Any) -> Question:
+    at = {"x": np.array(x, dtype=float)[()]}
+    return Question(Expression(text, frozenset(at)), Point(at), ("x",))
+
+
+# fmt: off
+FLAT = [
+    # expression                 x              on a kink
+    ("sum(relu(x)**2)",          [1, 0, -1],    True),
+    ("sum(relu(x)**2)",          [1, 1e-9, -1], False),
+    ("sum(abs(x)*x)",            [1, 0, -1],    True),
+    ("sum(abs(x)*x)",            [1, 2, -1],    False),
+    ("abs(x)**3",                0,             True),
+    ("(maximum(x, 1) - 1)**2",   1,             True),
+    ("(maximum(x, 1) - 1)**2",   1.5,           False),
+    ("clip(x, 0, 1)**2",         0,             True),
+    ("clip(x, 0, 1)**2",         0.5,           False),
+    ("x**2*sin(x)",              0,             False),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "x", "flat"), FLAT)
+def test_a_kink_that_the_run_hits_is_seen_though_no_slope_flows(text: str, x: Any, flat: bool) -> None:
+    q = question(text, x)
+    assert on_a_flat_kink(q) is flat
+    assert not q.kinks
+
+
+def test_a_function_that_cannot_be_traced_is_on_no_kink_that_is_known() -> None:
+    q = question("abs(x)**3", 0).unbelieved("as if it were lost")
+    assert on_a_flat_kink(q) is False
+
+
+SLOPED = "sum(abs(x)*x)"  # smooth once: the slope 2 |x| has a kink where x = 0
+AT = "x=[1, 0, -1]"
+
+
+@pytest.mark.parametrize("grad", [None, "2*abs(x)"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_right_gradient_at_a_flat_kink_is_not_called_wrong(grad: str | None, seed: int) -> None:
+    report = checked(SLOPED, AT, grad, seed=seed)
+    assert report.verdict != "fail"
+    assert "trace" not in kinds(report)
+    says = [f.message for f in report.points[0].findings if f.kind == "contradiction"]
+    assert all(said.endswith("a kink or a branch may lie nearer than its steps") for said in says)
+
+
+@pytest.mark.parametrize("grad", ["2*abs(x) + [0, 0, 1]", "2*x", "abs(x)", "2*abs(x)*(1 + 1e-6)"])
+def test_a_wrong_claim_beside_a_flat_kink_is_wrong(grad: str) -> None:
+    report = checked(SLOPED, AT, grad)
+    assert (report.verdict, report.exit_status) == ("fail", 1)
+
+
+@pytest.mark.parametrize("grad", ["2*abs(x) + [0,1,0]", "2*abs(x) + [0,0,1e-3]"])
+def test_a_wrong_claim_at_a_flat_kink_is_wrong(grad: str) -> None:
+    report = checked(SLOPED, AT, grad, ("certified", "reverse", "finite-difference"))
+    assert (report.verdict, report.points[0].entries.wrong) == ("fail", 1)
+
+
+# fmt: off
+SMOOTH = [
+    # expression                       point            gradient
+    ("relu(x)**2",                     "x=0",           "2*relu(x)"),
+    ("relu(x)**2 + x",                 "x=0",           "2*relu(x) + 1"),
+    ("sum(relu(x)**3)",                "x=[1, 0, -1]",  "3*relu(x)**2"),
+    ("abs(x)**3",                      "x=0",           "3*x*abs(x)"),
+    (SLOPED,               AT,              "2*abs(x)"),
+    ("sum(relu(x)**2)",    AT,              "2*relu(x)"),
+    ("sum(clip(x,0,1)**2)", "x=[0.5, 0, -1]", "2*clip(x,0,1)"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("modes", [("certified", "reverse", "finite-difference")])
+@pytest.mark.parametrize(("text", "at", "grad"), SMOOTH)
+def test_where_only_higher_derivatives_jump_the_gradient_passes(
+    text: str, at: str, grad: str, modes: tuple[str, ...]
+) -> None:
+    for claim in (None, grad):
+        assert checked(text, at, claim, modes).verdict == "pass"
+
+
+@pytest.mark.parametrize("text", ["relu(x)", "relu(x)**2", "x*relu(x)"])
+def test_a_rule_is_not_blamed_at_its_kink(text: str) -> None:
+    assert wrong_rule(question(text, 0)) is None
+
+
+@pytest.mark.parametrize("text", ["abs(x)", "abs(x)*x", "maximum(x, 0)**2", "minimum(x, 0)*x"])
+def test_a_rule_that_takes_the_mean_is_not_blamed_at_its_kink(text: str) -> None:
+    assert wrong_rule(question(text, 0)) is None
+
+
+@pytest.mark.parametrize("hess", [None, lambda x: 2.0, lambda x: 4.0, lambda x: 5.0])
+@pytest.mark.parametrize("modes", ["certified,reverse,fd", "reverse,fd", None])
+def test_a_jump_of_the_second_derivative_is_no_wrong_hessian(hess: Any, modes: str | None) -> None:
+    report = gradcli.check("relu(x)**2 + x**2", {"x": 0.0}, order=2, hess=hess, modes=modes)
+    assert report.verdict == "inconclusive"
+    assert "the rule of" not in " ".join(f.message for f in report.points[0].findings)

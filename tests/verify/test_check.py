@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.report.check import CheckReport
 from gradcli.verify.check import Request, check
@@ -169,3 +170,46 @@ def test_drawn_points_lie_where_the_function_is_smooth() -> None:
     assert report.verdict == "pass"
     assert all(p.drawn == ("x", "y", "z", "w") for p in report.points)
     assert len({float(p.at["x"]) for p in report.points}) == 3
+
+
+def squared(x: Any) -> Any:
+    return np.sum(x**2)
+
+
+def test_a_claim_that_changes_is_said_to_and_not_diagnosed() -> None:
+    rng = np.random.default_rng(0)
+    report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=lambda x: 2 * x * rng.uniform(0.5, 1.5))
+    assert (report.verdict, report.exit_status, report.points[0].diagnosis) == ("fail", 1, None)
+    (found,) = [f for f in report.points[0].findings if f.kind == "not deterministic"]
+    assert found.message.startswith("the claimed gradient is not deterministic: two calls with the same arguments give")
+    assert "seed" in str(found.hint)
+
+
+def test_a_claim_whose_second_call_fails_is_said_to_change() -> None:
+    calls: list[int] = []
+
+    def claim(x: Any) -> Any:
+        calls.append(1)
+        return 3 * x if len(calls) == 1 else x[7]
+
+    report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=claim)
+    (found,) = [f for f in report.points[0].findings if f.kind == "not deterministic"]
+    assert (report.verdict, "a second call with the same arguments fails" in found.message) == ("fail", True)
+
+
+def test_a_wrong_claim_that_stays_the_same_is_diagnosed() -> None:
+    report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=lambda x: 4 * x)
+    assert (report.verdict, kinds(report)) == ("fail", set())
+    assert report.points[0].diagnosis is not None
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(2.0, "pass"), (3.0, "fail")])
+def test_a_claim_that_writes_into_its_input_is_told(factor: float, verdict: str) -> None:
+    def claim(x: Any) -> Any:
+        x *= factor
+        return x
+
+    report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=claim)
+    (found,) = [f for f in report.points[0].findings if f.kind == "mutates input"]
+    assert (report.verdict, found.severity) == (verdict, "warning")
+    assert found.message == "claim writes into its input; it was given copies"

@@ -1,0 +1,60 @@
+"""Values that are made: arrays by size, and random ones, each input with a stream of its own."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from gradcli.source.names import CONSTRUCTORS, shape_of, whole
+
+Sizes = Mapping[str, int]  # sizes that have names: n in randn(n, n)
+NO_SIZES: Sizes = MappingProxyType({})
+
+
+class Whole(int):
+    """An integer the user asked for, `int(3)`: passed to a Python function as it is and not differentiated."""
+
+
+def _whole(x: Any) -> Any:
+    """Return a whole number, or an array of them."""
+    if np.ndim(x) == 0:
+        return Whole(whole(x))
+    if not np.all(np.asarray(x) == np.floor(x)):
+        raise ValueError("it has entries that are not whole numbers")
+    return np.asarray(x).astype(int)
+
+
+class Source:
+    """Random numbers for one input at one point: their own stream, so that adding an input changes no other."""
+
+    def __init__(self, seed: int, name: str, point: int, sizes: Sizes = NO_SIZES) -> None:
+        self.sizes = sizes
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        self.rng = np.random.default_rng([seed, key, point])
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The constructors of `--at`, by name: seeded draws, and arrays given by value and sizes."""
+        rng = self.rng
+        return {
+            "randn": lambda *sizes: rng.standard_normal(shape_of(*sizes)),
+            "rand": lambda *sizes: rng.random(shape_of(*sizes)),
+            "uniform": lambda low, high, *sizes: rng.uniform(low, high, shape_of(*sizes)),
+            "zeros": lambda *sizes: np.zeros(shape_of(*sizes)),
+            "ones": lambda *sizes: np.ones(shape_of(*sizes)),
+            "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
+            "spd": lambda n: _spd(rng, whole(n)),
+            "int": _whole,
+            **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
+        }
+
+
+LEADING = {"uniform": 2, "full": 1}  # arguments before the sizes
+SIZED = ("randn", "rand", "uniform", "zeros", "ones", "full")
+
+
+def _spd(rng: Any, n: int) -> Any:
+    """Return a symmetric positive definite matrix with eigenvalues of about one."""
+    a = rng.standard_normal((n, n))
+    return a @ a.T / n + np.eye(n)
