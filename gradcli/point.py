@@ -39,12 +39,17 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an estimate took. Units: evaluations of f, scalar operations, seconds, bytes held at the peak."""
+    """What an estimate took. Units: evaluations of f, scalar operations, seconds, bytes held at the peak.
+
+    `formula` counts the operations of a derivative written out as a formula, `shared` those with common subexpressions named.
+    """
 
     evaluations: int = 0
     operations: int | None = None
     seconds: float = 0.0
     peak_bytes: int | None = None
+    formula: int | None = None
+    shared: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

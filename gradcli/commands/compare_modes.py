@@ -1,61 +1,131 @@
 """`gradcli compare-modes`."""
 
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import typer
 
 from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, claiming_of, only, seconds_of, seed_of
+from gradcli.commands.request import Ask, asks, claiming_of, only, seconds_of, seed_of, stepping_of, words_of
+from gradcli.commands.timeout import within
+from gradcli.errors import BadOption
+from gradcli.source.tokens import folded
 from gradcli.world import World
 
+if TYPE_CHECKING:
+    from gradcli.source.function import Function
+
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+_SOON = 0.5  # of --timeout: after it no further size is begun
 EXAMPLES = """Examples:
 
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
 
-    gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --wrt x --json
+    gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --wrt x --cost
+
+    gradcli compare-modes "sum(tanh(W@x)**2)" --at "W=randn(n,n), x=randn(n)" --wrt x --sizes n=10,30,100
+
+    gradcli compare-modes nets.py:deep --at "x=randn(1000)" --sizes depth=16,64,256 --modes reverse,forward
+
+    gradcli compare-modes losses.py:focal --at "z=randn(8), y=ones(8)" --dtype float16,bfloat16 --plot modes.svg
 """
 
 
 def compare_modes(
     context: typer.Context,
     target: options.Target,
-    at: options.At = None,
-    wrt: options.Wrt = None,
-    seed: options.Seed = "0",
-    shapes: options.Shapes = None,
-    grad: options.Grad = None,
-    jac: options.Jac = None,
-    hess: options.Hess = None,
-    jvp: options.Jvp = None,
-    vjp: options.Vjp = None,
-    hvp: options.Hvp = None,
-    value_and_grad: options.ValueAndGrad = False,
-    order: options.Order = 1,
-    modes: options.Modes = None,
-    mode_timeout: options.ModeTimeout = "10s",
-    format: options.Format = None,
-    json: options.Json = False,
-    out: options.Out = None,
-    quiet: options.Quiet = False,
-    color: options.Color = None,
-    traceback: options.Traceback = False,
-) -> int:
-    """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations and time.
+    at: options.At = None, wrt: options.Wrt = None, seed: options.Seed = "0", shapes: options.Shapes = None,
+    grad: options.Grad = None, jac: options.Jac = None, hess: options.Hess = None,
+    jvp: options.Jvp = None, vjp: options.Vjp = None, hvp: options.Hvp = None,
+    value_and_grad: options.ValueAndGrad = False, require_claim: options.RequireClaim = False,
+    order: options.Order = 1, jacobian: options.Jacobian = False,
+    modes: options.Modes = None, cost: options.CostFlag = False, columns: options.Columns = None,
+    sizes: options.Sizes = None, dtype: options.Dtype = None, loss_scale: options.LossScale = None,
+    accumulate: options.Accumulate = None, budget: options.Budget = None,
+    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
+    quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
+) -> int:  # fmt: skip
+    """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
-    Below them, error against step size: what each difference scheme reaches, and what theory predicts.
-    Formats: text, json, ndjson, markdown, csv.
+    Below them error against step size, in short (all of it: gradcli sweep). --sizes shows how evaluations, time and memory
+    grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, csv; files also .svg and .png.
     """
+    from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study
     from gradcli.verify.build import Settings
 
     world: World = context.obj
-    to = output(FORMATS, format, json, out, quiet, color, world)
-    seconds = seconds_of(mode_timeout, "--mode-timeout")
-    settings = Settings(seed_of(seed), modes, mode_timeout=seconds, order=order, has_gradient=value_and_grad)
-    claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
-    ask = only(asks(target, at, world, claim, wrt))
+    to = output(FORMATS, format, json, out, quiet, color, world, pictures=True, plot=plot)
+    deadline = None if timeout is None else seconds_of(timeout, "--timeout")
+    seconds, name, values = seconds_of(mode_timeout, "--mode-timeout"), *sizes_of(sizes)
+    settings = Settings(
+        seed_of(seed), modes, mode_timeout=seconds, require_claim=require_claim, order=order, has_gradient=value_and_grad,
+        stepping=stepping_of(None, None, None, budget),
+    )  # fmt: skip
+    ask = only(asks(target, at, world, claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp), wrt))
+    wanted = Wanted(settings, tuple(shapes or ()), sizes={name: values[0]} if name else {})
+    studies = Studies(
+        cost, columns_of(columns), jacobian, dtypes_of(dtype, loss_scale), loss_scale, accumulate,
+        (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
+        None if deadline is None else _SOON * deadline,
+    )  # fmt: skip
     with world.working("comparing modes", quiet), world.users_code():
-        report = study(request(ask, Wanted(settings, tuple(shapes or ()))))
+        asked = request(ask, wanted)
+        _varied(name, ask, wanted, asked.f)
+        report = within(deadline, lambda: study(asked, studies))
     emit(report, to, world)
     return report.exit_status
+
+
+def dtypes_of(text: str | None, loss_scale: int | None) -> tuple[str, ...]:
+    """Return the formats that `--dtype` names. Raises BadOption for none, and for a scale without one."""
+    found = words_of(text)
+    if text is not None and not found:
+        raise BadOption("--dtype names no format", do="write --dtype float16,bfloat16")
+    if loss_scale is not None and not found:
+        raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
+    return found
+
+
+def columns_of(text: str | None) -> tuple[str, ...]:
+    """Return the columns that `--columns` names. Raises BadOption."""
+    from gradcli.report.compare_blocks import COLUMNS
+
+    found = words_of(text)
+    if text is not None and not found:
+        raise BadOption("--columns names no column", do=f"columns: {', '.join(COLUMNS)}")
+    for word in found:
+        if word not in COLUMNS:
+            raise BadOption(f"there is no column '{word}'", do=f"columns: {', '.join(COLUMNS)}")
+    return found
+
+
+def _varied(name: str, ask: Ask, wanted: Wanted, f: "Function") -> None:
+    """Refuse a size that nothing uses, or that the point gives a value of its own. Raises BadOption."""
+    from gradcli.source.derived import root_of
+    from gradcli.source.points import read
+
+    root = root_of(f)
+    words = {folded(word) for text in (*ask.at, *wanted.shapes) for word in re.findall(r"\w+", text)}
+    if not name:
+        return
+    if name not in words and name not in getattr(root, "arguments", root.inputs):
+        raise BadOption(f"--sizes varies '{name}', which nothing uses", do=f'use it: --at "x=randn({name})"')
+    if any(name in point for point in read(ask.at, wanted.settings.seed, wanted.sizes)):
+        raise BadOption(f"'{name}' has a value in the point, and sizes in --sizes", do="leave one out")
+
+
+def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the values of `n=10,100,1000`; no name where nothing is given. Raises BadOption."""
+    if text is None:
+        return "", ()
+    name, _, listed = text.partition("=")
+    words = words_of(listed)
+    whole = all(word.isdecimal() and 0 < int(word) < 10**9 for word in words if len(word) < 12)
+    if not name.strip().isidentifier() or not words or not whole or any(len(word) > 11 for word in words):
+        raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'", do="--sizes n=10,100,1000")
+    return folded(name.strip()), tuple(sorted({int(word) for word in words}))

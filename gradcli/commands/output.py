@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
-from gradcli.render import ENDINGS, Page, encodable, rendered
+from gradcli.render import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 from gradcli.report.common import error_report
 from gradcli.report.escape import workflow_data
 from gradcli.world import World
@@ -36,16 +36,29 @@ def output(
     quiet: bool,
     color: bool | None,
     world: World,
+    *,
+    pictures: bool = False,
+    plot: Sequence[str] | None = None,
 ) -> Output:
     """Return the output that was asked for, checked before any work is done.
 
-    Raises  BadOption for a form or a file ending that the command has not.
+    `pictures` says that the command can draw its report: into files, those of `plot` among them.
+
+    Raises  BadOption for a form or a file ending that the command has not, or a picture that nothing here can draw.
     """
-    wanted = "json" if json else form or "text"
+    if json and form not in (None, "json", "ndjson"):
+        raise BadOption(f"--json and --format {form} are two formats", do="give one of them")
+    wanted = form or ("json" if json else "text")
     if wanted not in forms:
         raise BadOption(f"there is no format '{wanted}' for this command", do=f"formats: {', '.join(forms)}")
     # absolute: the user's code may change the folder
-    files = tuple((_form_of(Path(name), forms), Path(name).absolute()) for name in out or ())
+    wide = (*forms, *PICTURES) if pictures else forms
+    asked = [*((name, wide) for name in out or ()), *((name, PICTURES) for name in plot or ())]
+    files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
+    if any(form in PICTURES for form, _ in files):
+        from gradcli.report.picture import need_matplotlib
+
+        need_matplotlib()
     annotate = form is None and not json and "github" in forms and world.on_github
     return Output(wanted, files, quiet, color, annotate)
 
@@ -54,6 +67,8 @@ def for_several(to: Output) -> Output:
     """Return the output for several reports: one JSON document a line; a JUnit file holds one report only."""
     if any(form == "junit" for form, _ in to.files) or to.form == "junit":
         raise BadOption("a JUnit document holds one target", do="run gradcli once for each target")
+    if any(form in PICTURES for form, _ in to.files):
+        raise BadOption("a picture shows one target", do="run gradcli once for each target")
     files = tuple(("ndjson" if form == "json" else form, path) for form, path in to.files)
     return dataclasses.replace(to, form="ndjson" if to.form == "json" else to.form, files=files)
 
@@ -88,8 +103,9 @@ def emit(report: Any, to: Output, world: World, first: bool = True) -> None:
     world.stdout.flush()
     for form, path in to.files:
         try:
-            with path.open("w" if first else "a", encoding="utf-8") as stream:
-                stream.write(rendered(form, report))
+            content = as_file(form, report)
+            with path.open("wb" if first else "ab") as stream:
+                stream.write(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
 

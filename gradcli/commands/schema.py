@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
 TYPES = {
     "check": ("gradcli.report.check", "CheckReport"),
     "compare-modes": ("gradcli.report.compare", "CompareReport"),
+    "sweep": ("gradcli.report.sweep", "SweepReport"),
     "grad": ("gradcli.report.grad", "GradReport"),
     "trace": ("gradcli.report.trace", "TraceReport"),
     "modes": ("gradcli.report.listing", "ModesReport"),

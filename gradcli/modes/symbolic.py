@@ -51,8 +51,7 @@ class Symbolic:
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
-            cost=Cost(evaluations=1),
-            notes=(f"formula of {answer['operations']} operations",),
+            cost=Cost(evaluations=1, formula=answer["operations"], shared=answer["shared"]),
         )
 
 

@@ -54,7 +54,8 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
     numbers = dict(Symbol.numbers)
     for names, x in zip(variables, xs, strict=True):
         numbers |= dict(zip(names, np.reshape(x, -1).tolist(), strict=True))
-    coarse, fine = evaluate(flat, numbers)
+    named, shared = sp.cse(flat)
+    coarse, fine = evaluate(flat, numbers, lambda formulas: (named, shared))
     values = np.array([float(b) for b in fine])
     apart = np.array([float(abs(a - b)) for a, b in zip(coarse, fine, strict=True)])
     bounds = 2 * apart + np.spacing(np.abs(values))
@@ -63,17 +64,22 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
         [part.reshape(output + np.shape(x))[()] for part, x in zip(np.split(array, sizes), xs, strict=True)]
         for array in (values, bounds)
     ]
-    return {"values": shaped[0], "bounds": shaped[1], "operations": sum(_operations(formula) for formula in flat)}
+    return {
+        "values": shaped[0],
+        "bounds": shaped[1],
+        "operations": _operations(flat),
+        "shared": _operations([formula for _, formula in named] + list(shared)),
+    }
 
 
-def _operations(formula: Any) -> int:
-    """Return how many operations a formula has, written out as a tree."""
-    return sum(1 for node in sp.preorder_traversal(formula) if node.args)
+def _operations(formulas: list[Any]) -> int:
+    """Return how many operations formulas have, written out as trees."""
+    return sum(int(sp.count_ops(formula)) for formula in formulas)
 
 
-def evaluate(formulas: list[Any], numbers: dict[Any, float]) -> tuple[list[Any], list[Any]]:
+def evaluate(formulas: list[Any], numbers: dict[Any, float], cse: Any = True) -> tuple[list[Any], list[Any]]:
     """Return the formulas' values at 30 and at 60 digits; nan where one is not real."""
-    function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=True)
+    function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=cse)
     coarse, fine = (_evaluated(function, list(numbers.values()), digits) for digits in DIGITS)
     return coarse or [mpmath.nan] * len(formulas), fine or [mpmath.nan] * len(formulas)
 

@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, cast
 
 
@@ -17,13 +18,24 @@ class Page:
 ENDINGS = {
     ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit",
     ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
+    ".svg": "svg", ".png": "png",
 }  # fmt: skip
+PICTURES = ("svg", "png")  # forms for files only
 
 
 def rendered(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report in one form, ending in a line break."""
-    module = importlib.import_module(f"gradcli.render.{form}")
-    return cast(str, module.render(report, page or Page()))
+    return cast(str, _module(form).render(report, page or Page()))
+
+
+def as_file(form: str, report: Any) -> bytes:
+    """Return what a file in one form holds: text in UTF-8, or a picture."""
+    content = _module(form).render(report, Page())
+    return content if isinstance(content, bytes) else cast(str, content).encode()
+
+
+def _module(form: str) -> ModuleType:
+    return importlib.import_module(f"gradcli.render.{form}")
 
 
 _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
@@ -38,3 +50,12 @@ def encodable(text: str, encoding: str) -> str:
             text = text.replace(sign, spelled)
         return text.encode("ascii", "replace").decode()
     return text
+
+
+def writes_braille(encoding: str) -> bool:
+    """Whether the encoding can write braille and the lines of a box."""
+    try:
+        "⠿│─┤┬└".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

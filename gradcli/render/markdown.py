@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
-from gradcli.render import Page
-from gradcli.report.blocks import Block, Cell, Code, Paragraph, Table, Verdict, text_of
+from gradcli.render import Page, writes_braille
+from gradcli.report import chart
+from gradcli.report.blocks import Block, Cell, Chart, Code, Paragraph, Table, Verdict, text_of
 from gradcli.report.escape import visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@-])")
@@ -12,14 +13,16 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@-])")
 
 def render(report: Any, page: Page) -> str:
     """Return the report as Markdown."""
-    return "\n\n".join(filter(None, (_block(block) for block in report.blocks()))) + "\n"
+    return "\n\n".join(filter(None, (_block(block, page) for block in report.blocks()))) + "\n"
 
 
-def _block(block: Block) -> str:
+def _block(block: Block, page: Page) -> str:
     if isinstance(block, Verdict):
         return f"**{block.word}** {escaped(block.sentence)}"
     if isinstance(block, Paragraph):
         return escaped(text_of(block.text))
+    if isinstance(block, Chart):
+        return _block(Code(chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
     if isinstance(block, Code):
         longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
         fence = "`" * max(3, longest + 1)

@@ -1,5 +1,6 @@
 """Reports for a terminal or a pipe, by rich; nothing in a text is ever taken for markup."""
 
+import dataclasses
 import io
 import itertools
 from typing import Any
@@ -10,10 +11,25 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from gradcli.errors import GradcliError
-from gradcli.render import Page, encodable
-from gradcli.report.blocks import Block, Cell, Code, Graph, Paragraph, Piece, Table, Tone, Verdict, pieces_of, text_of
+from gradcli.render import Page, encodable, writes_braille
+from gradcli.report import chart
+from gradcli.report.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Graph,
+    Paragraph,
+    Piece,
+    Table,
+    Tone,
+    Verdict,
+    pieces_of,
+    text_of,
+)
 from gradcli.report.escape import visible
 
+_SHORT = 26  # columns wider than this hold text, which is folded
 _STYLES: dict[Tone, str] = {
     "plain": "",
     "good": "green",
@@ -22,6 +38,7 @@ _STYLES: dict[Tone, str] = {
     "dim": "dim",
     "strong": "bold",
 }
+_SERIES = ("cyan", "magenta", "yellow", "green", "blue", "red")  # of the eight that every terminal has
 
 
 def render(report: Any, page: Page) -> str:
@@ -41,18 +58,21 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
         if before is not None and _apart(before, block):
             console.print()
         if block is not None:
-            _show(console, block)
+            _show(console, block, page)
     return _tidy(written.getvalue(), page)
 
 
 def _apart(before: Block, block: Block | None) -> bool:
     kinds = (type(before), type(block))
-    return kinds[0] is not kinds[1] or Table in kinds
+    return kinds[0] is not kinds[1] or kinds[0] in (Table, Chart)
 
 
-def _show(console: Console, block: Block) -> None:
+def _show(console: Console, block: Block, page: Page) -> None:
     if isinstance(block, Code):
         console.print(Text("  " * (block.language != "text") + visible(block.text)), soft_wrap=True)
+        return
+    if isinstance(block, Chart):
+        console.print(_chart(block, page), soft_wrap=True)
         return
     console.print(_renderable(block, console.width))
 
@@ -65,14 +85,59 @@ def _renderable(block: Block, width: int) -> RenderableType:
     if isinstance(block, Paragraph):
         return Padding(_text(block.text), (0, 0, 0, block.indent))
     if isinstance(block, Table):
-        return _grid(block, width)
+        parts = [_grid(part, width) for part in _in_parts(block, width)]
+        return Group(*[line for part in parts for line in ("", part)][1:])
     return Text("")
+
+
+def _chart(block: Chart, page: Page) -> Text:
+    """Return a chart in colours; its words are spelled first in what the page can show, for they must fit."""
+
+    def spelled(text: str) -> str:
+        return encodable(text, page.encoding)
+
+    series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
+    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series)
+    shown = chart.lines(block, page.width - 2, writes_braille(page.encoding))
+    return Text("\n").join(
+        Text.assemble(
+            "  ", *((part, _SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink]) for part, ink in line)
+        )
+        for line in shown
+    )
+
+
+def _in_parts(table: Table, width: int) -> list[Table]:
+    """Return a table as it is or, where short columns do not fit beside each other, in parts to stand below one another."""
+    count = len(table.columns)
+    widths = [_longest(table, k) + 2 for k in range(count)]
+    lead = max(1, min(table.right, default=1))
+    if sum(widths) <= width or any(w > _SHORT for w in widths[lead:]) or sum(widths[:lead]) > width // 2:
+        return [table]
+    groups: list[list[int]] = [[]]
+    for k in range(lead, count):
+        if groups[-1] and sum(widths[:lead]) + sum(widths[j] for j in groups[-1]) + widths[k] > width:
+            groups.append([])
+        groups[-1].append(k)
+    parts = []
+    for number, group in enumerate(groups):
+        kept = [*range(lead), *group]
+        rows = tuple(
+            tuple(row[k] for k in kept) if len(row) == count else row
+            for row in table.rows
+            if len(row) == count or number == len(groups) - 1
+        )
+        right = frozenset(kept.index(k) for k in kept if k in table.right)
+        title = table.title if number == 0 else ""
+        parts.append(Table(tuple(table.columns[k] for k in kept), rows, right, title))
+    return parts
 
 
 def _grid(table: Table, width: int) -> RenderableType:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim")
     widths = len(table.columns)
     fits = sum(_longest(table, k) + 2 for k in range(widths)) <= width
+    roomy = sum(max(_longest(table, k), len(table.columns[k])) + 2 for k in range(widths)) <= width - 2
     for k, column in enumerate(table.columns):
         whole = fits and (k == 0 or k in table.right)
         grid.add_column(
@@ -80,7 +145,8 @@ def _grid(table: Table, width: int) -> RenderableType:
             justify="right" if k in table.right else "left",
             overflow="fold",
             no_wrap=k == 0,
-            min_width=_longest(table, k) if whole else None,
+            min_width=_longest(table, k) if whole and roomy else None,
+            width=_longest(table, k) if whole and not roomy else None,  # names fold, figures do not
         )
     spanning = [row for row in table.rows if len(row) < widths]
     for row in table.rows:

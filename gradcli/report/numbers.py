@@ -110,3 +110,19 @@ def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), 
     if outputs and output:
         return f"{outputs[output[0]]}/{entry}"
     return f"f[{','.join(map(str, output))}]/{entry}" if output else entry
+
+
+def seconds(x: float) -> str:
+    """Return a time in the unit that suits it: 3.1 ms."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if x >= size:
+            return f"{two(x / size)} {unit}"
+    return f"{two(x / 1e-9)} ns"
+
+
+def octets(x: float) -> str:
+    """Return an amount of memory in the unit that suits it: 64 KiB."""
+    for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if x >= size:
+            return f"{two(x / size)} {unit}"
+    return f"{two(x)} B"

@@ -205,7 +205,6 @@ def test_several_targets_each_have_their_time(gradcli: Callable[..., Any], tmp_p
     assert ran.exit_status == 3
 
 
-@xfail("compare-modes has no --timeout")
 def test_compare_modes_has_a_timeout_too(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     ran = gradcli("compare-modes", f"{written(tmp_path, GOOD)}:f", X, *QUICK, "--timeout", "30s")
     assert ran.exit_status == 0

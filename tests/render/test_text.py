@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -72,9 +73,9 @@ def test_no_line_is_wider_than_the_page(gradcli: Callable[..., Any], case: str) 
 @pytest.mark.parametrize("case", REPORTS)
 def test_a_narrow_page_loses_no_character(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
-    whole = sorted("".join(rendered("text", report, Page(400)).split()))
-    for width in (120, 80):
-        assert sorted("".join(rendered("text", report, Page(width)).split())) == whole
+    whole = Counter("".join(rendered("text", report, Page(400)).split()))
+    for width in (120, 80):  # a table in parts says its first column again
+        assert not whole - Counter("".join(rendered("text", report, Page(width)).split()))
 
 
 @pytest.mark.parametrize("case", REPORTS)

@@ -1,0 +1,98 @@
+"""Difference schemes, and what theory says of each: the step at which truncation and rounding are balanced.
+
+With h the step, e the rounding error of one value of f, and f(k) its k-th derivative, a scheme of order p errs by
+
+    c |f(k)| h^p + r e / h,    least at  h = (r e / (p c |f(k)|))^(1/(p+1)),  where it is  (1 + p) c |f(k)| h^p.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradcli.errors import BadOption
+
+Rounded = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One way to estimate f' from values at x + o h, for its offsets o.
+
+    `terms` are `(o, o', w)` for w (f(x + o h) - f(x + o' h)); their sum is divided by `over` h.
+    """
+
+    name: str
+    terms: tuple[tuple[float, float, float], ...]
+    over: float
+    order: int
+    derivative: int
+    c: float
+    r: float
+    imaginary: bool = False
+
+    @property
+    def offsets(self) -> frozenset[float]:
+        """The places, in steps, at which the scheme needs f."""
+        return frozenset(o for up, down, _ in self.terms for o in (up, down))
+
+    def quotient(self, values: Mapping[float, Any], h: Any, rounded: Rounded) -> Any:
+        """Return the estimates, each operation rounded as the format rounds; `values[o]` belong to the steps `h`."""
+        total: Any = None
+        for up, down, weight in self.terms:
+            part = rounded(values[up] - values[down])
+            part = part if weight == 1 else rounded(weight * part)
+            total = part if total is None else rounded(total + part)
+        return rounded(total / (h if self.over == 1 else rounded(self.over * h)))
+
+    def predicted(self, e: float, derivatives: Mapping[int, float]) -> tuple[float, float] | None:
+        """Return the best step and its error; None where the derivative that decides is zero or not known."""
+        size = self.c * derivatives.get(self.derivative, 0.0)
+        if size == 0 or e == 0 or not self.r:
+            return None
+        h = (self.r * e / (self.order * size)) ** (1 / (self.order + 1))
+        return h, (1 + self.order) * size * h**self.order
+
+    def law(self) -> str:
+        """Return the formula of the best step."""
+        inside = f"{self.r / (self.order * self.c):.4g} e/|f({self.derivative})|"
+        return f"({inside})^(1/{self.order + 1})"
+
+
+# fmt: off
+SCHEMES = (
+    #      name          terms                                        over  order  f(k)   c      r
+    Scheme("forward",    ((1, 0, 1),),                                 1,    1,     2,   1/2,   2),
+    Scheme("backward",   ((0, -1, 1),),                                1,    1,     2,   1/2,   2),
+    Scheme("central",    ((1, -1, 1),),                                2,    2,     3,   1/6,   1),
+    Scheme("5-point",    ((1, -1, 8), (2, -2, -1)),                   12,    4,     5,   1/30,  3/2),
+    Scheme("7-point",    ((1, -1, 45), (2, -2, -9), (3, -3, 1)),      60,    6,     7,   1/140, 11/6),
+    Scheme("richardson", ((.5, -.5, 8), (1, -1, -1)),                  6,    4,     5,   1/480, 3),
+    Scheme("complex",    (),                                           1,    2,     3,   1/6,   0, imaginary=True),
+)
+# fmt: on
+ONE_SIDED = ("forward", "backward")
+USUAL = tuple(scheme.name for scheme in SCHEMES if scheme.name != "backward")
+_BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
+
+#                   weights of f(x + k h), k from -4 to 4, for h^k f(k)
+STENCILS: dict[int, tuple[float, ...]] = {
+    2: (0, 0, 0, 1, -2, 1, 0, 0, 0),
+    3: (0, 0, -0.5, 1, 0, -1, 0.5, 0, 0),
+    5: (0, -0.5, 2, -2.5, 0, 2.5, -2, 0.5, 0),
+    7: (-0.5, 3, -7, 7, 0, -7, 7, -3, 0.5),
+}
+
+
+def schemes_of(text: str | None) -> tuple[Scheme, ...]:
+    """Return the schemes a list names, by unique prefixes too. Raises BadOption."""
+    if text is None:
+        return tuple(_BY_NAME[name] for name in USUAL)
+    found: list[Scheme] = []
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        fits = [part] if part in _BY_NAME else [name for name in _BY_NAME if name.startswith(part)]
+        if len(fits) != 1:
+            raise BadOption(f"there is no scheme '{part}'", do=f"schemes: {', '.join(_BY_NAME)}")
+        found += [_BY_NAME[fits[0]]]
+    if not found:
+        raise BadOption("--schemes names none", do=f"schemes: {', '.join(_BY_NAME)}")
+    return tuple(dict.fromkeys(found))

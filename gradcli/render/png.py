@@ -1,0 +1,11 @@
+"""A report's pictures as one PNG file."""
+
+from typing import Any
+
+from gradcli.render import Page
+from gradcli.report.picture import drawn
+
+
+def render(report: Any, page: Page) -> bytes:
+    """Return the report's pictures, one below another, as PNG."""
+    return drawn(report.pictures(), "png")

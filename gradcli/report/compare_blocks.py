@@ -1,0 +1,249 @@
+"""The report of `compare-modes` as blocks for people, and as pictures."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.report import numbers
+from gradcli.report.blocks import WORDS, Bars, Block, Cell, HeatMap, Paragraph, Picture, Piece, Table, Tone, Verdict
+from gradcli.report.compare import CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
+from gradcli.report.encode import Absent, Values
+
+_SHOWN = 2  # entries of a gradient beside each other
+_MARKED = 3  # worst entries in a heat map
+_LARGEST_MAP = 1_000  # rows or columns of a picture
+_FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
+
+
+def blocks(report: CompareReport) -> tuple[Block, ...]:
+    """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
+    found: list[Block] = []
+    if isinstance(report.verdict, str) and isinstance(report.message, str):
+        found.append(Verdict(*WORDS[report.verdict], report.message))
+    place = ", ".join(
+        f"{name} = {numbers.value(x)}{' (drawn)' if name in report.drawn else ''}" for name, x in report.at.items()
+    )
+    found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
+    found += [Paragraph(f"at {place}", 0)] if place else []
+    found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
+    found += [Paragraph(said) for said in _said(report)]
+    for f in report.findings:
+        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
+    found += _products(report)
+    found += _precision(report.precision or ())
+    if report.accumulation:
+        found.append(Paragraph(f"{report.accumulation.says()}."))
+    if report.growth:
+        found += report.growth.blocks()
+    elif report.sweep:
+        found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
+    return tuple(found)
+
+
+def _gradients(report: CompareReport) -> Table:
+    reference = report.modes[report.reference].values if report.reference else {}
+    entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:_SHOWN]
+    total = sum(int(np.size(g)) for g in reference.values())
+    vector = np.ndim(report.value) > 0
+    columns = ["mode", *(("J" if vector else "df/d") + numbers.entry_name(name, at) for name, at in entries)]
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status == "ok":
+            cells = [_entry(row.values, reference, name, at) for name, at in entries]
+            rows.append((mode, *cells))
+    more = f"the first {len(entries)} of {total:,} entries" if total > len(entries) else ""
+    return Table(tuple(columns), tuple(rows), title=more)
+
+
+def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
+    if name not in values:
+        return Piece("not claimed", "dim")
+    return numbers.compared(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
+
+
+def _known(x: Any, write: Callable[[Any], str]) -> str:
+    return "" if x is None or isinstance(x, Absent) else write(x)
+
+
+def _worst(row: ModeRow) -> Cell:
+    return f"{row.right_digits.worst:.1f}" if isinstance(row.right_digits, RightDigits) else ""
+
+
+def _median(row: ModeRow) -> Cell:
+    return f"{row.right_digits.median:.1f}" if isinstance(row.right_digits, RightDigits) else ""
+
+
+def _bound(row: ModeRow) -> Cell:
+    return numbers.power(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
+
+
+def _held(row: ModeRow) -> Cell:
+    held: tuple[str, Tone] = ("proved", "good") if row.proved else ("yes", "good") if row.bound_held else ("NO", "bad")
+    return Piece(*held)
+
+
+COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
+    "digits": (_worst, "right in the worst entry"),
+    "median": (_median, "right in the median entry"),
+    "bound": (_bound, "the mode's own error bound"),
+    "held": (_held, "whether the error lies within it"),
+    "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
+    "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
+    "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
+    "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
+    "adds": (lambda row: _known(row.additions, numbers.two), "additions"),
+    "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
+    "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
+    "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+}
+USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
+COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
+
+
+def _shown(report: CompareReport) -> tuple[str, ...]:
+    return report.columns or USUAL
+
+
+def _costs(report: CompareReport) -> Table:
+    columns = _shown(report)
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status != "ok":
+            rows.append((mode, Piece(row.status if not row.message else f"{row.status}: {row.message}", "dim")))
+        else:
+            rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
+    right = frozenset(k + 1 for k, name in enumerate(columns) if name != "held")
+    return Table(("mode", *columns), tuple(rows), right)
+
+
+def _units(report: CompareReport) -> str:
+    return "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+
+
+def _said(report: CompareReport) -> list[str]:
+    """Return what one sweep buys, what the shape of a Jacobian decides, and how large the formula is."""
+    lines = []
+    ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
+    entries = sum(int(np.size(x)) for row in list(ok.values())[:1] for x in row.values.values())
+    outputs = int(np.size(report.value))
+    reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
+    if np.ndim(report.value) and reverse and forward:
+        n = entries // max(1, outputs)
+        better = "rows" if (reverse.relative_time or 0) <= (forward.relative_time or 0) else "columns"
+        lines.append(
+            f"The Jacobian is {outputs:,} by {n:,}: by rows it takes {outputs:,} reverse sweeps ({_times(reverse)} f), by "
+            f"columns {n:,} forward ones ({_times(forward)} f): {better} are quicker here."
+        )
+    elif reverse and entries > 1:
+        others = [
+            f"{name} {numbers.two(row.evaluations or 0)}"
+            for name, row in (("differences", differences), ("forward", forward))
+            if row
+        ]
+        needs = f"; evaluations needed: {', '.join(others)}" if others else ""
+        lines.append(
+            f"One reverse sweep costs {_times(reverse)} evaluations of f for {numbers.two(entries)} derivatives{needs}."
+        )
+    symbolic = ok.get("symbolic")
+    if symbolic and isinstance(symbolic.formula, int):
+        program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""
+        lines.append(
+            f"The derivative as a formula has {symbolic.formula:,} operations, {_known(symbolic.formula_shared, '{:,}'.format)} "
+            f"with common subexpressions named{program}."
+        )
+    return lines
+
+
+def _times(row: ModeRow) -> str:
+    return numbers.two(row.relative_time or 0.0)
+
+
+def _products(report: CompareReport) -> list[Block]:
+    if not report.products:
+        return []
+    rows = tuple(
+        (p.name, "" if p.digits is None else f"{p.digits:.1f}", str(p.evaluations), numbers.two(p.relative_time))
+        for p in report.products
+    )
+    columns = ("one product H v", "digits", "gradients", "time, in gradients")
+    return [Table(columns, rows, frozenset({1, 2, 3}))]
+
+
+def _precision(found: tuple[Precision, ...]) -> list[Block]:
+    if not found:
+        return []
+    columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
+    rows: list[tuple[Cell, ...]] = []
+    for p in found:
+        rows.append((
+            p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
+            f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
+        ))  # fmt: skip
+    told = [
+        f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {p.restored:,} of {p.zeros:,} lost entries are restored, the "
+        f"worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median {numbers.two(p.scaled_ulps_median)}), "
+        f"{p.scaled_overflows:,} overflows."
+        for p in found
+        if p.loss_scale is not None
+    ]
+    told += [
+        f"{p.dtype}: {p.zeros:,} {'entry is' if p.zeros == 1 else 'entries are'} 0 although nothing underflowed: a slope is "
+        "lost to saturation or cancellation (1 - y where y rounds to 1), which no loss scale restores."
+        for p in found
+        if p.zeros and not p.underflows
+    ]
+    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *(Paragraph(said) for said in told)]
+
+
+def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:
+    columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
+    rows = tuple(_step_row(s) for s in sweep)
+    return Table(columns, rows, frozenset(range(1, 7)), title="error against step size (gradcli sweep shows all of it)")
+
+
+def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
+    order = "-" if s.order is None else f"{s.order:.2f}"
+    observed = (numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}")
+    predicted = ("-" if x is None else numbers.short(x, 2) for x in (s.predicted_h, s.predicted_error))
+    return s.scheme, order, *observed, *predicted
+
+
+def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
+    best = max(sweep, key=lambda s: s.digits)
+    reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
+    return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
+
+
+def pictures(report: CompareReport) -> tuple[Picture, ...]:
+    """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+    ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
+    digits = tuple(
+        (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
+    )
+    costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
+    found: list[Picture] = [
+        Bars("right digits of the worst entry", "digits", digits),
+        Bars("time of a gradient", "evaluations of f", costs, log=True),
+    ]
+    reference = report.modes[report.reference].values if report.reference else {}
+    for mode, row in ok.items():
+        if mode != report.reference:
+            found += _maps(mode, row.values, reference)
+    return (*found, *(report.growth.pictures() if report.growth else ()))
+
+
+def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) -> list[HeatMap]:
+    """Return the errors of each matrix of a mode, in powers of ten of the entry."""
+    found = []
+    for name, g in reference.items():
+        shape = np.shape(g)
+        if name not in values or len(shape) != 2 or not 1 < max(shape) <= _LARGEST_MAP:
+            continue
+        with np.errstate(all="ignore"):
+            error = np.abs(np.asarray(values[name]) - g) / np.where(np.asarray(g) == 0, 1.0, np.abs(g))
+        worst = np.argsort(-error, axis=None)[:_MARKED]
+        marked = tuple(tuple(int(k) for k in np.unravel_index(at, shape)) for at in worst)
+        title = f"{mode}: relative error of the entries of {name}, the worst ringed"
+        found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
+    return found

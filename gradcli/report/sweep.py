@@ -1,0 +1,297 @@
+"""The report of `sweep`: error against step size, and what to read from it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradcli.report import numbers
+from gradcli.report.blocks import WORDS, Block, Cell, Chart, Paragraph, Picture, Piece, Series, Table, Tone, Verdict
+from gradcli.report.common import Finding, Target
+from gradcli.report.encode import ABSENT, Absent, Values
+
+MARKS = {
+    "forward": "f", "backward": "b", "central": "c", "5-point": "5", "7-point": "7", "richardson": "r", "complex": "i",
+    "float64": "d", "float32": "s", "float16": "h", "bfloat16": "b", "longdouble": "l",
+    "float8_e4m3fn": "4", "float8_e5m2": "2",
+}  # fmt: skip
+_WORD: dict[str, Tone] = {"right": "good", "wrong": "bad"}
+_LONG = 12  # curves: more are summed up
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The step at which a scheme errs least; the error is the median of three neighbouring steps."""
+
+    h: float
+    relative_error: float
+    digits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What theory says of the best step, with the numbers in it."""
+
+    h: float
+    relative_error: float
+    formula: str
+
+
+@dataclass(frozen=True, slots=True)
+class Useless:
+    """A range of steps at which no digit is right, and why."""
+
+    from_: float
+    to: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One scheme along one ray in one format. Units: h in units of `scale`, which is in units of the input."""
+
+    scheme: str
+    dtype: str
+    input: str | None
+    index: tuple[int, ...]
+    scale: float
+    slope: float
+    rounding: float
+    h: tuple[float, ...]
+    relative_error: tuple[float, ...]
+    order: float | None
+    rounding_slope: float | None
+    best: Best
+    predicted: Predicted | None
+    useless: tuple[Useless, ...]
+    error_at_h: float | Absent = ABSENT
+
+    @property
+    def ray(self) -> tuple[str | None, tuple[int, ...]]:
+        """The direction: an input and an index, or none for the one along all inputs."""
+        return self.input, self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Taylor:
+    """The remainder test of a claimed gradient: |f(x + h v) - f(x) - h <g, v>| against h.
+
+    Units  `claimed` and `slope` of f per step of the inputs' own size.
+    """
+
+    verdict: str
+    message: str
+    order: float | None
+    claimed: float
+    slope: float
+    h: tuple[float, ...]
+    remainder: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """Error against step size at one point."""
+
+    target: Target
+    at: dict[str, Values]
+    drawn: tuple[str, ...]
+    seed: int
+    value: Values
+    reference: str | None
+    curves: tuple[Curve, ...]
+    findings: tuple[Finding, ...]
+    evaluations: int
+    seconds: float
+    exit_status: int
+    environment: dict[str, str]
+    taylor: Taylor | Absent = ABSENT
+    verdict: str | Absent = ABSENT
+    message: str | Absent = ABSENT
+    function: str | Absent = ABSENT
+    h: float | Absent = ABSENT
+    unsupported: dict[str, str] | Absent = ABSENT
+    schema: str = "gradcli.sweep/1"
+    line: int | Absent = ABSENT
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the verdict on a claim, the plot, the table and what they say."""
+        place = ", ".join(
+            f"{name} = {numbers.value(x)}{' (drawn)' if name in self.drawn else ''}" for name, x in self.at.items()
+        )
+        blocks: list[Block] = list(self._claim())
+        blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.value(self.value)}", 0))
+        blocks += [Paragraph(f"at {place}", 0)] if place else []
+        for f in self.findings:
+            blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
+        if self.curves:
+            shown = self._shown()
+            blocks += [self._chart(shown), self._table(shown)]
+            blocks += [Paragraph((Piece(line, "dim"),)) for line in _formulas(shown)]
+            blocks += _words(shown)
+        for name, why in (self.unsupported or {}).items():
+            blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
+        return tuple(blocks)
+
+    def _claim(self) -> Iterable[Block]:
+        if isinstance(self.verdict, str) and isinstance(self.message, str):
+            yield Verdict(*WORDS[self.verdict], self.message)
+        if isinstance(self.taylor, Taylor):
+            yield Paragraph(
+                (Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")), Piece(self.taylor.message))
+            )
+
+    def _shown(self) -> tuple[Curve, ...]:
+        """Return the curves of the ray that does worst, where there are too many for a table."""
+        rays = list(dict.fromkeys(c.ray for c in self.curves))
+        if len(self.curves) <= _LONG or len(rays) == 1:
+            return self.curves
+        best = {ray: max(c.best.digits for c in self.curves if c.ray == ray) for ray in rays[:2000]}
+        worst = min(best, key=lambda ray: best[ray])
+        return tuple(c for c in self.curves if c.ray == worst)
+
+    def _chart(self, curves: tuple[Curve, ...]) -> Chart:
+        first = curves[0]
+        several = len({c.dtype for c in curves}) > 1
+        shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
+        names = [c.dtype if several else c.scheme for c in shown]
+        title = f"{first.scheme}: " * several + f"relative error of {_said(first)}"
+        series = tuple(
+            Series(name, tuple(zip(c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
+            for name, c in zip(names, shown, strict=True)
+        )
+        kinds = {} if several else {c.dtype: c for c in shown}
+        floors = tuple(
+            Series(f"one rounding in {name}", ((c.h[-1], c.rounding), (c.h[0], c.rounding)), guide=True)
+            for name, c in kinds.items()
+        )
+        return Chart(title, f"step h, in units of {_unit(first)}", "error", (*series, *floors))
+
+    def _table(self, curves: tuple[Curve, ...]) -> Table:
+        several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
+        lead = (*(["entry"] if rays else []), *(["dtype"] if several else []), "scheme")
+        fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
+        sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
+        lead = (*lead, "slope") if sides else lead
+        columns = (*lead, "order", "best h", "error", "digits", "predicted h", "error", *fixed)
+        rows = tuple(
+            (
+                *([_said(c)] if rays else []),
+                *([c.dtype] if several else []),
+                c.scheme,
+                *([numbers.short(c.slope)] if sides else []),
+                *_cells(c),
+                *([_fixed(c)] if fixed else []),
+            )
+            for c in curves
+        )
+        return Table(columns, rows, frozenset(range(len(lead), len(columns))), title=self._title(curves))
+
+    def _title(self, curves: tuple[Curve, ...]) -> str:
+        rays = {c.ray for c in self.curves}
+        if len(rays) > len({c.ray for c in curves}):
+            return f"the entry that does worst of {len(rays)}: {_said(curves[0])}; all are in --json and --format csv"
+        return (
+            ""
+            if len(rays) > 1
+            else _said(curves[0])
+            if curves[0].input
+            else "along v: all inputs, in proportion to their entries"
+        )
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """Return a chart for each ray, up to six, and the remainders of a claim."""
+        rays = list(dict.fromkeys(c.ray for c in self.curves))[:6]
+        found: list[Picture] = [self._chart(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
+        if isinstance(self.taylor, Taylor):
+            points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
+            series = (Series("remainder", points, "t"),)
+            found.append(Chart("|f(x + h v) - f(x) - h <g, v>|", "step h", "remainder", series))
+        return tuple(found)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every step of every curve as a row."""
+        rows: list[tuple[object, ...]] = [
+            (c.scheme, c.dtype, c.input or "", ",".join(map(str, c.index)), h, error)
+            for c in self.curves
+            for h, error in zip(c.h, c.relative_error, strict=True)
+        ]
+        return ("scheme", "dtype", "input", "index", "h", "relative_error"), rows
+
+
+def _said(c: Curve) -> str:
+    if c.input is None:
+        return "the slope along v"
+    return f"df/d{c.input}" + (f"[{','.join(map(str, c.index))}]" if c.index else "")
+
+
+def _unit(c: Curve) -> str:
+    return "the inputs' sizes" if c.input is None else f"{numbers.short(c.scale, 3)}"
+
+
+def _cells(c: Curve) -> tuple[Cell, ...]:
+    order = "-" if c.order is None else f"{c.order:.2f}"
+    observed = (numbers.short(c.best.h, 2), numbers.short(c.best.relative_error, 2), f"{c.best.digits:.1f}")
+    if c.scheme == "complex":
+        observed = (f"<= {observed[0]}", *observed[1:])
+    if c.predicted is None:
+        return (order, *observed, "-", "-")
+    below = "< " if c.scheme == "complex" else ""
+    return order, *observed, below + numbers.short(c.predicted.h, 2), numbers.short(c.predicted.relative_error, 2)
+
+
+def _fixed(c: Curve) -> Cell:
+    return "-" if isinstance(c.error_at_h, Absent) else numbers.short(c.error_at_h, 2)
+
+
+def _formulas(curves: tuple[Curve, ...]) -> list[str]:
+    """Return the formulas of the predictions, once for each scheme of the first format."""
+    first = curves[0]
+    lines = [
+        f"{c.scheme}: {c.predicted.formula}"
+        for c in curves
+        if c.predicted is not None and c.ray == first.ray and c.dtype == first.dtype
+    ]
+    if not lines:
+        return []
+    meaning = "predicted from e, the rounding error of one value of f, and the derivatives of f, measured:"
+    return [meaning, *lines]
+
+
+def _words(curves: tuple[Curve, ...]) -> list[Block]:
+    """Return what the curves say, in sentences, and where they say nothing."""
+    sides = [c.rounding_slope for c in curves if c.rounding_slope is not None]
+    found: list[Block] = []
+    if sides:
+        middle = sorted(sides)[len(sides) // 2]
+        says = (
+            f"Left of the best step rounding wins: the error grows as 1/h (observed slope {middle:.2f}), because f(x+h) "
+            "and f(x-h) agree in all but the last digits."
+        )
+        if any(c.order is not None for c in curves):
+            says += " Right of it truncation wins: the error grows as h to the order."
+        found.append(Paragraph(says))
+    first = {c.dtype: c for c in reversed(curves)}
+    still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
+    if still:
+        c, part = still[0]
+        found.append(Paragraph(f"Below one ulp, x + h is x: (1 + {numbers.short(part.to, 2)}) - 1 = 0 in {c.dtype}."))
+    useless = [c for c in curves if c.useless]
+    if useless:
+        rays = len({c.ray for c in curves}) > 1
+        named = [f"{_said(c)} " * rays + f"{c.dtype} {c.scheme}" for c in useless]
+        rows = tuple((name, *(_range(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
+        right = frozenset(range(1, len(WHYS) + 1))
+        found.append(Table(("no right digit", *WHYS), rows, right))
+    return found
+
+
+WHYS = ("below one ulp", "cancellation", "truncation", "no value")
+
+
+def _range(c: Curve, why: str) -> str:
+    """Return the steps at which a curve is of no use for one reason."""
+    parts = [part for part in c.useless if part.why == why]
+    if not parts:
+        return ""
+    low, high = min(part.from_ for part in parts), max(part.to for part in parts)
+    if high == c.h[0]:
+        return f"h >= {numbers.short(low, 2)}"
+    return f"h <= {numbers.short(high, 2)}"

@@ -1,0 +1,160 @@
+"""What modes cost: operations counted on recorded programs, and memory measured."""
+
+import math
+import tracemalloc
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape, size
+from gradcli.interpreters.dual import jvp
+from gradcli.interpreters.tape import Line, record, value_and_pulled, vjp
+from gradcli.modes.mode import Question
+from gradcli.modes.work import work
+
+_ADDITIONS = {"add", "subtract", "negative", "cumsum", "sum", "absolute", "maximum", "minimum", "max", "relu"}
+_MULTIPLICATIONS = {"multiply", "divide", "square", "reciprocal"}
+_MOVES = {"getitem", "reshape", "transpose", "broadcast_to", "concatenate", "put", "where", "positive", "real"}
+_SLOW = 0.5  # seconds: what takes longer is not run again to measure its memory
+MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Scalar operations; comparisons count as additions, and a square root as transcendental."""
+
+    additions: int = 0
+    multiplications: int = 0
+    transcendental: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.additions + self.multiplications + self.transcendental
+
+    def __add__(self, other: "Operations") -> "Operations":
+        return Operations(
+            self.additions + other.additions,
+            self.multiplications + other.multiplications,
+            self.transcendental + other.transcendental,
+        )
+
+    def __sub__(self, other: "Operations") -> "Operations":
+        return self + other.times(-1)
+
+    def times(self, count: int) -> "Operations":
+        """Return the operations of so many runs."""
+        return Operations(count * self.additions, count * self.multiplications, count * self.transcendental)
+
+
+def counted(lines: Iterable[Line]) -> Operations:
+    """Return the operations of recorded lines; what only moves entries is free."""
+    total = Operations()
+    for line in lines:
+        total += _of(line)
+    return total
+
+
+def _of(line: Line) -> Operations:
+    primitive, _, xs, y, params, _ = line
+    if primitive is None or primitive.name in _MOVES:
+        return Operations()
+    if primitive.name == "integer_power":
+        n = abs(int((params or {}).get("n", 1)))
+        return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
+    if primitive.name in ("sum", "max"):
+        return Operations(additions=max(0, size(xs[0]) - size(y)))
+    if primitive.name == "scatter":
+        return Operations(additions=size(xs[0]))
+    if primitive.name == "matmul":
+        return _contraction(size(y) * shape(xs[0])[-1], 1, size(y))
+    if primitive.name == "einsum":
+        return _contraction(_loop((params or {})["subscripts"], xs), len(xs) - 1, size(y))
+    entries, products = work(line)
+    if products:
+        return Operations(products, products, 0)
+    if primitive.name in _ADDITIONS:
+        return Operations(additions=entries)
+    if primitive.name in _MULTIPLICATIONS:
+        return Operations(multiplications=entries)
+    return Operations(transcendental=entries)
+
+
+def _contraction(terms: int, factors: int, results: int) -> Operations:
+    return Operations(max(0, terms - results), terms * factors)
+
+
+def _loop(subscripts: str, xs: Iterable[Any]) -> int:
+    """Return how often the innermost statement of an einsum runs."""
+    inputs = subscripts.partition("->")[0].split(",")
+    sizes = {letter: n for part, x in zip(inputs, xs, strict=True) for letter, n in zip(part, shape(x), strict=True)}
+    return math.prod(sizes.values())
+
+
+def of_function(q: Question) -> Operations:
+    """Return the operations of one evaluation of f."""
+    return counted(q.lines)
+
+
+def of_reverse(q: Question) -> Operations:
+    """Return the operations of a gradient by the reverse mode, forward and backward sweep: the gradient is recorded itself.
+
+    For a vector result, f once and a backward sweep for each row of the Jacobian.
+    """
+
+    def gradient(*xs: Any) -> Any:
+        *primals, ybar = xs
+        return _flat(vjp(q.g, primals)[1](ybar))
+
+    once, f = _recorded(gradient, [*q.xs, np.ones(shape(q.value))[()]]), of_function(q)
+    return f + (once - f).times(size(q.value))
+
+
+def of_forward(q: Question) -> Operations:
+    """Return the operations of one derivative along a direction by the forward mode."""
+    vs = [np.ones(shape(x))[()] for x in q.xs]
+    return _recorded(lambda *at: _flat([jvp(q.g, at[: len(vs)], at[len(vs) :])[1]]), [*q.xs, *vs])
+
+
+def _flat(parts: list[Any]) -> Any:
+    return np.concatenate([np.zeros(0), *(np.reshape(part, (-1,)) for part in parts)])
+
+
+def _recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
+    with np.errstate(all="ignore"):
+        _, _, tape = record(f, xs)
+    return counted(tape.lines)
+
+
+def peak_bytes(work: Callable[[], Any]) -> int:
+    """Return the bytes that a piece of work holds at its peak, beyond those held before.
+
+    Memory of C libraries that do not tell Python of it (python-flint's numbers) is not seen.
+    """
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        with np.errstate(all="ignore"):
+            work()
+        return max(0, tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+
+
+def measured_bytes(q: Question, mode: str, seconds: float) -> int | None:
+    """Return the memory of one run of a mode that takes so long; None where it is not seen, or would take too long."""
+    run = None if seconds > _SLOW or q.untraced else one_run(q, mode)
+    return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
+
+
+def one_run(q: Question, mode: str) -> Callable[[], Any] | None:
+    """Return the part of a mode that repeats, to measure its memory: a sweep, an evaluation; None where it is not seen."""
+    vs = [np.ones(shape(x))[()] for x in q.xs]
+    if mode == "reverse":
+        return lambda: value_and_pulled(lambda *xs: np.sum(q.g(*xs)), q.xs, lambda y: np.float64(1))
+    if mode == "forward":
+        return lambda: jvp(q.g, q.xs, vs)
+    if mode == "complex-step":
+        return lambda: q.g(*[x + 1e-20j for x in q.xs])
+    return (lambda: q.g(*q.xs)) if mode == "finite-difference" else None

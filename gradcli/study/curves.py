@@ -1,0 +1,169 @@
+"""Error against step size: one curve for each scheme, ray and format, and what its shape says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcli.interpreters.ball import precision
+from gradcli.lowering.floats import Format
+from gradcli.numerics.schemes import Scheme
+from gradcli.numerics.slopes import log_slope, neighbours
+from gradcli.report.sweep import Best, Curve, Predicted, Useless
+from gradcli.study.rays import Ray, Rays, in_balls
+
+DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
+PER_DECADE = 3
+_FAR = 10.0  # times the best error: where one of the two causes of error is alone
+_LAW = 0.1  # relative error: above it a scheme is not yet in its asymptotic range
+_ASYMPTOTIC = (
+    18  # steps, over one more than the order, that the order is fitted to: the smallest of the truncation side
+)
+_NOTHING = 0.5  # relative error from which on no digit is right
+_UNSEEN = 1e-31  # relative error below what two float64 numbers say of a slope
+_AS_GOOD = 2.0  # times the least error
+
+Truth = Mapping[str, Sequence[arb]]  # by side ("both", or "forward" and "backward" at a kink): a slope for each ray
+
+
+def steps(eps: float, most: int | None = None) -> Any:
+    """Return the steps in units of the input's size, largest first: down to 1e-20, and further where eps is smaller."""
+    decades = max(DECADES, int(np.ceil(-1.25 * np.log10(eps))))
+    count = PER_DECADE * decades + 1
+    if most is None or most >= count:
+        return 10.0 ** (-np.arange(count) / PER_DECADE)
+    return 10.0 ** np.linspace(0, -decades, most)
+
+
+def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth: Truth, hs: Any) -> list[list[Any]]:
+    """Return the relative errors of every scheme, for each ray, in a floating-point format.
+
+    Shapes  schemes, rays, then steps.
+    """
+    form = along.form
+    offsets = sorted({o for scheme in schemes for o in scheme.offsets})
+    values = {o: along.values(rays, o * hs if o else np.zeros(1)) for o in offsets}
+    h = form.rounded(hs)
+    found = []
+    for scheme in schemes:
+        if scheme.imaginary:
+            estimate = form.rounded(np.imag(along.values(rays, 1j * hs)) / h)
+        else:
+            estimate = scheme.quotient(values, h, form.rounded)
+        slopes = truth.get(scheme.name) or truth["both"]
+        found.append([_error(estimate[k], slope) for k, slope in enumerate(slopes)])
+    return found
+
+
+def _error(estimate: Any, slope: arb) -> Any:
+    """Return |estimate - slope| / |slope|, the slope known to twice the digits of float64; absolute where it is 0."""
+    high = float(slope)
+    low = float(slope - arb(high))
+    error = np.asarray(np.abs((estimate - high) - low) / (abs(high) or 1.0), dtype=np.float64)
+    return np.where(error < _UNSEEN, 0.0, error)
+
+
+def in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
+    """Return the relative errors of every scheme along one ray, with numbers of so many bits. Shapes: schemes, steps."""
+    rounded = np.frompyfunc(arb.mid, 1, 1)
+    offsets = sorted({o for scheme in schemes for o in scheme.offsets})
+    with precision(bits):
+        h = np.array([arb(float(x)) for x in hs], dtype=object)
+        values = {
+            o: np.array(in_balls(along.q, ray, [t * arb(o) for t in h] if o else [arb(0)], bits), dtype=object)
+            for o in offsets
+        }
+        estimates = [scheme.quotient(values, h, rounded) for scheme in schemes]
+    with precision(2 * bits):
+        slopes = [(truth.get(scheme.name) or truth["both"])[0] for scheme in schemes]
+        return [
+            np.array([float(abs(x - slope) / (abs(slope) if slope != 0 else arb(1))) for x in estimate])
+            for estimate, slope in zip(estimates, slopes, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A kind of number: what a curve needs to know of it. Units: `eps` is the spacing at 1."""
+
+    name: str
+    eps: float
+
+    @property
+    def digits(self) -> float:
+        """The decimal digits of a correctly rounded number."""
+        return float(-np.log10(self.eps / 2))
+
+    @classmethod
+    def of(cls, form: Format) -> "Numbers":
+        return cls(form.name, form.eps)
+
+
+def curve(
+    kind: Numbers, ray: Ray, scheme: Scheme, hs: Any, errors: Any, still: Any, e: float, derivatives: Mapping[int, float],
+    slope: float,
+) -> Curve:  # fmt: skip
+    """Return one curve with what was observed on it and what theory predicts.
+
+    Units  `e` is the rounding error of one value of f; derivatives are those along the ray.
+    """
+    known = np.where(np.isfinite(errors), errors, np.inf)
+    smooth = neighbours(known)
+    k = int(np.argmin(smooth))
+    if scheme.imaginary:
+        k = int(np.argmax(smooth <= _AS_GOOD * max(float(smooth[k]), kind.eps / 2)))
+    least = float(smooth[k])
+    digits = kind.digits if least == 0 else float(np.clip(-np.log10(least), 0.0, kind.digits)) + 0.0
+    floor = max(least, kind.eps / 2)
+    right = (np.arange(len(hs)) < k) & (smooth > 3 * _FAR * floor) & (smooth < _LAW)
+    some = max(4, _ASYMPTOTIC // (scheme.order + 1))
+    left = (np.arange(len(hs)) > k) & (smooth > _FAR * floor) & (smooth < _NOTHING) & ~still
+    return Curve(
+        scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=slope, rounding=kind.eps / 2,
+        h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
+        order=log_slope(hs[right][-some:], smooth[right][-some:]), rounding_slope=log_slope(hs[left], smooth[left]),
+        best=Best(float(hs[k]), least, digits), predicted=_predicted(kind, scheme, e, derivatives, slope),
+        useless=tuple(_useless(hs, known, smooth, still, k)),
+    )  # fmt: skip
+
+
+def _predicted(
+    kind: Numbers, scheme: Scheme, e: float, derivatives: Mapping[int, float], slope: float
+) -> Predicted | None:
+    if scheme.imaginary:
+        third = derivatives.get(scheme.derivative, 0.0)
+        if not third or not slope:
+            return None
+        h = float(np.sqrt(kind.eps / 2 * abs(slope) / (scheme.c * third)))
+        says = f"h < sqrt(6 u |f'| / |f(3)|) = sqrt(6 x {kind.eps / 2:.2g} x {abs(slope):.3g} / {third:.3g}) = {h:.2g}"
+        return Predicted(h, kind.eps / 2, says)
+    found = scheme.predicted(e, derivatives)
+    if found is None or not slope:
+        return None
+    size = f"{derivatives[scheme.derivative]:.3g}"
+    numbers = scheme.law().replace(" e/", f" x {e:.2g}/").replace(f"|f({scheme.derivative})|", size)
+    return Predicted(found[0], found[1] / abs(slope), f"h = {scheme.law()} = {numbers} = {found[0]:.2g}")
+
+
+def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
+    """Return the ranges of h in which no digit is right, each with its cause."""
+    kinds = []
+    for k in range(len(hs)):
+        if still[k]:
+            kinds.append("below one ulp")
+        elif not np.isfinite(errors[k]):
+            kinds.append("no value")
+        elif smooth[k] >= _NOTHING and errors[k] >= _NOTHING / 5:
+            kinds.append("truncation" if k < best else "cancellation")
+        else:
+            kinds.append("")
+    found: list[Useless] = []
+    start = 0
+    for k in range(1, len(hs) + 1):
+        if k == len(hs) or kinds[k] != kinds[start]:
+            if kinds[start]:
+                found.append(Useless(float(hs[k - 1]), float(hs[start]), kinds[start]))
+            start = k
+    return found

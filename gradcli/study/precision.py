@@ -1,0 +1,93 @@
+"""The gradient in low precision: in ulps of the right one, what underflows and overflows, and what loss scaling restores."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import GradcliError, NotSupported
+from gradcli.interpreters.low import Low, low
+from gradcli.interpreters.tape import record
+from gradcli.lowering.floats import Format
+from gradcli.modes.mode import Question
+from gradcli.point import Estimate
+from gradcli.report.compare import Precision
+
+_HEADROOM = 2  # powers of two that an automatic loss scale leaves below the largest number
+MOST_SCALE = 120  # the largest power of two that float32, in which scales are undone, takes
+
+
+def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> Precision:
+    """Return what a reverse sweep in a format gives: as it is, and with the loss scaled by a power of two.
+
+    Without a `scale`, the largest that overflows nothing is taken where anything underflows.
+    """
+    if shape(q.value) != ():
+        raise NotSupported("a loss is scaled, and this result is no scalar", do="reduce it: sum(...)")
+    plain, events = _swept(q, form, 0)
+    zeros = _lost(plain, right)
+    small = events["underflow"] + events["subnormal"]
+    k = scale if scale is not None else _largest(q, form) if small else None
+    restored = None
+    if k is not None:
+        scaled, scaled_events = _swept(q, form, k)
+        restored = _figures(scaled, right, form, 0.0), zeros - _lost(scaled, right), scaled_events["overflow"]
+    worst, median, infinite = _figures(plain, right, form, form.tiny)
+    return Precision(
+        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=zeros, not_finite=infinite,
+        underflows=events["underflow"], subnormals=events["subnormal"], overflows=events["overflow"],
+        loss_scale=k, restored=None if restored is None else restored[1],
+        scaled_ulps_worst=None if restored is None else restored[0][0],
+        scaled_ulps_median=None if restored is None else restored[0][1],
+        scaled_overflows=None if restored is None else restored[2],
+    )  # fmt: skip
+
+
+def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[str, int]]:
+    """Return the gradient of 2^k f in a format, divided by 2^k in float32 or wider, and what happened on the way."""
+    kind: type[Low] = low(form)
+    kind.events.clear()
+    with np.errstate(all="ignore"):
+        try:
+            y, inputs, tape = record(q.g, [kind.lift(x) for x in q.xs])
+            bars = tape.pull(y, kind.lift(2.0**k), inputs)
+        except (GradcliError, np.linalg.LinAlgError) as error:
+            if not isinstance(error.__cause__ or error, np.linalg.LinAlgError):
+                raise
+            bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix is singular once it is rounded
+        found = {name: _plain(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
+    return found, dict(kind.events) | {key: kind.events[key] for key in ("underflow", "subnormal", "overflow")}
+
+
+def _plain(x: Value) -> Any:
+    return np.asarray(x.value if isinstance(x, Low) else x, dtype=np.float64)
+
+
+def _lost(found: dict[str, Any], right: Estimate) -> int:
+    """Return how many entries became zero that are not."""
+    return sum(int(np.count_nonzero((x == 0) & (right.value[name] != 0))) for name, x in found.items())
+
+
+def _figures(found: dict[str, Any], right: Estimate, form: Format, least: float) -> tuple[float, float, int]:
+    """Return the worst and the median error in ulps of the format, and how many entries are not finite.
+
+    Numbers below `least` have the ulps of that one: those of the format's smallest normal number do.
+    """
+    errors, infinite = [], 0
+    for name, x in found.items():
+        g = np.asarray(right.value[name])
+        exponent = np.floor(np.log2(np.maximum(np.abs(g), least or np.finfo(float).tiny)))
+        ulps = np.abs(x - g) / (form.eps * 2.0**exponent)
+        infinite += int(np.count_nonzero(~np.isfinite(x)))
+        errors.append(np.ravel(ulps[np.isfinite(ulps)]) if np.ndim(ulps) else np.atleast_1d(ulps))
+    every = np.concatenate(errors) if errors else np.zeros(0)
+    every = every[np.isfinite(every)]
+    return (float(np.max(every, initial=0.0)), float(np.median(every)) if len(every) else 0.0, infinite)
+
+
+def _largest(q: Question, form: Format) -> int:
+    """Return the largest power of two by which no adjoint overflows."""
+    top = max(q.largest_adjoint, 1.0)
+    return int(np.clip(np.floor(np.log2(form.largest / top)) - _HEADROOM, 0, MOST_SCALE))

@@ -1,0 +1,76 @@
+"""Hessian-vector products: forward over reverse, reverse over reverse, differences of gradients."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.errors import NotSupported
+from gradcli.interpreters.dual import jvp
+from gradcli.interpreters.tape import vjp
+from gradcli.modes.mode import Question
+from gradcli.numerics.jacobians import stacked
+from gradcli.point import Estimate
+from gradcli.report import numbers
+from gradcli.report.compare import Product
+from gradcli.source.derived import Gradient, direction
+
+_H = np.cbrt(np.finfo(float).eps)
+_TIMES = 3
+
+
+def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
+    """Return each way to H v, with its right digits and its time in units of one gradient; none for first derivatives."""
+    if not isinstance(q.f, Gradient) or q.untraced:
+        return ()
+    vs = [direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    truth = None if right is None else _product(right, q, vs)
+    ways: dict[str, tuple[Callable[[], Any], int]] = {
+        "forward over reverse": (lambda: jvp(q.g, q.xs, vs)[1], 1),
+        "reverse over reverse": (lambda: _transposed(q, vs), 1),
+        "differences of gradients": (lambda: _differences(q, vs), 2),
+    }
+    found = []
+    with np.errstate(all="ignore"):
+        for name, (way, calls) in ways.items():
+            try:
+                value, seconds = _timed(way)
+            except NotSupported:
+                continue
+            digits = None if truth is None else float(np.min(numbers.right_digits(value, truth), initial=16.0))
+            found.append(Product(name, calls, seconds, seconds / q.seconds, digits))
+    return tuple(found)
+
+
+def _product(right: Estimate, q: Question, vs: list[Any]) -> Any:
+    """Return H v of the Hessian that is known."""
+    parts = [np.tensordot(right.value[name], v, np.ndim(v)) for name, v in zip(q.wrt, vs, strict=True)]
+    return np.sum(np.stack([np.reshape(part, -1) for part in parts]), axis=0)
+
+
+def _transposed(q: Question, vs: list[Any]) -> Any:
+    """Return v H, which is H v: one reverse sweep over the gradient."""
+    y, pull = vjp(q.g, q.xs)
+    whole = np.concatenate([np.reshape(v, -1) for v in vs])
+    if shape(y) != shape(whole):
+        raise NotSupported("the gradient is taken by other inputs than the Hessian")
+    return np.concatenate(
+        [np.reshape(stacked([[bar]], np.float64(0), 0, x), -1) for bar, x in zip(pull(whole), q.xs, strict=True)]
+    )
+
+
+def _differences(q: Question, vs: list[Any]) -> Any:
+    up = q.g(*[x + _H * v for x, v in zip(q.xs, vs, strict=True)])
+    down = q.g(*[x - _H * v for x, v in zip(q.xs, vs, strict=True)])
+    return (up - down) / (2 * _H)
+
+
+def _timed(way: Callable[[], Any]) -> tuple[Any, float]:
+    best, value = np.inf, None
+    for _ in range(_TIMES):
+        start = time.perf_counter()
+        value = way()
+        best = min(best, time.perf_counter() - start)
+    return value, float(best)

@@ -1,0 +1,215 @@
+"""f along rays through the point: x + t v for many t at once, in float64, in another format, or in balls."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcli.core.shapes import shape, size
+from gradcli.errors import GradcliError, Undecided
+from gradcli.interpreters.ball import Ball, precision
+from gradcli.interpreters.batch import lanes_at_once, run
+from gradcli.interpreters.tape import CONSTANT, Recorded, record
+from gradcli.lowering.floats import FLOAT64, Format
+from gradcli.modes.mode import Question
+from gradcli.point import Point
+
+_AS_TRACED = 1e-12  # of the value: how near the recorded program must come to the untouched function
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """A direction v: one entry of one input, or all inputs together in proportion to their entries.
+
+    Units  `scale` of the input: t = 1 is a step of the entry's own size.
+    """
+
+    name: str | None
+    index: tuple[int, ...] = ()
+    scale: float = 1.0
+    v: tuple[Any, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The ray as people write it."""
+        return "v" if self.name is None else self.name + (f"[{','.join(map(str, self.index))}]" if self.index else "")
+
+
+def entry_rays(q: Question) -> list[Ray]:
+    """Return the rays along every entry."""
+    found = []
+    for name, x in zip(q.wrt, q.xs, strict=True):
+        usual, typical = q.stepping.scales.get(name), float(np.median(np.abs(x))) if size(x) else 1.0
+        for at in np.ndindex(shape(x)):
+            found.append(Ray(name, at, usual or abs(float(np.asarray(x)[at])) or typical or 1.0))
+    return found
+
+
+def common_ray(q: Question, slopes: dict[str, Any]) -> Ray:
+    """Return a ray along all inputs, in proportion to their entries, in which no slopes cancel."""
+    vs = []
+    for name, x in zip(q.wrt, q.xs, strict=True):
+        g = np.tensordot(weights(q), slopes[name], np.ndim(q.value))
+        sizes = np.where(np.asarray(x) == 0, 1.0, np.abs(x))
+        vs.append(np.asarray(q.stepping.scales.get(name, sizes) * np.where(g < 0, -1.0, 1.0)))
+    return Ray(None, v=tuple(vs))
+
+
+def weights(q: Question) -> Any:
+    """Return the weights with which the outputs of a vector function are summed: 1 for a scalar."""
+    if shape(q.value) == ():
+        return np.float64(1)
+    return np.random.default_rng([q.seed, 0x57E9]).uniform(0.5, 1.5, shape(q.value))
+
+
+@dataclass(frozen=True)
+class Rays:
+    """f, or the weighted sum of its outputs, along rays, in one floating-point format."""
+
+    asked: Question
+    form: Format = FLOAT64
+
+    @cached_property
+    def q(self) -> Question:
+        """The question at the nearest point that the format has."""
+        if self.form is FLOAT64:
+            return self.asked
+        at = self.asked.point
+        held = {name: np.asarray(self.form.rounded(at.values[name]), np.float64)[()] for name in self.asked.wrt}
+        return replace(self.asked, point=Point({**at.values, **held}, at.drawn, at.number))
+
+    @cached_property
+    def by_calls(self) -> bool:
+        """Whether f is called for each value: it could not be recorded, or the record is not what it does."""
+        if self.q.untraced is not None:
+            return True
+        y, _, tape = self.q.recording
+        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+            return True
+        again, _ = run(tape, y.slot, {0: np.asarray(self.q.xs[0])[None]})
+        apart = np.abs(again[0] - self.q.value)
+        return not bool(np.all(apart <= _AS_TRACED * np.abs(self.q.value) + 1e3 * self.q.noise_floor))
+
+    def values(self, rays: Sequence[Ray], ts: Any) -> Any:
+        """Return f along each ray; nan where it is not defined, beyond the user's bounds too.
+
+        Shapes  rays, then ts.
+        """
+        if not rays or not len(ts):
+            return np.zeros((len(rays), len(ts)))
+        if self.by_calls:
+            return np.array([[self._called(ray, t) for t in ts] for ray in rays])
+        most = lanes_at_once(self.q.recording[2])
+        return np.concatenate(
+            [
+                np.concatenate([self._together(group, ts[k : k + most]) for k in range(0, len(ts), most)], axis=1)
+                for group in _groups(rays, max(1, most // len(ts)))
+            ]
+        )
+
+    def stands_still(self, ray: Ray, ts: Any) -> Any:
+        """Return at which t the step is lost: every x + t v is x, in this format."""
+        moved = self.moved([ray], ts)
+        same = [np.reshape(x == self.form.rounded(self.q.xs[k]), (len(ts), -1)) for k, x in moved.items()]
+        return np.all(np.concatenate(same, axis=1), axis=1)
+
+    def moved(self, rays: Sequence[Ray], ts: Any) -> dict[int, Any]:
+        """Return the inputs that move, by number. Shapes: lanes (ray by ray, t by t), then the input's."""
+        form = self.form
+        ts = form.rounded(np.asarray(ts))
+        if rays[0].name is None:
+            v = rays[0].v
+            return {
+                k: form.rounded(form.rounded(x) + form.rounded(ts.reshape(-1, *(1,) * np.ndim(x)) * form.rounded(v[k])))
+                for k, x in enumerate(self.q.xs)
+            }
+        k = self.q.wrt.index(rays[0].name)
+        x = np.asarray(form.rounded(self.q.xs[k]))
+        spread = np.empty((len(rays), len(ts), max(1, x.size)), dtype=np.result_type(x, ts))
+        spread[...] = x.reshape(-1)
+        places = np.array([int(np.ravel_multi_index(ray.index, x.shape)) if x.shape else 0 for ray in rays])
+        steps = form.rounded(form.rounded(np.array([[ray.scale] for ray in rays])) * ts)
+        lanes = np.arange(len(rays))[:, None], np.arange(len(ts)), places[:, None]
+        spread[lanes] = form.rounded(spread[lanes] + steps)
+        return {k: spread.reshape(-1, *x.shape)}
+
+    def _together(self, rays: Sequence[Ray], ts: Any) -> Any:
+        y, _, tape = self.q.recording
+        moved = self.moved(rays, ts)
+        found, apart = run(tape, y.slot, moved, self.form)
+        values = self._summed(found)
+        for lane in np.flatnonzero(apart):
+            values[lane] = self._alone({k: x[lane] for k, x in moved.items()})
+        if self.q.stepping.edges:
+            values = np.where(self._outside(moved), np.nan, values)
+        return values.reshape(len(rays), len(ts))
+
+    def _summed(self, y: Any) -> Any:
+        """Return the weighted sum of the outputs in each lane."""
+        if y.ndim == 1:
+            return np.array(y)
+        products = self.form.rounded(y * self.form.rounded(weights(self.q)))
+        return np.array(self.form.rounded(np.sum(products, axis=tuple(range(1, y.ndim)))))
+
+    def _alone(self, moved: dict[int, Any]) -> Any:
+        """Return the value of one lane that takes branches of its own."""
+        xs = [np.asarray(np.real(moved.get(k, x)), np.float64)[()] for k, x in enumerate(self.q.xs)]
+        if self.form is FLOAT64 and not any(np.iscomplexobj(x) for x in moved.values()):
+            return np.sum(weights(self.q) * self.q.near(*xs))
+        try:
+            y, _, tape = record(self.q.g, xs)
+            found, _ = run(tape, y.slot, {k: np.asarray(x)[None] for k, x in moved.items()}, self.form)
+        except (GradcliError, AttributeError):  # f is not defined here, or a constant
+            return np.nan
+        return self._summed(found)[0]
+
+    def _outside(self, moved: dict[int, Any]) -> Any:
+        outside = np.zeros(len(next(iter(moved.values()))), dtype=bool)
+        for k, x in moved.items():
+            low, high = self.q.stepping.of(self.q.wrt[k])
+            real = np.real(x).reshape(len(x), -1)
+            outside |= np.any((real < low) | (real > high), axis=1)
+        return outside
+
+    def _called(self, ray: Ray, t: float) -> float:
+        moved = self.moved([ray], np.array([t]))
+        return float(
+            np.sum(weights(self.q) * self.q.near(*[moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)]))
+        )
+
+
+def _groups(rays: Sequence[Ray], most: int) -> Iterator[list[Ray]]:
+    """Yield rays of the same input, at most so many at once; the ray along all inputs goes alone."""
+    for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
+        some = list(same)
+        step = most if name is not None else 1
+        yield from (some[k : k + step] for k in range(0, len(some), step))
+
+
+def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int) -> list[arb]:
+    """Return f along a ray in balls, their midpoints: numbers of so many bits; not finite where f is not defined."""
+    found = []
+    with precision(bits):
+        lifted = [Ball.lift(x) for x in q.xs]
+        for t in ts:
+            xs = [x + Ball(arb(t)) * v if v is not None else x for x, v in zip(lifted, directions(q, ray), strict=True)]
+            try:
+                y = Ball.lift(0) + np.sum(q.g(*xs) * weights(q))
+                found.append(y.value.mid())
+            except (Undecided, ZeroDivisionError):
+                found.append(arb("nan"))
+    return found
+
+
+def directions(q: Question, ray: Ray) -> list[Any]:
+    """Return v for each input: None for one that stands still."""
+    if ray.name is None:
+        return list(ray.v)
+    k = q.wrt.index(ray.name)
+    v = np.zeros(shape(q.xs[k]))
+    v[ray.index] = ray.scale
+    return [v[()] if i == k else None for i in range(len(q.wrt))]

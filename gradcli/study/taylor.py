@@ -1,0 +1,67 @@
+"""The remainder test of a claimed gradient: |f(x + h v) - f(x) - h <g, v>| falls as h^2 when g is right, as h when not."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.modes.mode import Question
+from gradcli.numerics.noise import left_over, near
+from gradcli.numerics.slopes import log_slope
+from gradcli.report.sweep import Taylor
+from gradcli.study.rays import Ray, Rays, directions, weights
+
+H = 10.0 ** (-np.arange(0, 40) / 4)  # 1 down to 1e-10 of the inputs' size
+_ABOVE_NOISE = 10.0
+_POINTS = 9  # of the smallest steps above the noise: two decades and a bit
+_SECOND, _FIRST = 1.7, 1.3  # slopes that are told apart
+
+
+def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor:
+    """Return what the remainders say of a claim along a ray.
+
+    Cost  about 50 evaluations of f.
+    """
+    claimed = along(q, claim, ray)
+    rays = Rays(q)
+    with np.errstate(all="ignore"):
+        values = rays.values([ray], np.concatenate([[0.0], H, near(1.0)]))[0]
+        at, moved, close = values[0], values[1 : len(H) + 1], values[len(H) + 1 :]
+        noise = float(left_over(near(1.0), close))
+        remainder = np.abs(moved - at - H * claimed)
+        floor = _ABOVE_NOISE * (noise + np.finfo(float).eps * np.abs(H * claimed))
+    seen = np.flatnonzero((remainder > floor) & np.isfinite(remainder))[-_POINTS:]
+    order = log_slope(H[seen], remainder[seen])
+    verdict, message = _verdict(claimed, slope, order, remainder, floor)
+    if q.kinks:
+        verdict, message = "cannot tell", "f has a kink here: remainders fall with slope 1 whatever the gradient is"
+    return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
+
+
+def along(q: Question, gradient: dict[str, Any], ray: Ray) -> float:
+    """Return <g, v>, for a Jacobian of its weighted sum of rows."""
+    w = weights(q)
+    total = 0.0
+    for name, v in zip(q.wrt, directions(q, ray), strict=True):
+        if v is not None and name in gradient:
+            g = np.tensordot(w, np.asarray(gradient[name]), np.ndim(w)) if shape(w) else np.asarray(gradient[name])
+            total += float(np.sum(g * v))
+    return total
+
+
+def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, floor: Any) -> tuple[str, str]:
+    size = abs(slope) or 1.0
+    known = np.isfinite(remainder)
+    sees = float(np.min(np.where(known, np.maximum(remainder, floor) / H, np.inf))) / size
+    if order is None:
+        if not np.any(known):
+            return "cannot tell", "f is not defined along v"
+        says = f"f is linear along v, and <g, v> = {claimed:.6g} is right to {sees:.0e}."
+        return "right", f"The remainder is rounding at every step: {says}"
+    falls = f"The remainder |f(x + h v) - f(x) - h <g, v>| falls with slope {order:.2f}"
+    if order > _SECOND:
+        return "right", f"{falls}: along v the gradient is right, to {sees:.0e} of its slope."
+    off = f"<g, v> = {claimed:.9g}, the slope of f is {slope:.9g} ({abs(claimed - slope) / size:.1e} off)."
+    if order < _FIRST:
+        return "wrong", f"{falls}, not 2: along v the gradient is wrong. {off}"
+    return "cannot tell", f"{falls}, between 1 and 2: noise or a small error. {off}"
