@@ -116,7 +116,8 @@ def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
 
         traceback.print_exception(error, file=world.stderr)
     print_error(error, _wants_json(argv), world, color=_color(argv))
-    world.stdout.flush()
+    with contextlib.suppress(OSError):  # standard output itself may be what cannot be written
+        world.stdout.flush()
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
 
 

@@ -88,6 +88,11 @@ class World:
             done.set()
             thread.join()
 
+    def tell(self, what: str) -> None:
+        """Say on standard error what is begun."""
+        self.stderr.write(f"{visible(what)}\n")
+        self.stderr.flush()
+
     def _wait(self, what: str, done: threading.Event) -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return

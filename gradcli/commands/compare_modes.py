@@ -9,13 +9,24 @@ import typer
 from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, claiming_of, only, seconds_of, seed_of, stepping_of, words_of
+from gradcli.commands.request import (
+    Ask,
+    asks,
+    claiming_of,
+    formats_of,
+    only,
+    seconds_of,
+    seed_of,
+    stepping_of,
+    words_of,
+)
 from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.source.tokens import folded
 from gradcli.world import World
 
 if TYPE_CHECKING:
+    from gradcli.report.compare import CompareReport
     from gradcli.source.function import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
@@ -45,7 +56,7 @@ def compare_modes(
     modes: options.Modes = None, cost: options.CostFlag = False, columns: options.Columns = None,
     sizes: options.Sizes = None, dtype: options.Dtype = None, loss_scale: options.LossScale = None,
     accumulate: options.Accumulate = None, budget: options.Budget = None,
-    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = "10s",
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -73,19 +84,21 @@ def compare_modes(
         (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
         None if deadline is None else _SOON * deadline,
     )  # fmt: skip
-    with world.working("comparing modes", quiet), world.users_code():
+
+    def work() -> "CompareReport":
         asked = request(ask, wanted)
         _varied(name, ask, wanted, asked.f)
-        report = within(deadline, lambda: study(asked, studies))
+        return study(asked, studies)
+
+    with world.working("comparing modes", quiet), world.users_code():
+        report = within(deadline, work)
     emit(report, to, world)
     return report.exit_status
 
 
 def dtypes_of(text: str | None, loss_scale: int | None) -> tuple[str, ...]:
     """Return the formats that `--dtype` names. Raises BadOption for none, and for a scale without one."""
-    found = words_of(text)
-    if text is not None and not found:
-        raise BadOption("--dtype names no format", do="write --dtype float16,bfloat16")
+    found = formats_of(text)
     if loss_scale is not None and not found:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     return found
@@ -125,7 +138,8 @@ def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
         return "", ()
     name, _, listed = text.partition("=")
     words = words_of(listed)
-    whole = all(word.isdecimal() and 0 < int(word) < 10**9 for word in words if len(word) < 12)
-    if not name.strip().isidentifier() or not words or not whole or any(len(word) > 11 for word in words):
-        raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'", do="--sizes n=10,100,1000")
+    bad = [word for word in words if not (word.isdecimal() and len(word) < 12 and 0 < int(word) < 10**9)]
+    if not name.strip().isidentifier() or not words or bad:
+        why = f": {bad[0]} is no whole number from 1 to 999,999,999" if bad else ""
+        raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'{why}", do="--sizes n=10,100,1000")
     return folded(name.strip()), tuple(sorted({int(word) for word in words}))

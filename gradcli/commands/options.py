@@ -113,6 +113,15 @@ Timeout = Annotated[
         show_default=False,
     ),
 ]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        help="Time for all of it: 90s, 5min; where it is not enough nothing is shown, and the status is 3.",
+        show_default=False,
+    ),
+]
 RequireClaim = Annotated[bool, typer.Option("--require-claim", help="Without a claim, exit with status 2.")]
 Modes = Annotated[
     str | None,
@@ -224,9 +233,36 @@ Dtype = Annotated[
 ]  # fmt: skip
 Bits = Annotated[
     str | None,
-    typer.Option("--bits", metavar="LIST", help="Numbers of so many bits, too: 113, 400.", show_default=False),
+    typer.Option(
+        "--bits", metavar="LIST", help="Numbers of so many bits, too, rounded to nearest: 113, 400.", show_default=False
+    ),
 ]
 Each = Annotated[bool, typer.Option("--each", help="Sweep along every entry, not along all inputs at once.")]
+SizedShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shapes", metavar="SHAPES", show_default=False, rich_help_panel=POINT,
+        help='Sizes by name or number: "W: m n; x: n; lam:"; an input that is not named is a number.',
+    ),
+]  # fmt: skip
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume", metavar="FACTS", show_default=False, rich_help_panel=POINT,
+        help='What holds of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: diagonal, orthogonal".',
+    ),
+]  # fmt: skip
+AnswerText = Annotated[
+    str | None,
+    typer.Option("--answer", metavar="EXPR", help="A derivation of your own: is it right?", show_default=False),
+]
+Layout = Annotated[
+    str, typer.Option("--layout", metavar="KIND", help="denominator: shaped as the input; numerator: transposed.")
+]
+Style = Annotated[
+    str, typer.Option("--style", metavar="KIND", help="Steps by differential, graph (adjoints) or index.")
+]
+NoSteps = Annotated[bool, typer.Option("--no-steps", help="Only the result, not how it is found.")]
 ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
 Allow = Annotated[
     str | None,

@@ -161,6 +161,14 @@ def words_of(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+def formats_of(text: str | None) -> tuple[str, ...]:
+    """Return the formats that `--dtype` names. Raises BadOption for none."""
+    found = words_of(text)
+    if text is not None and not found:
+        raise BadOption("--dtype names no format", do="write --dtype float16,bfloat16")
+    return found
+
+
 def seconds_of(text: str, option: str) -> float:
     """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
     match = _DURATION.fullmatch(text)

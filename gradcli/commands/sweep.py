@@ -5,7 +5,7 @@ import typer
 from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, claiming_of, only, seconds_of, seed_of, stepping_of, words_of
+from gradcli.commands.request import asks, claiming_of, formats_of, only, seconds_of, seed_of, stepping_of, words_of
 from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.world import World
@@ -33,15 +33,16 @@ def sweep(
     order: options.Order = 1,
     schemes: options.Schemes = None, dtype: options.Dtype = None, bits: options.Bits = None, each: options.Each = False,
     h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
-    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = "10s",
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
     """Show error against step size: each difference scheme's order, best step and digits, and what theory predicts.
 
     Steps go from 1 to 1e-20 of an input's size; errors are those against the certified derivative. With several
-    inputs the sweep is along all of them at once (--each: along every entry). A claimed gradient (--grad) gets the
-    Taylor remainder test. Formats: text, json, ndjson, markdown, csv; files also .svg and .png.
+    inputs the sweep is along all of them at once (--each: along every entry); the best error is the least on the
+    curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
+    Formats: text, json, ndjson, markdown, csv; files also .svg and .png.
     """
     from gradcli.study.sweep import Wanted as Sweeping
     from gradcli.study.sweep import sweep as study
@@ -58,16 +59,16 @@ def sweep(
     )  # fmt: skip
     ask = only(asks(target, at, world, claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp), wrt))
     precisions = _whole(bits)
-    wanted = Sweeping(schemes, words_of(dtype) or (() if precisions else ("float64",)), precisions, each)
+    wanted = Sweeping(schemes, formats_of(dtype) or (() if precisions else ("float64",)), precisions, each)
+    heard = None if quiet else world.tell
     with world.working("sweeping", quiet), world.users_code():
-        asked = request(ask, Wanted(settings, tuple(shapes or ())))
-        report = within(deadline, lambda: study(asked, wanted))
+        report = within(deadline, lambda: study(request(ask, Wanted(settings, tuple(shapes or ()))), wanted, heard))
     emit(report, to, world)
     return report.exit_status
 
 
 def _whole(text: str | None) -> tuple[int, ...]:
     words = words_of(text)
-    if not all(word.isdecimal() and len(word) < 7 for word in words):
+    if (text is not None and not words) or not all(word.isdecimal() and len(word) < 7 for word in words):
         raise BadOption(f"--bits takes whole numbers, not '{text}'", do="--bits 113,400")
     return tuple(map(int, words))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradcli.report.common import Target
 
 Made = TypeVar("Made")
+_ENOUGH = 10.0  # seconds: no shorter time is worth trying again
 Progress = Callable[[int, "PointReport"], None]
 
 
@@ -108,10 +109,15 @@ def within(timeout: float | None, work: Callable[[], Made]) -> Made:
         return work()
 
     def over(finished: list["PointReport"]) -> Any:
-        raise OutOfTime(f"time is up after {timeout:g} s", do=f"--timeout {4 * timeout:g}s")
+        raise OutOfTime(f"time is up after {timeout:g} s", do=_longer(timeout))
 
     made: Made = Child(lambda progress: work()).result(timeout, over)
     return made
+
+
+def _longer(seconds: float) -> str:
+    """Return the option for a time that may be enough."""
+    return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
 
 
 def unfinished_check(
@@ -129,7 +135,7 @@ def unfinished_check(
     from gradcli.report.encode import ABSENT
     from gradcli.verify.environment import environment
 
-    says = finding("timeout", "inconclusive", f"time is up after {seconds:g} s", hint=f"--timeout {4 * seconds:g}s")
+    says = finding("timeout", "inconclusive", f"time is up after {seconds:g} s", hint=_longer(seconds))
     nothing = PointReport(
         at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict="inconclusive", reference=None,
         gradient={}, jacobian=ABSENT, entries=Entries(0, 0, 0), mismatches=(), modes={}, findings=(), diagnosis=None,

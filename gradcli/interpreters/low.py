@@ -1,4 +1,4 @@
-"""Low precision: every operation of a program, and of its reverse sweep, rounded to a narrow format, losses counted."""
+"""Programs in other precisions: every operation rounded, to a narrow format, losses counted, or to so many bits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,10 +6,16 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+from flint import arb
 
 from gradcli.core.primitive import Params, Primitive, Value
 from gradcli.core.tracer import Arithmetic, Tracer
+from gradcli.interpreters.ball import Ball
 from gradcli.lowering.floats import Format
+
+GUARD = (
+    32  # bits more that an operation is computed with before it is rounded: a second rounding then is hardly ever one
+)
 
 
 class Low(Arithmetic):
@@ -73,3 +79,35 @@ def _working(form: Format) -> Any:
 def low(form: Format) -> type[Low]:
     """Return the arithmetic of a format."""
     return type("Low", (Low,), {"__slots__": (), "form": form, "events": Counter()})
+
+
+class Rounded(Ball):
+    """A number of so many bits, without limits to its exponent: every result is rounded to nearest, ties to even."""
+
+    __slots__ = ()
+    bits: ClassVar[int]
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        y = super().process(primitive, xs, params)
+        return type(self)(_ROUNDED(y.value, self.bits)) if isinstance(y, Ball) else y
+
+
+def nearest_of(x: arb, bits: int) -> arb:
+    """Return the number of so many bits that is nearest to the middle of a ball."""
+    if not x.is_finite():
+        return x.mid()
+    mantissa, exponent = map(int, x.mid().man_exp())
+    more = mantissa.bit_length() - bits
+    if more <= 0:
+        return x.mid()
+    kept, rest, half = mantissa >> more, mantissa & ((1 << more) - 1), 1 << (more - 1)
+    return arb((kept + (rest > half or (rest == half and kept % 2 == 1)), exponent + more))
+
+
+_ROUNDED = np.frompyfunc(nearest_of, 2, 1)
+
+
+@cache
+def of_bits(bits: int) -> type[Rounded]:
+    """Return the arithmetic of numbers of so many bits; it runs at `GUARD` more."""
+    return type("Rounded", (Rounded,), {"__slots__": (), "bits": bits})

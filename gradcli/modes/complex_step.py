@@ -13,6 +13,7 @@ from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
 
 _SAME = 1e-9  # of f, to which its real part must stay what it is for real numbers
+_APART = 1e-3  # of the entry's size: how far it is moved to see whether f depends on it at all
 H = 1e-20  # of the entry's size; nothing is subtracted, so it can be far below rounding
 
 
@@ -69,6 +70,9 @@ class ComplexStep:
                 what = getattr(error, "what", str(error)).split("\n")[0]
                 raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None
         if not np.iscomplexobj(y) and np.size(y):
+            xs[k] = q.xs[k] + _APART * np.maximum(1.0, np.abs(q.xs[k])) * direction
+            if np.array_equal(q.near(*xs), q.value):
+                return np.zeros(shape(q.value))[()]  # f does not move with this entry
             raise NotSupported("the function does not take complex numbers: its result is real")
         apart = np.abs(np.real(y) - q.value)
         if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):

@@ -27,7 +27,7 @@ from gradcli.source.function import Function, of
 MOST_JACOBIAN = 2**24
 CALL = 1e-5  # seconds that calling the user's function takes beside what it does
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
-_LONG = 5e-3  # seconds: what takes longer is not timed again
+_LONG = 2e-2  # seconds: what takes longer is not timed again
 _TIMED = 1e-3  # seconds that timing takes, about
 _SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
 _SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward

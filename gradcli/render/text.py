@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import itertools
+from textwrap import indent
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -69,7 +70,8 @@ def _apart(before: Block, block: Block | None) -> bool:
 
 def _show(console: Console, block: Block, page: Page) -> None:
     if isinstance(block, Code):
-        console.print(Text("  " * (block.language != "text") + visible(block.text)), soft_wrap=True)
+        shown = visible(block.text)
+        console.print(Text(shown if block.language == "text" else indent(shown, "  ")), soft_wrap=True)
         return
     if isinstance(block, Chart):
         console.print(_chart(block, page), soft_wrap=True)
@@ -110,9 +112,15 @@ def _chart(block: Chart, page: Page) -> Text:
 def _in_parts(table: Table, width: int) -> list[Table]:
     """Return a table as it is or, where short columns do not fit beside each other, in parts to stand below one another."""
     count = len(table.columns)
+    width -= 2  # the indent
     widths = [_longest(table, k) + 2 for k in range(count)]
+    widths[0] = max(widths[0], len(table.columns[0]) + 2)  # its name is not folded
     lead = max(1, min(table.right, default=1))
-    if sum(widths) <= width or any(w > _SHORT for w in widths[lead:]) or sum(widths[:lead]) > width // 2:
+    if (
+        sum(widths) <= width
+        or any(w > _SHORT for w in widths[lead:])
+        or sum(widths[:lead]) + max(widths[lead:], default=0) > width
+    ):
         return [table]
     groups: list[list[int]] = [[]]
     for k in range(lead, count):

@@ -10,6 +10,8 @@ from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
 
+EXACT = 99.0  # digits of a reference whose bound is zero
+
 
 @dataclass(frozen=True, slots=True)
 class RightDigits:
@@ -30,6 +32,7 @@ class ModeRow:
     bound: dict[str, Values] | Absent = ABSENT
     proved: bool | Absent = ABSENT
     bound_held: bool | Absent = ABSENT
+    reference: bool | Absent = ABSENT
     evaluations: int | Absent = ABSENT
     operations: int | Absent | None = ABSENT
     additions: int | Absent = ABSENT
@@ -112,7 +115,7 @@ class Accumulation:
         off = self.sum_differs if self.how == "mean" else self.mean_differs
         which = weighted if self.how == "mean" else "sum"
         right = f"the {which} of their gradients is that of the full batch to {differs:.1e} (rounding)"
-        return f"{whole}: {right}; {other} is off by {off:.2g} of the largest entry"
+        return f"{whole}: {right}; {other} is off by {off:.2g} {'times' if off >= 1 else 'of'} the largest entry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,8 @@ class CompareReport:
     accumulation: Accumulation | Absent = ABSENT
     products: tuple[Product, ...] | Absent = ABSENT
     growth: Growth | Absent = ABSENT
+    derivative: str = "gradient"
+    outputs: tuple[str, ...] | Absent = ABSENT
     schema: str = "gradcli.compare-modes/1"
     line: int | Absent = ABSENT
 

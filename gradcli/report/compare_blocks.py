@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Bars, Block, Cell, HeatMap, Paragraph, Picture, Piece, Table, Tone, Verdict
-from gradcli.report.compare import CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
+from gradcli.report.compare import EXACT, CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
 from gradcli.report.encode import Absent, Values
 
 _SHOWN = 2  # entries of a gradient beside each other
@@ -45,8 +45,7 @@ def _gradients(report: CompareReport) -> Table:
     reference = report.modes[report.reference].values if report.reference else {}
     entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:_SHOWN]
     total = sum(int(np.size(g)) for g in reference.values())
-    vector = np.ndim(report.value) > 0
-    columns = ["mode", *(("J" if vector else "df/d") + numbers.entry_name(name, at) for name, at in entries)]
+    columns = ["mode", *(_derivative(report, name, at) for name, at in entries)]
     rows: list[tuple[Cell, ...]] = []
     for mode, row in report.modes.items():
         if row.status == "ok":
@@ -54,6 +53,16 @@ def _gradients(report: CompareReport) -> Table:
             rows.append((mode, *cells))
     more = f"the first {len(entries)} of {total:,} entries" if total > len(entries) else ""
     return Table(tuple(columns), tuple(rows), title=more)
+
+
+def _derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
+    """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
+    count = np.ndim(report.value)
+    output, entry = at[:count], numbers.entry_name(name, at[count:])
+    if report.derivative == "Hessian" and report.outputs:
+        return f"d2f/d{report.outputs[output[0]].removeprefix('df/d')}d{entry}"
+    index = f"[{','.join(map(str, output))}]" if output else ""
+    return f"df{index}/d{entry}"
 
 
 def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
@@ -67,11 +76,15 @@ def _known(x: Any, write: Callable[[Any], str]) -> str:
 
 
 def _worst(row: ModeRow) -> Cell:
-    return f"{row.right_digits.worst:.1f}" if isinstance(row.right_digits, RightDigits) else ""
+    return _count(row.right_digits.worst) if isinstance(row.right_digits, RightDigits) else "-"
 
 
 def _median(row: ModeRow) -> Cell:
-    return f"{row.right_digits.median:.1f}" if isinstance(row.right_digits, RightDigits) else ""
+    return _count(row.right_digits.median) if isinstance(row.right_digits, RightDigits) else "-"
+
+
+def _count(digits: float) -> str:
+    return "exact" if digits >= EXACT else f"{digits:.1f}"
 
 
 def _bound(row: ModeRow) -> Cell:
@@ -79,7 +92,11 @@ def _bound(row: ModeRow) -> Cell:
 
 
 def _held(row: ModeRow) -> Cell:
-    held: tuple[str, Tone] = ("proved", "good") if row.proved else ("yes", "good") if row.bound_held else ("NO", "bad")
+    if row.proved and not isinstance(row.bound_held, Absent):
+        return Piece("proved", "good")
+    if isinstance(row.bound_held, Absent):
+        return Piece("reference" if row.reference else "-", "dim")
+    held: tuple[str, Tone] = ("yes", "good") if row.bound_held else ("NO", "bad")
     return Piece(*held)
 
 
@@ -118,7 +135,8 @@ def _costs(report: CompareReport) -> Table:
 
 
 def _units(report: CompareReport) -> str:
-    return "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+    return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
 
 
 def _said(report: CompareReport) -> list[str]:
@@ -130,10 +148,12 @@ def _said(report: CompareReport) -> list[str]:
     reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
     if np.ndim(report.value) and reverse and forward:
         n = entries // max(1, outputs)
+        unit = "gradients" if report.derivative == "Hessian" else "f"
         better = "rows" if (reverse.relative_time or 0) <= (forward.relative_time or 0) else "columns"
         lines.append(
-            f"The Jacobian is {outputs:,} by {n:,}: by rows it takes {outputs:,} reverse sweeps ({_times(reverse)} f), by "
-            f"columns {n:,} forward ones ({_times(forward)} f): {better} are quicker here."
+            f"The {report.derivative} is {outputs:,} by {n:,}: by rows it takes {_many(outputs, 'reverse sweep')} "
+            f"({_times(reverse)} {unit}), by columns {_many(n, 'forward one')} ({_times(forward)} {unit}): {better} are "
+            "quicker here."
         )
     elif reverse and entries > 1:
         others = [
@@ -149,10 +169,14 @@ def _said(report: CompareReport) -> list[str]:
     if symbolic and isinstance(symbolic.formula, int):
         program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""
         lines.append(
-            f"The derivative as a formula has {symbolic.formula:,} operations, {_known(symbolic.formula_shared, '{:,}'.format)} "
-            f"with common subexpressions named{program}."
+            f"The derivative as a formula has {_many(symbolic.formula, 'operation')}, "
+            f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
         )
     return lines
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _times(row: ModeRow) -> str:
@@ -211,6 +235,8 @@ def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
 
 def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
     best = max(sweep, key=lambda s: s.digits)
+    if best.digits < 1:
+        return "No step gives a right digit: gradcli sweep says why."
     reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
     return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
 
@@ -223,14 +249,23 @@ def pictures(report: CompareReport) -> tuple[Picture, ...]:
     )
     costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
     found: list[Picture] = [
-        Bars("right digits of the worst entry", "digits", digits),
+        Bars("right digits of the worst entry", f"digits{_silent(report)}", digits),
         Bars("time of a gradient", "evaluations of f", costs, log=True),
     ]
     reference = report.modes[report.reference].values if report.reference else {}
     for mode, row in ok.items():
         if mode != report.reference:
             found += _maps(mode, row.values, reference)
+    if report.precision:
+        ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
+        found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
     return (*found, *(report.growth.pictures() if report.growth else ()))
+
+
+def _silent(report: CompareReport) -> str:
+    """Return which modes gave no digits."""
+    names = [mode for mode, row in report.modes.items() if not isinstance(row.right_digits, RightDigits)]
+    return f" (none: {', '.join(names)})" if names else ""
 
 
 def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) -> list[HeatMap]:
@@ -243,7 +278,7 @@ def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) ->
         with np.errstate(all="ignore"):
             error = np.abs(np.asarray(values[name]) - g) / np.where(np.asarray(g) == 0, 1.0, np.abs(g))
         worst = np.argsort(-error, axis=None)[:_MARKED]
-        marked = tuple(tuple(int(k) for k in np.unravel_index(at, shape)) for at in worst)
+        marked = tuple(tuple(int(k) for k in np.unravel_index(at, shape)) for at in worst if np.ravel(error)[at] > 0)
         title = f"{mode}: relative error of the entries of {name}, the worst ringed"
         found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
     return found

@@ -81,7 +81,8 @@ class Growth:
         blocks: list[Block] = [table for table in tables if table.rows]
         if any(cell.predicted for row in self.rows for cell in row.modes.values()):
             blocks.append(Paragraph((Piece("~ predicted from the smaller sizes, and not run", "dim"),)))
-        return (*blocks, *(Paragraph(said) for said in (*map(_crossing, self.crossings), *self.messages)))
+        said = (*(_crossing(self.name, c) for c in self.crossings), *self.messages)
+        return (*blocks, *map(Paragraph, said))
 
     def _table(
         self,
@@ -110,25 +111,29 @@ class Growth:
             ("time of a gradient", "seconds", lambda c: c.seconds),
             ("memory of a gradient", "bytes", lambda c: c.peak_bytes),
         )
-        return tuple(
-            Chart(title, self.name, unit, self._series(pick)) for title, unit, pick in picks if self._series(pick)
-        )
+        charts = (Chart(title, self.name, unit, self._series(pick)) for title, unit, pick in picks)
+        return tuple(one for one in charts if any(series.points for series in one.series))
 
     def _series(self, pick: Callable[[Cell], float | None]) -> tuple[Series, ...]:
         modes = list(dict.fromkeys(mode for row in self.rows for mode in row.modes))
-        found = []
-        for mode in modes:
-            cells = [(float(row.size), pick(row.modes[mode])) for row in self.rows if mode in row.modes]
-            points = tuple((n, float(y)) for n, y in cells if y)
-            if points:
-                found.append(Series(mode, points, MARKS.get(mode, "*")))
-        return tuple(found)
+        found, guides = [], []
+        for mode in modes:  # one without points keeps its place, and so the others keep their colours
+            cells = [(float(row.size), row.modes[mode]) for row in self.rows if mode in row.modes]
+            points = [(n, float(y), cell.predicted) for n, cell in cells if (y := pick(cell))]
+            found.append(
+                Series(mode, tuple((n, y) for n, y, predicted in points if not predicted), MARKS.get(mode, "*"))
+            )
+            first = next((k for k, (_, _, predicted) in enumerate(points) if predicted), None)
+            if first is not None:
+                rest = tuple((n, y) for n, y, _ in points[max(0, first - 1) :])
+                guides.append(Series(f"{mode}, predicted", rest, guide=True))
+        return (*found, *guides)
 
 
 def _power(name: str, exponent: float | None) -> str:
     return "" if exponent is None else f"{name}^{abs(exponent) if abs(exponent) < 0.005 else exponent:.2f}"
 
 
-def _crossing(c: Crossing) -> str:
-    about = "by prediction, " if c.predicted else ""
-    return f"{about}{c.faster} overtakes {c.slower} near {numbers.two(c.size)}.".capitalize()
+def _crossing(name: str, c: Crossing) -> str:
+    about = ", by prediction" if c.predicted else ""
+    return f"From about {name}={numbers.two(c.size)} on {c.faster} is quicker than {c.slower}{about}."

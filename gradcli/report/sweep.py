@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Chart, Paragraph, Picture, Piece, Series, Table, Tone, Verdict
+from gradcli.report.chart import drawable
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Values
 
@@ -46,7 +49,10 @@ class Useless:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One scheme along one ray in one format. Units: h in units of `scale`, which is in units of the input."""
+    """One scheme along one ray in one format. Units: h in units of `scale`, which is in units of the input.
+
+    Errors are relative to the slope, or `absolute` where that is 0; it is known to `known_to`, where it is an estimate.
+    """
 
     scheme: str
     dtype: str
@@ -63,6 +69,8 @@ class Curve:
     predicted: Predicted | None
     useless: tuple[Useless, ...]
     error_at_h: float | Absent = ABSENT
+    absolute: bool = False
+    known_to: float | Absent = ABSENT
 
     @property
     def ray(self) -> tuple[str | None, tuple[int, ...]]:
@@ -88,7 +96,7 @@ class Taylor:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """Error against step size at one point."""
+    """Error against step size at one point; the outputs of a vector function are summed with `weights`."""
 
     target: Target
     at: dict[str, Values]
@@ -108,6 +116,7 @@ class SweepReport:
     function: str | Absent = ABSENT
     h: float | Absent = ABSENT
     unsupported: dict[str, str] | Absent = ABSENT
+    weights: Values | Absent = ABSENT
     schema: str = "gradcli.sweep/1"
     line: int | Absent = ABSENT
 
@@ -119,13 +128,18 @@ class SweepReport:
         blocks: list[Block] = list(self._claim())
         blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.value(self.value)}", 0))
         blocks += [Paragraph(f"at {place}", 0)] if place else []
+        if not isinstance(self.weights, Absent):
+            says = (
+                f"the outputs are summed with weights w = {numbers.value(self.weights)} (drawn; --json has all of them)"
+            )
+            blocks.append(Paragraph(says))
         for f in self.findings:
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
         if self.curves:
             shown = self._shown()
             blocks += [self._chart(shown), self._table(shown)]
             blocks += [Paragraph((Piece(line, "dim"),)) for line in _formulas(shown)]
-            blocks += _words(shown)
+            blocks += _words(shown, self.at)
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
         return tuple(blocks)
@@ -152,7 +166,12 @@ class SweepReport:
         several = len({c.dtype for c in curves}) > 1
         shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
         names = [c.dtype if several else c.scheme for c in shown]
-        title = f"{first.scheme}: " * several + f"relative error of {_said(first)}"
+        title = f"{'relative ' * (not all(c.absolute for c in shown))}error of {_said(first)}"
+        if several:
+            rest = len({c.scheme for c in curves}) > 1
+            title = f"{first.scheme}: {title}" + " (the table has the other schemes)" * rest
+        if len({c.ray for c in self.curves}) > len({c.ray for c in curves}):
+            title += ", the entry that does worst"
         series = tuple(
             Series(name, tuple(zip(c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
             for name, c in zip(names, shown, strict=True)
@@ -162,6 +181,11 @@ class SweepReport:
             Series(f"one rounding in {name}", ((c.h[-1], c.rounding), (c.h[0], c.rounding)), guide=True)
             for name, c in kinds.items()
         )
+        if not isinstance(first.known_to, Absent):
+            ends = ((first.h[-1], first.known_to), (first.h[0], first.known_to))
+            floors = (*floors, Series("bound of the reference: nothing is known below", ends, guide=True))
+        if not any(drawable(error) for c in shown for error in c.relative_error):
+            floors = ()  # a limit alone is no picture
         return Chart(title, f"step h, in units of {_unit(first)}", "error", (*series, *floors))
 
     def _table(self, curves: tuple[Curve, ...]) -> Table:
@@ -255,7 +279,7 @@ def _formulas(curves: tuple[Curve, ...]) -> list[str]:
     return [meaning, *lines]
 
 
-def _words(curves: tuple[Curve, ...]) -> list[Block]:
+def _words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     """Return what the curves say, in sentences, and where they say nothing."""
     sides = [c.rounding_slope for c in curves if c.rounding_slope is not None]
     found: list[Block] = []
@@ -272,7 +296,10 @@ def _words(curves: tuple[Curve, ...]) -> list[Block]:
     still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
     if still:
         c, part = still[0]
-        found.append(Paragraph(f"Below one ulp, x + h is x: (1 + {numbers.short(part.to, 2)}) - 1 = 0 in {c.dtype}."))
+        found.append(Paragraph(f"Below one ulp, x + h is x: {_lost(c, part.to, at)} in {c.dtype}."))
+    if any(c.best.relative_error > 0 for c in curves):
+        says = "Each error is the least of its curve, as the median of three steps: a lucky one, below what is typical."
+        found.append(Paragraph((Piece(says, "dim"),)))
     useless = [c for c in curves if c.useless]
     if useless:
         rays = len({c.ray for c in curves}) > 1
@@ -281,6 +308,14 @@ def _words(curves: tuple[Curve, ...]) -> list[Block]:
         right = frozenset(range(1, len(WHYS) + 1))
         found.append(Table(("no right digit", *WHYS), rows, right))
     return found
+
+
+def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
+    """Return a sum in which a step is lost."""
+    if c.input is None:
+        return f"so it is for h <= {numbers.short(h, 2)} times each input,"
+    x, step = numbers.short(np.asarray(at[c.input])[c.index]), numbers.short(h * c.scale, 2)
+    return f"({x} + {step}) - {x} = 0"
 
 
 WHYS = ("below one ulp", "cancellation", "truncation", "no value")

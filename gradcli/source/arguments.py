@@ -8,11 +8,11 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
+from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
 from gradcli.source.names import nearest
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
-from gradcli.source.draws import Whole
 
 _UNTOUCHED: tuple[type, ...] = (int, bool, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.errors import BadOption
 from gradcli.exits import Exit
 from gradcli.lowering.floats import format_of
@@ -16,19 +16,33 @@ from gradcli.modes.registry import MODES
 from gradcli.point import Estimate
 from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import CompareReport, ModeRow, RightDigits
+from gradcli.report.compare import EXACT, CompareReport, ModeRow, RightDigits
 from gradcli.report.compare_blocks import COST
-from gradcli.report.encode import ABSENT
-from gradcli.source.derived import root_of
+from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.source.derived import Gradient, root_of
+from gradcli.source.outputs import named_outputs
 from gradcli.study.batches import accumulated
-from gradcli.study.cost import MOST_LINES, Operations, measured_bytes, of_forward, of_function, of_reverse
+from gradcli.study.cost import (
+    MOST_LINES,
+    Operations,
+    least_seconds,
+    measured_bytes,
+    of_forward,
+    of_function,
+    of_reverse,
+)
 from gradcli.study.growth import growth
 from gradcli.study.precision import in_format
 from gradcli.study.products import products
+from gradcli.study.rays import common_ray
+from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.sweep import summary
+from gradcli.study.truth import slope_along
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, reference_of, run
 from gradcli.verify.environment import environment
+
+FULL = 16.0  # digits of a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +79,50 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         outcomes = run(q, [*([Claim(request.claim)] if request.claim else []), *modes])
         reference = reference_of({name: o for name, o in outcomes.items() if name != "claim"})
         right = outcomes[reference].estimate if reference else None
-        rows = {name: _row(q, outcome, right, measured) for name, outcome in outcomes.items()}
-        smooth = q.not_finite is None and not q.kinks
-        steps = summary(q) if right is not None and smooth and studies.sizes is None else ()
+        told = _findings(q, right)
+        open_ = {f.kind for f in told if f.severity == "inconclusive"}
+        smooth = not open_ and not q.kinks
+        imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
+        steps = summary(q, imaginary) if right is not None and smooth and studies.sizes is None else ()
+        rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
     judged = check(request) if request.claim else None
     return CompareReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
-        reference=reference, modes=rows, sweep=steps, findings=_findings(q),
-        exit_status=int(Exit.CONFIRMED) if judged is None else judged.exit_status,
+        reference=reference, modes=rows, sweep=steps, findings=told,
+        exit_status=int(Exit.INCONCLUSIVE if open_ else Exit.CONFIRMED) if judged is None else judged.exit_status,
         verdict=ABSENT if judged is None else judged.verdict, message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
         growth=ABSENT if studies.sizes is None else growth(*studies.sizes, studies.timeout),
         environment=environment(),
+        derivative="Hessian" if isinstance(q.f, Gradient) else "Jacobian" if shape(q.value) else "gradient",
+        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 
 
-def _findings(q: Question) -> tuple[Finding, ...]:
-    if q.not_finite is not None:
-        return (finding("non-finite", "warning", q.not_finite.says),)
-    return tuple(
+def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
+    """Return what is to be known of the function and the point; where it is inconclusive, no digit is right or wrong."""
+    found = [*noticed(q), *unsteady(q)]
+    if any(f.severity == "inconclusive" for f in found):
+        return tuple(found)
+    if q.not_finite is not None or not np.all(np.isfinite(q.value)):
+        says = "the value of f is not finite here" if q.not_finite is None else q.not_finite.says
+        return (*found, finding("non-finite", "inconclusive", says, hint="move the point into the domain"))
+    if not q.entries or not size(q.value):
+        return (*found, finding("nothing to compare", "warning", "f has no entries to differentiate by"))
+    found += [
         finding(kind, "warning", mark.says)
         for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
         for mark in marks
-    )
+    ]
+    if right is not None:
+        ray = common_ray(q, right.value)
+        found += unexplained(q, ray, float(slope_along(q, right.value, ray)))
+    return tuple(found)
 
 
 def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) -> ModeRow:
@@ -105,15 +135,17 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
     found = _operations(q, outcome.mode.name, cost.evaluations)
     once = cost.seconds / max(1, cost.evaluations)
     peak = measured_bytes(q, outcome.mode.name, once) if measured else cost.peak_bytes
+    seconds = least_seconds(q, outcome.mode.name, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
-        right_digits=_digits(estimate, right) if right is not None else ABSENT, bound=estimate.bound, proved=estimate.proved,
-        bound_held=_held(estimate, right) if right is not None else ABSENT, evaluations=cost.evaluations,
+        right_digits=_digits(q, estimate, right) if right is not None else ABSENT, bound=estimate.bound, proved=estimate.proved,
+        bound_held=_held(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
+        evaluations=cost.evaluations,
         operations=cost.operations if found is None else found.total,
         additions=found.additions if found else ABSENT, multiplications=found.multiplications if found else ABSENT,
         transcendental=found.transcendental if found else ABSENT,
         formula=ABSENT if cost.formula is None else cost.formula, formula_shared=ABSENT if cost.shared is None else cost.shared,
-        seconds=cost.seconds, relative_time=cost.seconds / q.seconds, peak_bytes=peak,
+        seconds=seconds, relative_time=seconds / q.seconds, peak_bytes=peak,
     )  # fmt: skip
 
 
@@ -128,29 +160,45 @@ def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
     return of_function(q).times(evaluations) if mode in ("finite-difference", "complex-step") else None
 
 
-def _each(estimate: Estimate, right: Estimate, measure: Any) -> Any:
-    found = [np.ravel(measure(name)) for name in estimate.value if name in right.value]
+def _each(q: Question, estimate: Estimate, right: Estimate, measure: Callable[[str], Any]) -> Any:
+    """Return a measure of every entry whose derivative no kink and no staircase leaves open."""
+    found = [
+        np.ravel(measure(name))[~np.ravel(np.broadcast_to(open_, shape(right.value[name])))]
+        for name, open_ in zip(q.wrt, q.undecided, strict=True)
+        if name in estimate.value and name in right.value
+    ]
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def _digits(estimate: Estimate, right: Estimate) -> RightDigits:
-    if estimate is right and right.proved:
-        digits = _each(estimate, right, lambda name: _proved(right.value[name], right.bound[name]))
+def _digits(q: Question, estimate: Estimate, right: Estimate) -> RightDigits | Absent:
+    """Return the digits that agree with the reference; its own by its bound, and no more where it is an estimate."""
+    own = _each(q, right, right, lambda name: _by_bound(right.value[name], right.bound[name]))
+    if estimate is right:
+        digits = own if right.proved else np.clip(own, 0.0, FULL)
     else:
-        digits = _each(estimate, right, lambda name: numbers.right_digits(estimate.value[name], right.value[name]))
-    return RightDigits(float(np.min(digits, initial=99.0)), float(np.median(digits)) if digits.size else 0.0)
+        digits = _each(q, estimate, right, lambda name: numbers.right_digits(estimate.value[name], right.value[name]))
+        if q.untraced is not None and digits.shape == own.shape:
+            digits = np.minimum(digits, np.clip(own, 0.0, FULL))
+    return RightDigits(float(np.min(digits)), float(np.median(digits))) if digits.size else ABSENT
 
 
-def _proved(value: Any, bound: Any) -> Any:
+def _by_bound(value: Any, bound: Any) -> Any:
     scale = np.where(np.asarray(value) == 0, 1.0, np.abs(value))
-    return np.where(np.asarray(bound) == 0, 99.0, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
+    return np.where(np.asarray(bound) == 0, EXACT, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
 
 
-def _held(estimate: Estimate, right: Estimate) -> bool:
-    """Whether every entry lies within both bounds of the reference; float64 itself rounds the reference by half an ulp."""
+def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
+    """Whether every entry lies within both bounds of the reference; float64 itself rounds the reference by half an ulp.
+
+    Nothing is said of an estimate by itself, or of one that is not finite.
+    """
+    if estimate is right and not right.proved:
+        return ABSENT
     excess = _each(
-        estimate, right,
+        q, estimate, right,
         lambda name: np.abs(estimate.value[name] - right.value[name])
         - (np.asarray(estimate.bound[name]) + right.bound[name] + np.spacing(np.abs(right.value[name]))),
     )  # fmt: skip
-    return bool(np.all((excess <= 0) | ~np.isfinite(excess)))
+    if np.any(excess > 0):
+        return False
+    return True if excess.size and not np.any(np.isnan(excess)) else ABSENT

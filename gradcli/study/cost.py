@@ -1,6 +1,7 @@
 """What modes cost: operations counted on recorded programs, and memory measured."""
 
 import math
+import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.tape import Line, record, value_and_pulled, vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
+from gradcli.point import Cost
 
 _ADDITIONS = {"add", "subtract", "negative", "cumsum", "sum", "absolute", "maximum", "minimum", "max", "relu"}
 _MULTIPLICATIONS = {"multiply", "divide", "square", "reciprocal"}
 _MOVES = {"getitem", "reshape", "transpose", "broadcast_to", "concatenate", "put", "where", "positive", "real"}
 _SLOW = 0.5  # seconds: what takes longer is not run again to measure its memory
+_TIMES = 5
 MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
 
 
@@ -146,6 +149,21 @@ def measured_bytes(q: Question, mode: str, seconds: float) -> int | None:
     """Return the memory of one run of a mode that takes so long; None where it is not seen, or would take too long."""
     run = None if seconds > _SLOW or q.untraced else one_run(q, mode)
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
+
+
+def least_seconds(q: Question, mode: str, cost: Cost) -> float:
+    """Return the time of a mode: where it is quick and repeats one thing, no more than that takes at its best."""
+    rows = size(q.value) if mode == "reverse" else cost.evaluations
+    run = None if cost.seconds > _SLOW / _TIMES or q.untraced else one_run(q, mode)
+    if run is None:
+        return cost.seconds
+    best = np.inf
+    with np.errstate(all="ignore"):
+        for _ in range(_TIMES):
+            start = time.perf_counter()
+            run()
+            best = min(best, time.perf_counter() - start)
+    return float(min(cost.seconds, rows * best))
 
 
 def one_run(q: Question, mode: str) -> Callable[[], Any] | None:

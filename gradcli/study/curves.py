@@ -8,11 +8,13 @@ import numpy as np
 from flint import arb
 
 from gradcli.interpreters.ball import precision
+from gradcli.interpreters.low import GUARD, nearest_of, of_bits
 from gradcli.lowering.floats import Format
 from gradcli.numerics.schemes import Scheme
 from gradcli.numerics.slopes import log_slope, neighbours
+from gradcli.report.encode import ABSENT
 from gradcli.report.sweep import Best, Curve, Predicted, Useless
-from gradcli.study.rays import Ray, Rays, in_balls
+from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
 PER_DECADE = 3
@@ -24,6 +26,8 @@ _ASYMPTOTIC = (
 _NOTHING = 0.5  # relative error from which on no digit is right
 _UNSEEN = 1e-31  # relative error below what two float64 numbers say of a slope
 _AS_GOOD = 2.0  # times the least error
+_RANGE = 1e290  # slopes beyond it, or below its inverse, leave the range of float64 by a step's unit
+_STRAIGHT = 0.1, 0.05  # of a power law's exponent, absolute and relative: how far the slopes from point to point differ
 
 Truth = Mapping[str, Sequence[arb]]  # by side ("both", or "forward" and "backward" at a kink): a slope for each ray
 
@@ -45,20 +49,39 @@ def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth
     form = along.form
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
     values = {o: along.values(rays, o * hs if o else np.zeros(1)) for o in offsets}
-    h = form.rounded(hs)
     found = []
     for scheme in schemes:
+        slopes = truth.get(scheme.name) or truth["both"]
+        units = [_unit(along, ray, slope) for ray, slope in zip(rays, slopes, strict=True)]
+        h = form.rounded(form.rounded(hs) * np.array(units)[:, None])
         if scheme.imaginary:
             estimate = form.rounded(np.imag(along.values(rays, 1j * hs)) / h)
         else:
             estimate = scheme.quotient(values, h, form.rounded)
-        slopes = truth.get(scheme.name) or truth["both"]
-        found.append([_error(estimate[k], slope) for k, slope in enumerate(slopes)])
+        found.append([_error(estimate[k], slope, units[k]) for k, slope in enumerate(slopes)])
     return found
 
 
-def _error(estimate: Any, slope: arb) -> Any:
-    """Return |estimate - slope| / |slope|, the slope known to twice the digits of float64; absolute where it is 0."""
+def in_range(slope: arb) -> bool:
+    """Whether a slope along a ray is zero or a number that floats hold with room to spare."""
+    return slope == 0 or 1 / _RANGE < abs(float(slope)) < _RANGE
+
+
+def _unit(along: Rays, ray: Ray, slope: arb) -> float:
+    """Return the power of two that steps are divided by in units of: 1, or the ray's size where its slope leaves floats."""
+    if in_range(slope):
+        return 1.0
+    size = max(float(np.max(np.abs(v), initial=0.0)) for v in directions(along.q, ray) if v is not None)
+    return float(np.exp2(np.ceil(np.log2(size)))) if size else 1.0
+
+
+def _error(estimate: Any, slope: arb, unit: float) -> Any:
+    """Return |estimate - slope| / |slope|, the slope known to twice the digits of float64; absolute where it is 0.
+
+    Units  the estimate is one of the slope over `unit`, a power of two.
+    """
+    with precision(256):
+        slope = slope / arb(unit)
     high = float(slope)
     low = float(slope - arb(high))
     error = np.asarray(np.abs((estimate - high) - low) / (abs(high) or 1.0), dtype=np.float64)
@@ -67,13 +90,14 @@ def _error(estimate: Any, slope: arb) -> Any:
 
 def in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
     """Return the relative errors of every scheme along one ray, with numbers of so many bits. Shapes: schemes, steps."""
-    rounded = np.frompyfunc(arb.mid, 1, 1)
+    rounded = np.frompyfunc(lambda x: nearest_of(x, bits), 1, 1)
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
-    with precision(bits):
-        h = np.array([arb(float(x)) for x in hs], dtype=object)
+    with precision(bits + GUARD):
+        h = np.array([nearest_of(arb(float(x)), bits) for x in hs], dtype=object)
+        places = {o: [t * arb(o) for t in h] if o else [arb(0)] for o in offsets}
         values = {
-            o: np.array(in_balls(along.q, ray, [t * arb(o) for t in h] if o else [arb(0)], bits), dtype=object)
-            for o in offsets
+            o: np.array(in_balls(along.q, ray, ts, bits + GUARD, of_bits(bits)), dtype=object)
+            for o, ts in places.items()
         }
         estimates = [scheme.quotient(values, h, rounded) for scheme in schemes]
     with precision(2 * bits):
@@ -103,14 +127,15 @@ class Numbers:
 
 def curve(
     kind: Numbers, ray: Ray, scheme: Scheme, hs: Any, errors: Any, still: Any, e: float, derivatives: Mapping[int, float],
-    slope: float,
+    slope: arb, known_to: float = 0.0,
 ) -> Curve:  # fmt: skip
     """Return one curve with what was observed on it and what theory predicts.
 
-    Units  `e` is the rounding error of one value of f; derivatives are those along the ray.
+    Units  `e` is the rounding error of one value of f; derivatives are those along the ray; smaller errors than `known_to`
+    say nothing, for the slope is known no better.
     """
     known = np.where(np.isfinite(errors), errors, np.inf)
-    smooth = neighbours(known)
+    smooth = np.maximum(neighbours(known), known_to)
     k = int(np.argmin(smooth))
     if scheme.imaginary:
         k = int(np.argmax(smooth <= _AS_GOOD * max(float(smooth[k]), kind.eps / 2)))
@@ -121,12 +146,22 @@ def curve(
     some = max(4, _ASYMPTOTIC // (scheme.order + 1))
     left = (np.arange(len(hs)) > k) & (smooth > _FAR * floor) & (smooth < _NOTHING) & ~still
     return Curve(
-        scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=slope, rounding=kind.eps / 2,
-        h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
-        order=log_slope(hs[right][-some:], smooth[right][-some:]), rounding_slope=log_slope(hs[left], smooth[left]),
-        best=Best(float(hs[k]), least, digits), predicted=_predicted(kind, scheme, e, derivatives, slope),
-        useless=tuple(_useless(hs, known, smooth, still, k)),
+        scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
+        rounding=kind.eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
+        order=_order(hs[right][-some:], smooth[right][-some:]), rounding_slope=log_slope(hs[left], smooth[left]),
+        best=Best(float(hs[k]), least, digits), predicted=_predicted(kind, scheme, e, derivatives, float(slope)),
+        useless=tuple(_useless(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
     )  # fmt: skip
+
+
+def _order(hs: Any, errors: Any) -> float | None:
+    """Return the exponent of the error in h; None where the errors follow no power law."""
+    order = log_slope(hs, errors)
+    if order is None:
+        return None
+    with np.errstate(all="ignore"):
+        apart = np.median(np.abs(np.diff(np.log(errors)) / np.diff(np.log(hs)) - order))
+    return order if apart <= max(_STRAIGHT[0], _STRAIGHT[1] * order) else None
 
 
 def _predicted(

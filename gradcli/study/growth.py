@@ -25,6 +25,7 @@ _EACH = ("finite-difference", "forward", "complex-step")  # modes that evaluate 
 _SHARE = 0.5  # of the memory that is free
 _LONG = 16  # lines: shorter programs have nothing to recompute
 _TIMES = 3
+_POWERS, _HALVINGS = (0.1, 6.0), 40
 
 
 def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], timeout: float | None = None) -> Growth:
@@ -51,6 +52,8 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], time
         rows.append(Row(n, 0, 0.0, None, {}, True))
         messages.append(f"{name}={n:,} was not run: {why}.")
     measured = [row for row in rows if not row.predicted]
+    if len(measured) == 1 and len(rows) > 1:
+        messages.append(f"One size was measured, {name}={measured[0].size:,}: it tells nothing of growth.")
     rows = [_completed(row, measured) for row in rows]
     return Growth(name, tuple(rows), _exponents(measured), tuple(_crossings(rows)), (*_said(name, measured), *messages))
 
@@ -61,11 +64,11 @@ def _why_not(rows: Sequence[Row], n: int, started: float, timeout: float | None)
         return f"{timeout:g} s are over"
     done = [row for row in rows if not row.predicted and row.f_peak_bytes]
     if len(done) > 1:
-        needs = {"f": _extrapolated([r.size for r in done], [float(r.f_peak_bytes or 0) for r in done], n)}
+        needs = {"f": _bytes([r.size for r in done], [float(r.f_peak_bytes or 0) for r in done], n)}
         kept = [r for r in done if "reverse" in r.modes and r.modes["reverse"].peak_bytes]
         if len(kept) > 1:  # what it stores is the record that every other mode needs too
             peaks = [float(r.modes["reverse"].peak_bytes or 0) for r in kept]
-            needs["its record"] = _extrapolated([r.size for r in kept], peaks, n)
+            needs["its record"] = _bytes([r.size for r in kept], peaks, n)
         for what, need in needs.items():
             if need > _SHARE * memory_bytes():
                 return f"{what} would need about {need / 2**30:.2g} GiB"
@@ -84,7 +87,7 @@ def _measured(n: int, request: Request) -> Row:
     for mode in request.modes:
         estimate = attempt(MODES[mode], q).estimate
         if estimate is not None:
-            took = estimate.cost.seconds
+            took = cost.least_seconds(q, mode, estimate.cost)
             peak = cost.measured_bytes(q, mode, took / max(1, estimate.cost.evaluations))
             cells[mode] = Cell(estimate.cost.evaluations, took, took / q.seconds, peak, False)
     ratio = over = None
@@ -148,17 +151,35 @@ def _extrapolated(sizes: Sequence[int], ys: Sequence[float], n: int) -> float:
     return float(ys[-1] * (n / sizes[-1]) ** (power or 0.0))
 
 
+def _bytes(sizes: Sequence[int], ys: Sequence[float], n: int) -> float:
+    """Return the memory that the last figures grow to: a + b n^p through three, for what all sizes hold hides the rest."""
+    if len(sizes) < _FIT or not ys[-3] < ys[-2] < ys[-1]:
+        return _extrapolated(sizes, ys, n)
+    (n0, n1, n2), (y0, y1, y2) = sizes[-_FIT:], ys[-_FIT:]
+    wanted, low, high = (y2 - y1) / (y1 - y0), *_POWERS
+
+    def ratio(p: float) -> float:
+        return float((n2**p - n1**p) / (n1**p - n0**p))
+
+    if not ratio(low) < wanted < ratio(high):
+        return _extrapolated(sizes, ys, n)
+    for _ in range(_HALVINGS):
+        p = (low + high) / 2
+        low, high = (p, high) if ratio(p) < wanted else (low, p)
+    return float(y2 + (y2 - y1) * (n**p - n2**p) / (n2**p - n1**p))
+
+
 def _completed(row: Row, measured: Sequence[Row]) -> Row:
     """Return a row in which what was not run is predicted from the smaller sizes."""
     known = [r for r in measured if r.size < row.size]
-    if not known:
+    if not known or (row.predicted and len(known) == 1):
         return row
     sizes = [r.size for r in known]
     entries, f_seconds, memory = row.entries, row.f_seconds, row.f_peak_bytes
     if row.predicted:
         entries = round(_extrapolated(sizes, [float(r.entries) for r in known], row.size))
         f_seconds = _extrapolated(sizes, [r.f_seconds for r in known], row.size)
-        memory = round(_extrapolated(sizes, [float(r.f_peak_bytes or 1) for r in known], row.size))
+        memory = round(_bytes(sizes, [float(r.f_peak_bytes or 1) for r in known], row.size))
     cells = dict(row.modes)
     for mode in dict.fromkeys(mode for r in known for mode in r.modes):
         if mode not in cells:
@@ -179,7 +200,7 @@ def _predicted(mode: str, known: Sequence[Row], n: int, entries: int, f_seconds:
     if mode not in _EACH and len(known) > 1:
         took = max(took, _extrapolated([r.size for r in known], [r.modes[mode].seconds for r in known], n))
     peaks = [float(r.modes[mode].peak_bytes or 0) for r in known]
-    peak = round(_extrapolated([r.size for r in known], peaks, n)) if min(peaks) > 0 else None
+    peak = round(_bytes([r.size for r in known], peaks, n)) if min(peaks) > 0 and len(known) > 1 else None
     return Cell(round(cell.evaluations * grown), took, took / f_seconds, peak, True)
 
 

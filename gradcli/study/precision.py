@@ -14,6 +14,7 @@ from gradcli.lowering.floats import Format
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
 from gradcli.report.compare import Precision
+from gradcli.source.derived import Gradient
 
 _HEADROOM = 2  # powers of two that an automatic loss scale leaves below the largest number
 MOST_SCALE = 120  # the largest power of two that float32, in which scales are undone, takes
@@ -24,17 +25,19 @@ def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> 
 
     Without a `scale`, the largest that overflows nothing is taken where anything underflows.
     """
+    if isinstance(q.f, Gradient):
+        raise NotSupported("low precision is for first derivatives", do="leave --order 2 out")
     if shape(q.value) != ():
         raise NotSupported("a loss is scaled, and this result is no scalar", do="reduce it: sum(...)")
     plain, events = _swept(q, form, 0)
     zeros = _lost(plain, right)
     small = events["underflow"] + events["subnormal"]
-    k = scale if scale is not None else _largest(q, form) if small else None
+    k = scale if scale is not None else (_largest(q, form) or None) if small else None
     restored = None
     if k is not None:
         scaled, scaled_events = _swept(q, form, k)
-        restored = _figures(scaled, right, form, 0.0), zeros - _lost(scaled, right), scaled_events["overflow"]
-    worst, median, infinite = _figures(plain, right, form, form.tiny)
+        restored = _figures(scaled, right, form), zeros - _lost(scaled, right), scaled_events["overflow"]
+    worst, median, infinite = _figures(plain, right, form)
     return Precision(
         dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=zeros, not_finite=infinite,
         underflows=events["underflow"], subnormals=events["subnormal"], overflows=events["overflow"],
@@ -70,20 +73,20 @@ def _lost(found: dict[str, Any], right: Estimate) -> int:
     return sum(int(np.count_nonzero((x == 0) & (right.value[name] != 0))) for name, x in found.items())
 
 
-def _figures(found: dict[str, Any], right: Estimate, form: Format, least: float) -> tuple[float, float, int]:
+def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:
     """Return the worst and the median error in ulps of the format, and how many entries are not finite.
 
-    Numbers below `least` have the ulps of that one: those of the format's smallest normal number do.
+    An entry has the ulps of its own size, as if the format's exponents had no limits: one that is lost as zero errs by its
+    whole size, and one that is not finite by infinity. A slope of zero has those of the smallest normal number.
     """
-    errors, infinite = [], 0
+    errors, infinite = [np.zeros(0)], 0
     for name, x in found.items():
-        g = np.asarray(right.value[name])
-        exponent = np.floor(np.log2(np.maximum(np.abs(g), least or np.finfo(float).tiny)))
-        ulps = np.abs(x - g) / (form.eps * 2.0**exponent)
+        g = np.abs(np.asarray(right.value[name]))
+        exponent = np.floor(np.log2(np.where(g == 0, form.tiny, np.maximum(g, np.finfo(float).tiny))))
+        ulps = np.abs(x - right.value[name]) / (form.eps * 2.0**exponent)
         infinite += int(np.count_nonzero(~np.isfinite(x)))
-        errors.append(np.ravel(ulps[np.isfinite(ulps)]) if np.ndim(ulps) else np.atleast_1d(ulps))
-    every = np.concatenate(errors) if errors else np.zeros(0)
-    every = every[np.isfinite(every)]
+        errors.append(np.ravel(np.where(np.isfinite(x), ulps, np.inf)))
+    every = np.concatenate(errors)
     return (float(np.max(every, initial=0.0)), float(np.median(every)) if len(every) else 0.0, infinite)
 
 

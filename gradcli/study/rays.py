@@ -1,7 +1,7 @@
 """f along rays through the point: x + t v for many t at once, in float64, in another format, or in balls."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -76,11 +76,7 @@ class Rays:
     @cached_property
     def q(self) -> Question:
         """The question at the nearest point that the format has."""
-        if self.form is FLOAT64:
-            return self.asked
-        at = self.asked.point
-        held = {name: np.asarray(self.form.rounded(at.values[name]), np.float64)[()] for name in self.asked.wrt}
-        return replace(self.asked, point=Point({**at.values, **held}, at.drawn, at.number))
+        return self.asked if self.form is FLOAT64 else held(self.asked, self.form.rounded)
 
     @cached_property
     def by_calls(self) -> bool:
@@ -190,15 +186,22 @@ def _groups(rays: Sequence[Ray], most: int) -> Iterator[list[Ray]]:
         yield from (some[k : k + step] for k in range(0, len(some), step))
 
 
-def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int) -> list[arb]:
-    """Return f along a ray in balls, their midpoints: numbers of so many bits; not finite where f is not defined."""
+def held(q: Question, rounded: Callable[[Any], Any]) -> Question:
+    """Return the question at the nearest point that a precision has."""
+    at = q.point
+    values = {name: np.asarray(rounded(at.values[name]), np.float64)[()] for name in q.wrt}
+    return replace(q, point=Point({**at.values, **values}, at.drawn, at.number))
+
+
+def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Ball] = Ball) -> list[arb]:
+    """Return f along a ray in balls, or another kind of them, their midpoints; not finite where f is not defined."""
     found = []
     with precision(bits):
-        lifted = [Ball.lift(x) for x in q.xs]
+        lifted = [kind.lift(x) for x in q.xs]
         for t in ts:
-            xs = [x + Ball(arb(t)) * v if v is not None else x for x, v in zip(lifted, directions(q, ray), strict=True)]
+            xs = [x + kind(arb(t)) * v if v is not None else x for x, v in zip(lifted, directions(q, ray), strict=True)]
             try:
-                y = Ball.lift(0) + np.sum(q.g(*xs) * weights(q))
+                y = kind.lift(0) + np.sum(q.g(*xs) * weights(q))
                 found.append(y.value.mid())
             except (Undecided, ZeroDivisionError):
                 found.append(arb("nan"))

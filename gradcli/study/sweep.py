@@ -1,7 +1,7 @@
 """`sweep`: error against step size for every difference scheme, in every format, against the certified derivative."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,35 +11,35 @@ from flint import arb
 from gradcli.core.shapes import shape
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.exits import Exit
-from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.tape import Recorded, record
+from gradcli.interpreters.ball import precision
+from gradcli.interpreters.low import GUARD, nearest_of
 from gradcli.lowering.floats import FLOAT64, Format, format_of
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.noise import EPS, left_over, near
-from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, STENCILS, Scheme, schemes_of
+from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
+from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.compare import SchemeSummary
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of
-from gradcli.study.curves import Numbers, Truth, curve, in_bits, in_format, steps
-from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, in_balls, weights
-from gradcli.study.taylor import along as slope_along
+from gradcli.study.curves import Numbers, Truth, curve, in_bits, in_format, in_range, steps
+from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
+from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
+from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import attempt
 from gradcli.verify.environment import environment
 
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
-_STENCIL_BITS, _STENCIL_STEP = 640, 2.0**-40
-_ONE_SIDED_STEP_BITS = 400
 _IN_SUMMARY = ("forward", "central", "5-point", "complex")
 _MOST_SECONDS = 2.0  # of the summary in `compare-modes`
 _FEWEST_STEPS = 8
+_LONG = 10.0  # seconds: longer work is announced
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,10 @@ class Wanted:
     each: bool = False
 
 
-def sweep(request: Request, wanted: Wanted) -> SweepReport:
+def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None = None) -> SweepReport:
     """Return error against step size at the first point; with a claim, the Taylor remainder test and `check`'s status.
+
+    `heard` is told of work that will take long, before it is begun.
 
     Raises  BadOption for a dtype or scheme that is not known.
     """
@@ -63,21 +65,19 @@ def sweep(request: Request, wanted: Wanted) -> SweepReport:
     point = request.points[0]
     q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, stepping=request.stepping)
     with np.errstate(all="ignore"):
-        study = _Study(q, schemes, wanted)
+        study = _Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
-        if (
-            curves
-            and np.isfinite(study.slope)
-            and max((c.best.digits for c in curves if c.scheme != "complex"), default=9) < 1
-        ):
-            says = "no step gives a digit: the inputs' sizes say nothing of where f changes"
-            study.findings.append(finding("scale", "warning", f"{says}; name a size: --scale {q.wrt[0]}=1"))
+        study.findings += _about(q, study.slope, curves)
         judged = check(request) if request.claim else None
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
-            remainders = taylor(q, request.claim(point.values), study.ray, study.slope)
-    finite = np.all(np.isfinite(q.value)) and np.isfinite(study.slope)
-    status = Exit.CONFIRMED if finite else Exit.INCONCLUSIVE
+            remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
+            if judged is not None and judged.verdict == "fail" and remainders.verdict == "right":
+                remainders = replace(remainders, verdict="cannot tell")  # the error is too small to be seen, or off v
+        study.findings += unsteady(q)
+    finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
+    steady = all(f.kind != "not deterministic" for f in study.findings)
+    status = Exit.CONFIRMED if finite and steady and FLOAT64.name not in unsupported else Exit.INCONCLUSIVE
     return SweepReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         reference=study.reference, curves=tuple(curves), findings=tuple(study.findings), evaluations=study.evaluations,
@@ -85,21 +85,40 @@ def sweep(request: Request, wanted: Wanted) -> SweepReport:
         exit_status=int(status) if judged is None else judged.exit_status, verdict=ABSENT if judged is None else judged.verdict,
         message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if root_of(q.f) is q.f else q.f.text, unsupported=unsupported or ABSENT, environment=environment(),
+        weights=weights(q) if shape(q.value) else ABSENT,
     )  # fmt: skip
+
+
+def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
+    """Return why no difference has a right digit, where none has."""
+    best = max((c.best.digits for c in curves if c.scheme != "complex"), default=9.0)
+    if not slope.is_finite() or (best >= 1 and in_range(slope)):
+        return []
+    if not in_range(slope):
+        says = f"the slope by one step of the inputs' size is {slope.str(3, radius=False)}, which float64 does not hold"
+        return [finding("range", "warning", f"{says}: values of f overflow or underflow nearby")]
+    if q.stepping.scales:
+        return [finding("scale", "warning", "no step gives a digit, of the sizes named too", hint="--bits 113")]
+    says = "no step gives a digit: the inputs' sizes say nothing of where f changes"
+    return [finding("scale", "warning", f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
 
 class _Study:
     """The rays, the true slopes along them, and the curves."""
 
-    def __init__(self, q: Question, schemes: Sequence[Scheme], wanted: Wanted) -> None:
+    def __init__(
+        self, q: Question, schemes: Sequence[Scheme], wanted: Wanted, heard: Callable[[str], None] | None = None
+    ) -> None:
         self.q = q
-        self.findings: list[Finding] = []
+        self.heard = heard or (lambda says: None)
+        self.findings: list[Finding] = noticed(q)
         self.evaluations = 0
         self.rays: list[Ray] = []
         self.slopes: dict[str, Any] = {}
         self.ray: Ray | None = None
-        self.slope = 0.0
+        self.slope = arb(0)
         self.reference: str | None = None
+        self.bound: dict[str, Any] | None = None  # of the slopes, where they are no better than an estimate
         self.schemes = list(schemes)
         if not q.wrt or not q.entries:
             raise BadOption("there is no input to differentiate by", do="name one: --wrt x")
@@ -107,7 +126,8 @@ class _Study:
             says = q.not_finite.says if q.not_finite is not None else "f is not finite here"
             self.findings.append(finding("non-finite", "warning", says, hint="move the point into the domain"))
             return
-        self._prepare(wanted)
+        if all(f.kind != "not deterministic" for f in self.findings):
+            self._prepare(wanted)
 
     def _prepare(self, wanted: Wanted) -> None:
         q = self.q
@@ -116,14 +136,19 @@ class _Study:
         self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
+        if self.bound is not None:
+            good = numbers.power(self._known_to(self.ray, self.slope))
+            says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
+            self.findings.append(finding("reference", "warning", f"{says}; of best steps nothing is predicted"))
         for mark in q.staircases:
             self.findings.append(finding("staircase", "warning", mark.says))
         if not all(np.all(np.isfinite(g)) for g in slopes.values()):
             says = "the slope is not finite here: there is nothing to measure errors against"
             self.findings.append(finding("infinite slope", "warning", says, hint="move the point into the domain"))
-        if self.slope == 0:
+        if self.slope == 0 and not q.kinks:
             says = "the slope is 0 here: errors are absolute, in units of f per step"
             self.findings.append(finding("zero slope", "info", says))
+        self.findings += unexplained(q, self.ray, float(self.slope))
         if q.kinks:
             self._at_a_kink()
         elif any(scheme.imaginary for scheme in self.schemes):
@@ -136,8 +161,7 @@ class _Study:
             if outcome.estimate is not None:
                 self.reference = name
                 if name == "finite-difference":
-                    says = "f cannot be traced: errors are those against extrapolated differences, good to their bound"
-                    self.findings.append(finding("reference", "warning", says))
+                    self.bound = outcome.estimate.bound
                 return outcome.estimate.value
             if name == "certified" and outcome.error is not None and not self.q.kinks and not self.q.untraced:
                 says = f"no certified derivative ({outcome.error.what}): errors below 1e-15 are not resolved"
@@ -181,8 +205,9 @@ class _Study:
         if form is not FLOAT64:
             along.q.refuse_untraced()
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary or form.complex is not None]
-        _refuse_none(schemes, self.schemes, form.name)
+        self._without_complex(form.name, schemes)
         hs = self._steps(form.eps, schemes)
+        self._announce(form.name, len(hs) * len(self.rays) * _calls(schemes))
         truth = self._truth(along.q, 128)
         errors = in_format(along, self.rays, schemes, truth, hs)
         still = [along.stands_still(ray, hs) for ray in self.rays]
@@ -200,18 +225,30 @@ class _Study:
             raise NotSupported(f"{len(self.rays):,} entries are too many for {bits} bits", do="leave out --each")
         kind = Numbers(f"{bits} bits", 2.0 ** (1 - bits))
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-        _refuse_none(schemes, self.schemes, kind.name)
+        self._without_complex(kind.name, schemes)
         hs = self._steps(kind.eps, schemes)
         self.q.affordable(_calls(schemes) * len(hs) * len(self.rays) * self.q.ball_seconds, essential=True)
-        truth = self._truth(self.q, 2 * bits)
+        q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
+        truth = self._truth(q, 2 * bits)
         found = []
         for k, ray in enumerate(self.rays):
             own = {side: [slopes[k]] for side, slopes in truth.items()}
-            errors = [[e] for e in in_bits(Rays(self.q), ray, schemes, own, hs, bits)]
-            still = [_lost_in(self.q, ray, hs, bits)]
-            found += self._drawn(self.q, kind, schemes, hs, errors, still, own, [ray])
+            errors = [[e] for e in in_bits(Rays(q), ray, schemes, own, hs, bits)]
+            found += self._drawn(q, kind, schemes, hs, errors, [_lost_in(q, ray, hs, bits)], own, [ray])
         self.evaluations += len(hs) * len(self.rays) * _calls(schemes)
         return found
+
+    def _without_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
+        """Say so where a precision has no complex numbers. Raises NotSupported where nothing is left."""
+        if self.schemes and not schemes:
+            raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
+        if len(schemes) < len(self.schemes):
+            self.findings.append(finding("complex", "info", f"no complex step in {name}: it has no complex numbers"))
+
+    def _announce(self, name: str, calls: int) -> None:
+        seconds = calls * self.q.seconds
+        if seconds > _LONG:
+            self.heard(f"{name}: about {calls:,} evaluations of f, {numbers.seconds(seconds)}; --budget N limits them")
 
     def _steps(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget = self.q.stepping.budget
@@ -228,13 +265,19 @@ class _Study:
     def _truth(self, q: Question, bits: int) -> Truth:
         """Return the slopes along all rays, in so many bits or, where balls do not run, in float64."""
         if q.kinks:
-            return _one_sided(q, self.rays)
+            return one_sided(q, self.rays)
         if self.reference == "certified":
             try:
-                return {"both": _slopes_in_balls(q, self.rays, max(128, bits))}
+                return {"both": slopes_in_balls(q, self.rays, max(128, bits))}
             except (Undecided, NotSupported):
                 pass
-        return {"both": [arb(slope_along(q, self.slopes if q.untraced else q.slopes, ray)) for ray in self.rays]}
+        return {"both": [slope_along(q, self.slopes if q.untraced else q.slopes, ray) for ray in self.rays]}
+
+    def _known_to(self, ray: Ray, slope: arb) -> float:
+        """Return the bound of the slope that errors are measured against, relative to it; 0 where it needs none."""
+        if self.bound is None:
+            return 0.0
+        return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
     def _drawn(
         self, q: Question, kind: Numbers, schemes: Sequence[Scheme], hs: Any, errors: Any, still: Any, truth: Truth,
@@ -242,12 +285,14 @@ class _Study:
     ) -> list[Curve]:  # fmt: skip
         found = []
         for k, ray in enumerate(rays or self.rays):
-            derivatives = self._derivatives(q, ray)
+            sizes = self._derivatives(q, ray)
             for scheme, of_rays in zip(schemes, errors, strict=True):
-                slope = float((truth.get(scheme.name) or truth["both"])[k])
-                e = _rounding(q, kind.eps, slope)
+                slope = (truth.get(scheme.name) or truth["both"])[k]
+                e, known = _rounding(q, kind.eps, float(slope)), sizes if in_range(slope) else {}
                 lost = still[k] & (not scheme.imaginary)  # an imaginary step is added to nothing
-                found.append(curve(kind, ray, scheme, hs, of_rays[k], lost, e, derivatives, slope))
+                found.append(
+                    curve(kind, ray, scheme, hs, of_rays[k], lost, e, known, slope, self._known_to(ray, slope))
+                )
         return found
 
     def _at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
@@ -271,11 +316,6 @@ class _Study:
             return {}
 
 
-def _refuse_none(schemes: Sequence[Scheme], asked: Sequence[Scheme], name: str) -> None:
-    if asked and not schemes:
-        raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
-
-
 def _calls(schemes: Sequence[Scheme]) -> int:
     """Return the evaluations of f a step takes."""
     return (
@@ -294,67 +334,17 @@ def _rounding(q: Question, eps: float, slope: float) -> float:
     return float(np.hypot(value, eps / 2 * slope))
 
 
-def derivatives(q: Question, ray: Ray) -> dict[int, float]:
-    """Return |f(k)| along a ray for the orders that difference schemes need, by stencils in balls.
-
-    Error  relative 1e-24 and less for tame functions. Cost: 9 evaluations in balls.
-    """
-    h = arb(_STENCIL_STEP)
-    values = in_balls(q, ray, [arb(k) * h for k in range(-4, 5)], _STENCIL_BITS)
-    with precision(_STENCIL_BITS):
-        found = {
-            k: float(abs(sum((w * x for w, x in zip(ws, values, strict=True)), arb(0)) / h**k))
-            for k, ws in STENCILS.items()
-        }
-    return {k: x for k, x in found.items() if np.isfinite(x) and x > 1e-20}
-
-
-def _slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
-    """Return the slopes along rays by one reverse sweep in balls. Raises Undecided where they come out too wide."""
-    with precision(bits + 32):
-        y, inputs, tape = record(q.g, [Ball.lift(x) for x in q.xs])
-        w = np.reshape(weights(q), -1)
-        if not isinstance(y, Recorded):  # it stands still: a floor
-            return [arb(0)] * len(rays)
-        rows = by_rows(y, inputs, tape, Ball.lift(1))
-        totals = [
-            sum((row[k] * float(part) for row, part in zip(rows, w, strict=True)), Ball.lift(0))
-            for k in range(len(q.xs))
-        ]
-        found = []
-        for ray in rays:
-            parts = [np.sum(g * v) for g, v in zip(totals, directions(q, ray), strict=True) if v is not None]
-            slope = sum(parts, Ball.lift(0)).value
-            if not slope.is_finite() or slope.rad() > abs(slope) * arb(2) ** (-bits // 2) + arb(2) ** -bits:
-                raise Undecided("the slope comes out too wide in balls")
-            found.append(slope.mid())
-    return found
-
-
-def _one_sided(q: Question, rays: Sequence[Ray]) -> Truth:
-    """Return the slopes to the right and to the left along rays, by differences in high precision."""
-    bits = 4 * _ONE_SIDED_STEP_BITS
-    found: dict[str, list[arb]] = {"forward": [], "backward": []}
-    for ray in rays:
-        with precision(bits):
-            h = arb(2) ** -_ONE_SIDED_STEP_BITS
-            down, at, up = in_balls(q, ray, [-h, arb(0), h], bits)
-            found["forward"].append(((up - at) / h).mid())
-            found["backward"].append(((at - down) / h).mid())
-    return found
-
-
 def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
     """Return at which steps x + h v is x, with numbers of so many bits."""
-    with precision(bits):
+    with precision(bits + GUARD):
         pairs = [(arb(float(x)), arb(float(s))) for x, v in zip(q.xs, directions(q, ray), strict=True) if v is not None
                  for x, s in zip(np.ravel(x), np.ravel(v), strict=True) if s]  # fmt: skip
-        return np.array([all((x + arb(float(h)) * s).mid() == x for x, s in pairs) for h in hs])
+        return np.array([all(nearest_of(x + arb(float(h)) * s, bits) == x for x, s in pairs) for h in hs])
 
 
-def summary(q: Question) -> tuple[SchemeSummary, ...]:
+def summary(q: Question, imaginary: bool = True) -> tuple[SchemeSummary, ...]:
     """Return how a few schemes do along one ray; none if it would take more than two seconds."""
-    schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]
+    schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.seconds * _calls(schemes) * len(steps(EPS)) > _MOST_SECONDS or not q.wrt or not q.entries:
         return ()
     study = _Study(q, schemes, Wanted())

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.noise import left_over, near
 from gradcli.numerics.slopes import log_slope
 from gradcli.report.sweep import Taylor
-from gradcli.study.rays import Ray, Rays, directions, weights
+from gradcli.study.rays import Ray, Rays
+from gradcli.study.truth import slope_along
 
 H = 10.0 ** (-np.arange(0, 40) / 4)  # 1 down to 1e-10 of the inputs' size
 _ABOVE_NOISE = 10.0
@@ -22,7 +22,7 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
 
     Cost  about 50 evaluations of f.
     """
-    claimed = along(q, claim, ray)
+    claimed = float(slope_along(q, claim, ray))
     rays = Rays(q)
     with np.errstate(all="ignore"):
         values = rays.values([ray], np.concatenate([[0.0], H, near(1.0)]))[0]
@@ -38,17 +38,6 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
     return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
 
 
-def along(q: Question, gradient: dict[str, Any], ray: Ray) -> float:
-    """Return <g, v>, for a Jacobian of its weighted sum of rows."""
-    w = weights(q)
-    total = 0.0
-    for name, v in zip(q.wrt, directions(q, ray), strict=True):
-        if v is not None and name in gradient:
-            g = np.tensordot(w, np.asarray(gradient[name]), np.ndim(w)) if shape(w) else np.asarray(gradient[name])
-            total += float(np.sum(g * v))
-    return total
-
-
 def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, floor: Any) -> tuple[str, str]:
     size = abs(slope) or 1.0
     known = np.isfinite(remainder)
@@ -56,11 +45,13 @@ def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, 
     if order is None:
         if not np.any(known):
             return "cannot tell", "f is not defined along v"
-        says = f"f is linear along v, and <g, v> = {claimed:.6g} is right to {sees:.0e}."
+        says = (
+            f"f is linear along v, and no error of <g, v> = {claimed:.6g} is seen; one above {sees:.0e} of it would be."
+        )
         return "right", f"The remainder is rounding at every step: {says}"
     falls = f"The remainder |f(x + h v) - f(x) - h <g, v>| falls with slope {order:.2f}"
     if order > _SECOND:
-        return "right", f"{falls}: along v the gradient is right, to {sees:.0e} of its slope."
+        return "right", f"{falls}: no error is seen along v; one above {sees:.0e} of the slope would be."
     off = f"<g, v> = {claimed:.9g}, the slope of f is {slope:.9g} ({abs(claimed - slope) / size:.1e} off)."
     if order < _FIRST:
         return "wrong", f"{falls}, not 2: along v the gradient is wrong. {off}"

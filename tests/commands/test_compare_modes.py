@@ -57,7 +57,7 @@ RUNS = {
     "right Hessian":   (0, ("x**3", "x=2", "--hess", "6*x", *QUICK)),
     "no subgradient":  (3, ("abs(x)", "x=0", "--grad", "1.5", *QUICK)),
     "kink":            (0, ("abs(x)", "x=0", *QUICK)),
-    "not finite":      (0, ("log(x)", "x=0", *QUICK, "--cost")),
+    "not finite":      (3, ("log(x)", "x=0", *QUICK, "--cost")),
     "a constant":      (0, ("2**3", *QUICK, "--cost")),
     "unsupported":     (0, ("abs(x)", "x=1", "--modes", "cs,fwd", "--cost")),
     "large":           (0, ("sum(x**2)", "x=arange(3000)", *FEW, "--cost")),
@@ -191,6 +191,18 @@ def test_predictions_are_marked_and_explained(gradcli: Gradcli) -> None:
     assert "n=1,000,000 was not run: the result would have 1,000,000,000,000 entries; the limit is 134,217,728." in text
 
 
+def test_one_measured_size_predicts_nothing(gradcli: Gradcli) -> None:
+    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,1000000")
+    assert "forward 5 reverse 1" in text and "~" not in text
+    assert "One size was measured, n=5: it tells nothing of growth." in text
+
+
+@pytest.mark.parametrize(("size", "said"), [("0", "0"), ("2.5", "2.5"), ("1e9", "1e9"), ("1000000000", "1000000000")])
+def test_a_size_that_is_none_is_named(gradcli: Gradcli, size: str, said: str) -> None:
+    ran = gradcli("compare-modes", *LAYER, *FEW, "--sizes", f"n=5,{size}")
+    assert ran.exit_status == 2 and f": {said} is no whole number from 1 to 999,999,999" in ran.stderr
+
+
 # Bad input
 
 # fmt: off
@@ -257,6 +269,14 @@ def test_pictures_of_digits_cost_and_errors(gradcli: Gradcli, tmp_path: Path) ->
         assert f"<!-- {mode}: relative error of the entries of W, the worst ringed -->" in image
     assert "certified: relative error" not in image and "entries of x" not in image
     assert files[1].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_pictures_tell_of_low_precision_and_of_modes_without_digits(gradcli: Gradcli, tmp_path: Path) -> None:
+    file = tmp_path / "modes.svg"
+    argv = ("sum(abs(x))", "x=[1, 2]", "--modes", "cert,cs,fwd", "--dtype", "float16", "--plot", str(file))
+    assert gradcli("compare-modes", *argv).exit_status == 0
+    assert "<!-- worst error of a gradient in low precision -->" in drawn(file)
+    assert "<!-- digits (none: complex-step) -->" in drawn(file)
 
 
 def test_pictures_of_a_jacobian_and_of_growth(gradcli: Gradcli, tmp_path: Path) -> None:

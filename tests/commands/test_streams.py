@@ -288,3 +288,17 @@ def test_a_closed_pipe_ends_quietly() -> None:
     process.stderr.close()
     assert process.wait() != 1
     assert stderr == b""
+
+
+@pytest.mark.parametrize("argv", [("sweep", "sin(x)", "x=1"), ("grad", "sin(x)", "x=1")])
+def test_a_full_device_is_one_error_with_status_2(argv: tuple) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "gradcli", *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert run.returncode == 2
+    assert (
+        run.stderr.startswith("error: a stream or file cannot be used: No space left") and "internal" not in run.stderr
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.source.test_loading import written, xfail
+from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
 X = "x=[0.5, 2]"
@@ -272,3 +272,35 @@ def test_an_internal_error_in_the_child_is_one_of_ours(
     monkeypatch.setattr("gradcli.verify.check.check", broken)
     ran = gradcli("check", f"{written(tmp_path, GOOD)}:f", X, "--timeout", "20s", "--json")
     assert (ran.exit_status, ran.json["error"]["kind"]) == (70, "internal")
+
+
+ONCE = """
+    import time
+    def f(x):
+        time.sleep(0.7)
+        return np.sum(x**2)
+"""
+
+
+@pytest.mark.parametrize("command", ["sweep", "compare-modes"])
+def test_finding_the_target_counts_too_and_nothing_is_shown(
+    gradcli: Callable[..., Any], tmp_path: Path, command: str
+) -> None:
+    start = time.monotonic()
+    ran = gradcli(command, f"{written(tmp_path, ONCE)}:f", X, "--timeout", "1s")
+    assert time.monotonic() - start < 1.6
+    assert (ran.exit_status, ran.stdout) == (3, "")
+    assert ran.stderr == "error: time is up after 1 s\n  --timeout 10s\n"
+
+
+@pytest.mark.parametrize("command", ["sweep", "compare-modes"])
+def test_the_help_says_that_nothing_is_shown(gradcli: Callable[..., Any], command: str) -> None:
+    assert "nothing is shown" in " ".join(gradcli(command, "--help").stdout.replace("│", " ").split())
+
+
+def test_long_work_is_announced(gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradcli.study.sweep._LONG", 0.0)
+    argv = ("sweep", "x**2", "x=1", "--schemes", "forward")
+    said = gradcli(*argv).stderr
+    assert said.startswith("float64: about 61 evaluations of f, ") and said.endswith("; --budget N limits them\n")
+    assert gradcli(*argv, "-q").stderr == ""

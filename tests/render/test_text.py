@@ -13,7 +13,8 @@ from gradcli.commands import output
 from gradcli.errors import BadExpression, Span
 from gradcli.modes.workers import WORKERS
 from gradcli.render import Page, rendered
-from gradcli.render.text import error_as_text
+from gradcli.render.text import blocks_as_text, error_as_text
+from gradcli.report.blocks import Table
 from gradcli.world import World
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -190,3 +191,15 @@ def test_an_error_of_several_lines_points_into_its_line() -> None:
 def test_no_line_ends_in_blanks(gradcli: Callable[..., Any]) -> None:
     stdout = gradcli(*REPORTS["compare-modes"]).stdout
     assert not [line for line in stdout.split("\n") if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_wide_table_is_shown_in_parts_and_loses_nothing(width: int) -> None:
+    columns = ("time, in evaluations of f", *(f"n={k}" for k in range(1, 21)), "grows as")
+    rows = (("forward", *(f"{k},000" for k in range(1, 21)), "n^1.00"), ("reverse", *["~7.5"] * 20, "n^0.01"))
+    text = blocks_as_text((Table(columns, rows, frozenset(range(1, 22))),), Page(width=width))
+    assert max(map(len, text.splitlines())) <= width
+    words = text.split()
+    assert (
+        all(words.count(cell) == 1 for cell in (*columns[1:-1], *rows[0][1:], "n^0.01")) and words.count("~7.5") == 20
+    )

@@ -88,7 +88,7 @@ def test_python_functions(tmp_path: Path) -> None:
 # fmt: off
 SAYS = [
     ("mean((X@w - y)**2)", 4, "4 micro-batches of X, y (12 rows): the mean of their gradients is that of the full batch to"),
-    ("mean((X@w - y)**2)", 4, "(rounding); their sum is off by 3 of the largest entry"),
+    ("mean((X@w - y)**2)", 4, "(rounding); their sum is off by 3 times the largest entry"),
     ("sum((X@w - y)**2)",  4, "the sum of their gradients is that of the full batch to"),
     ("sum((X@w - y)**2)",  4, "their mean is off by 0.75 of the largest entry"),
     ("norm(X@w - y)",      2, "neither the mean ("),

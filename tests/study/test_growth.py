@@ -243,3 +243,39 @@ def test_a_program_that_returns_a_constant_has_nothing_to_recompute(tmp_path: Pa
     """
     found = grown(f"{written(tmp_path, code)}:flat", ("x=ones(3)",), "depth", (20, 40), "reverse")
     assert found.exponents["reverse"].evaluations == 0
+
+
+# fmt: off
+MEMORY = [
+    # sizes         bytes                                     at      predicted
+    ((10, 30, 100), [10_000 + 16*n*n for n in (10, 30, 100)], 2000,   10_000 + 16*2000**2),
+    ((10, 30, 100), [5_000 + 8*n for n in (10, 30, 100)],     2000,   5_000 + 8*2000),
+    ((10, 100),     [80, 800],                                1000,   8000),
+    ((1, 2, 3),     [7, 7, 7],                                50,     7),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("sizes", "bytes_", "n", "expected"), MEMORY)
+def test_memory_grows_above_what_all_sizes_hold(sizes: tuple, bytes_: list, n: int, expected: float) -> None:
+    assert study._bytes(sizes, list(map(float, bytes_)), n) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_crossing_says_which_is_quicker_from_where_on() -> None:
+    from gradcli.report.growth import Crossing, Growth
+
+    found = Growth("n", (), {}, (Crossing("reverse", "forward", 39.0, True),), ()).blocks()
+    assert [block.text for block in found] == ["From about n=39 on reverse is quicker than forward, by prediction."]
+
+
+def test_predicted_figures_are_drawn_apart_and_colours_stay() -> None:
+    cells = [
+        {"forward": Cell(n, float(n), 1.0, None, n == 30), "reverse": Cell(1, 1.0, 1.0, 8 * n, False)}
+        for n in (10, 20, 30)
+    ]
+    rows = tuple(Row(n, n, 1.0, 8, c, False) for n, c in zip((10, 20, 30), cells, strict=True))
+    seconds, memory = Growth("n", rows, {}, (), ()).pictures()
+    assert [(one.name, len(one.points), one.guide) for one in seconds.series] == [
+        ("forward", 2, False), ("reverse", 3, False), ("forward, predicted", 2, True),
+    ]  # fmt: skip
+    assert [one.name for one in memory.series] == ["forward", "reverse"]

@@ -124,3 +124,19 @@ def test_a_vector_has_no_loss_to_scale() -> None:
     with pytest.raises(NotSupported, match="a loss is scaled, and this result is no scalar") as error:
         precision("x*x", [1.0, 2.0])
     assert error.value.do == "reduce it: sum(...)"
+
+
+def test_a_lost_entry_errs_by_its_whole_size_in_the_ulps_that_scaling_has_too() -> None:
+    found = precision("sum(x*x)*2**-12", [2e-5, 1.5e-5])
+    lost, mine = found.ulps_worst, 2.0**10
+    assert found.zeros == 2 and mine <= lost < 2 * mine  # 1.m in ulps of 2^-10
+    assert found.restored == 2 and found.scaled_ulps_worst < 4
+
+
+def test_a_gradient_that_is_not_finite_errs_by_infinity() -> None:
+    found = precision("log(exp(x))", 20.0)
+    assert (found.not_finite, found.ulps_worst) == (1, np.inf)
+
+
+def test_a_scale_of_one_restores_nothing_and_is_not_told() -> None:
+    assert precision("z = x - max(x); -log(exp(z)[0]/sum(exp(z)))", [1.0, 5.0, 30.0]).loss_scale != 0

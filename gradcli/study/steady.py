@@ -1,0 +1,52 @@
+"""Whether a function gives the same value twice, and values as smooth as rounding leaves them."""
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.modes.mode import Question
+from gradcli.numerics.noise import left_over, near
+from gradcli.report.common import Finding, finding
+from gradcli.study.rays import Ray, directions, weights
+
+_FINER = 0.01  # of the spacing at which noise is looked for: what is smooth has vanished there, noise has not
+_UNEXPLAINED = 1e3  # times rounding
+_SHARE = 0.1  # of the time of a mode that looking for noise may take
+
+
+def noticed(q: Question) -> list[Finding]:
+    """Return what the first calls of the function showed."""
+    return [finding(n.kind, n.severity, n.message, at=n.at, hint=n.hint) for n in q.point.notices]
+
+
+def unsteady(q: Question) -> list[Finding]:
+    """Return a finding where a Python function gives another value now than at first."""
+    if q.f.kind != "python" or any(notice.kind == "not deterministic" for notice in q.point.notices):
+        return []
+    if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+        return []
+    says = "the function's value at this point has changed since the first call: it keeps a state"
+    return [finding("not deterministic", "inconclusive", says, hint="let it depend on its arguments alone")]
+
+
+def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
+    """Return a finding where values of a Python function near the point scatter by more than rounding explains.
+
+    Cost  18 evaluations.
+    """
+    calls = 2 * len(near(1.0))
+    if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
+        return []
+    if calls * q.seconds > _SHARE * q.mode_timeout:
+        return []
+    w, vs = weights(q), directions(q, ray)
+    found = []
+    for spacing in (1.0, _FINER):
+        moved = [[x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in near(spacing)]
+        values = np.array([float(np.sum(w * q.near(*xs))) for xs in moved])
+        found.append(float(left_over(near(spacing), values)))
+    size = float(np.sum(np.abs(w * q.value))) if shape(q.value) else abs(float(q.value))
+    explained = np.finfo(float).eps * (size + abs(slope)) + q.noise_floor
+    if not min(found) > _UNEXPLAINED * explained:
+        return []
+    says = f"values of f beside the point scatter by {min(found):.1e}, and rounding explains {explained:.1e}"
+    return [finding("noise", "warning", f"{says}: no step can be better than that leaves it")]
