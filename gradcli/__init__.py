@@ -5,11 +5,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gradcli.api import check, checkpoint, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
+    from gradcli.api import check, checkpoint, derive, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
     from gradcli.errors import GradcliError, NotConfirmed
     from gradcli.source.expression import Expression
 
-_API = ("check", "checkpoint", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp")
+_API = (
+    "check",
+    "checkpoint",
+    "derive",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "primitive",
+    "value_and_grad",
+    "vjp",
+)
 _LAZY = {
     "Expression": "gradcli.source.expression",
     "GradcliError": "gradcli.errors",
@@ -18,8 +30,8 @@ _LAZY = {
 }
 
 __all__ = [
-    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "grad", "hessian", "hvp", "jacobian",
-    "jvp", "primitive", "value_and_grad", "vjp",
+    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "derive", "grad", "hessian", "hvp",
+    "jacobian",    "jvp", "primitive", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 

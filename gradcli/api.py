@@ -18,6 +18,7 @@ from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
 from gradcli.render import rendered
 from gradcli.report.check import CheckReport
+from gradcli.report.derive import DeriveReport
 from gradcli.source.call import Call, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
 from gradcli.source.expression import Expression
@@ -32,9 +33,10 @@ from gradcli.verify.probe import Located, expression_at, function_at, locate
 
 # rendering is a floor above reports, which therefore cannot print themselves
 CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
+DeriveReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
 
 __all__ = [
-    "check", "checkpoint", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
+    "check", "checkpoint", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -121,6 +123,33 @@ def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> L
         else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
     )
     return expression_at(f, [point], seed=seed, shapes={}, count=1, wrt=wrt)
+
+
+def derive(
+    f: str | Function, shapes: Mapping[str, str] | None = None, *, assume: Mapping[str, str] | None = None,
+    wrt: str | None = None, order: int = 1, answer: str | None = None, layout: str = "denominator",
+    style: str = "differential",
+) -> DeriveReport:  # fmt: skip
+    """Return the closed form of the derivative of an expression, or of a Python function, by each of its inputs.
+
+    Shapes  by input, sizes by name or number: {"W": "m n", "x": "n"}; an input that is not named is a number.
+    Raises  BadOption, BadShape; what cannot be derived or confirmed is a finding of the report.
+
+    >>> import gradcli
+    >>> gradcli.derive("sum((W@x - y)**2)", {"W": "m n", "x": "n", "y": "m"}, wrt="x").results[0].formula.expression
+    '2*(W.T@(W@x - y))'
+    """
+    from gradcli.derivation.facts import dims_of
+    from gradcli.derivation.study import Wanted, of_callable, of_python
+    from gradcli.derivation.study import derive as study
+
+    dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
+    if not isinstance(f, str):
+        target = of_callable(f, getattr(f, "__name__", "f"), dims)
+    else:
+        target = of_python(f, dims) if is_python(f) else Expression(f)
+    facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
+    return study(target, Wanted(dims, facts, wrt, order, answer=answer, layout=layout, style=style))
 
 
 def grad(f: Function, wrt: Wrt = None) -> Function:

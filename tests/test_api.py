@@ -13,7 +13,6 @@ import pytest
 import gradcli as package
 from gradcli import check, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
 from gradcli.errors import BadPoint, BadShape, BadTarget, GradcliError
-from tests.source.test_loading import xfail
 
 X = np.array([1.0, 2.0])
 QUICK = "forward,reverse,fd"
@@ -316,9 +315,16 @@ def test_a_function_may_itself_call_gradcli() -> None:
     assert not check(penalty, X, grad=lambda x: 35 * x**3, modes=QUICK).passed
 
 
-@xfail("gradcli.derive is not in the package yet")
 def test_derive_is_part_of_the_package() -> None:
-    assert callable(package.derive)
+    report = package.derive("sum((W@x - y)**2)", {"W": "m n", "x": "n", "y": "m"}, wrt="x", answer="2*W.T@(W@x - y)")
+    assert report.results[0].answer.verdict == "right" and "gradient by x" in str(report)
+
+
+def test_a_function_of_python_is_derived() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(np.exp(x) * y)
+
+    assert package.derive(f, {"x": "n", "y": "n"}, wrt="x").results[0].formula.expression == "y*exp(x)"
 
 
 LAZY = """

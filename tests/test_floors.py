@@ -19,6 +19,7 @@ FLOORS = (
     ("diagnosis",),
     ("verify",),
     ("study",),
+    ("derivation",),
     ("render",),
     ("api", "commands", "cli", "world", "__init__", "__main__"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from gradcli.commands import check, compare_modes, grad, modes, ops, schema, sweep, trace
+from gradcli.commands import check, compare_modes, derive, grad, modes, ops, schema, sweep, trace
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -33,6 +33,7 @@ def command() -> Any:
     app.command("check", epilog=check.EXAMPLES)(check.check)
     app.command("compare-modes", epilog=compare_modes.EXAMPLES)(compare_modes.compare_modes)
     app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
+    app.command("derive", epilog=derive.EXAMPLES)(derive.derive)
     app.command("grad", epilog=grad.EXAMPLES)(grad.grad)
     app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
     app.command("modes")(modes.modes)

@@ -16,6 +16,7 @@ TYPES = {
     "check": ("gradcli.report.check", "CheckReport"),
     "compare-modes": ("gradcli.report.compare", "CompareReport"),
     "sweep": ("gradcli.report.sweep", "SweepReport"),
+    "derive": ("gradcli.report.derive", "DeriveReport"),
     "grad": ("gradcli.report.grad", "GradReport"),
     "trace": ("gradcli.report.trace", "TraceReport"),
     "modes": ("gradcli.report.listing", "ModesReport"),

@@ -329,6 +329,7 @@ class Arithmetic(Tracer):
     """A tracer that is a number system of its own (balls, symbols) rather than a sweep: the innermost of a nest."""
 
     __slots__ = ()
+    symbolic = False  # whether formulas are wanted, in which nothing overflows
 
     @classmethod
     def lift(cls, number: Value) -> Any:

@@ -9,7 +9,7 @@ from gradcli.core.bind import handles
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, with_kept
-from gradcli.core.tracer import plain
+from gradcli.core.tracer import arithmetic, plain
 from gradcli.primitives.kinds import constant, differential, linear
 from gradcli.primitives.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
 from gradcli.primitives.shaping import as_value
@@ -286,6 +286,9 @@ def _with_first(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Va
 
 def shift_of(x: Value, axis: Any) -> Any:
     """Return the largest plain value along the axes: a constant that cancels out, for the sake of range only."""
+    system = arithmetic(x)
+    if system is not None and system.symbolic:
+        return 0.0
     top = np.max(plain(x), axis=axis, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 

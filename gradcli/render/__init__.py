@@ -17,7 +17,7 @@ class Page:
 
 ENDINGS = {
     ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit",
-    ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
+    ".tex": "latex", ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
     ".svg": "svg", ".png": "png",
 }  # fmt: skip
 PICTURES = ("svg", "png")  # forms for files only

@@ -1,0 +1,157 @@
+"""From graphs recorded at several sizes to tensors: what is linear becomes products and sums, the rest functions."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from gradcli.derivation import rules  # noqa: F401  (products are tidied by them)
+from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
+from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
+from gradcli.derivation.products import identity, multiply, power, product
+from gradcli.derivation.structure import STRUCTURE, Axis, Value, placed
+from gradcli.errors import NotSupported
+from gradcli.interpreters.graph import Graph
+
+Sizes = Mapping[str, Sequence[int]]  # of each name, its value in every recording
+_HALF = Fraction(1, 2)
+_POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
+_CLOSE = 1e-12
+
+
+class Reader:
+    """Reads graphs of one program at several sizes; `facts` are what is assumed of inputs."""
+
+    def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]]) -> None:
+        self.sizes = sizes
+        self.facts = facts
+        self.seen: dict[int, Value] = {}
+        self.kept: list[Any] = []
+
+    def read(self, graphs: Sequence[Any]) -> Value:
+        """Return the tensor of one value, given at every size. Raises NotSupported, naming the operation."""
+        pending = [tuple(graphs)]
+        while pending:
+            here = pending[-1]
+            if id(here[0]) in self.seen or not isinstance(here[0], Graph):
+                pending.pop()
+                continue
+            first = here[0]
+            if any(not isinstance(g, Graph) or g.op != first.op or len(g.args) != len(first.args) for g in here):
+                raise NotSupported(
+                    "the program is another one at another size", do="give sizes as numbers: --shapes x:3"
+                )
+            waiting = [
+                operand
+                for k in range(len(first.args))
+                if isinstance(first.args[k], Graph) and id(first.args[k]) not in self.seen
+                for operand in [tuple(g.args[k] for g in here)]
+            ]
+            if waiting:
+                pending += waiting
+                continue
+            self.seen[id(first)] = self._node(here)
+            self.kept.append(here)  # so that no id is used again
+            pending.pop()
+        return self._operand(tuple(graphs))
+
+    def _operand(self, operand: Sequence[Any]) -> Value:
+        if isinstance(operand[0], Graph):
+            return self.seen[id(operand[0])]
+        return self.constant([np.asarray(x) for x in operand])
+
+    def dim(self, sizes: Sequence[int]) -> str:
+        """Return the size that a length is, as text; `1` for one. Raises NotSupported."""
+        if len(set(sizes)) == 1:
+            return str(sizes[0])
+        for name, known in self.sizes.items():
+            apart = {s - k for s, k in zip(sizes, known, strict=True)}
+            if len(apart) == 1:
+                d = apart.pop()
+                return name if d == 0 else f"{name} - {-d}"
+        raise NotSupported("an axis has a length that is no named size", do="give sizes as numbers: --shapes x:3")
+
+    def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]:
+        """Return a fresh index for each axis."""
+        dims = [self.dim(lengths) for lengths in zip(*shapes, strict=True)]
+        return tuple(None if d == "1" else fresh(d) for d in dims)
+
+    def constant(self, arrays: Sequence[Any]) -> Value:
+        """Return a constant: a number, a function of sizes, or an array of equal entries, or the identity."""
+        axes = self.axes([x.shape for x in arrays])
+        free = tuple(i for i in axes if i is not None)
+        if all(x.size and np.all(x == x.flat[0]) for x in arrays):
+            number = self.number([float(x.flat[0]) for x in arrays])
+            return Value(axes, Tensor(free, number.terms))
+        square = len(free) == 2 and len(axes) == 2 and free[0].dim == free[1].dim
+        if square and all(np.array_equal(x, x[0, 0] * np.eye(len(x))) for x in arrays):
+            number = self.number([float(x[0, 0]) for x in arrays])
+            return Value(axes, multiply(number, of_atom(identity(free[0].dim), free)))
+        raise NotSupported("an array of constants has no formula", do="make it an input")
+
+    def number(self, xs: Sequence[float]) -> Tensor:
+        """Return a number that is the same at all sizes, or the function of sizes that it is."""
+        if len(set(xs)) == 1:
+            return number_of(xs[0])
+        for name, known in self.sizes.items():
+            apart = [x - n for x, n in zip(xs, known, strict=True)]
+            if _same(apart) and apart[0] == round(apart[0]):
+                return add([size_of(name), scalar(exact(apart[0]))])
+        for count in (1, 2):
+            for names in itertools.combinations(self.sizes, count):
+                for powers in itertools.product(_POWERS, repeat=count):
+                    scale = [
+                        float(
+                            np.prod([float(self.sizes[n][k]) ** float(p) for n, p in zip(names, powers, strict=True)])
+                        )
+                        for k in range(len(xs))
+                    ]
+                    ratio = [x / s for x, s in zip(xs, scale, strict=True)]
+                    if _same(ratio):
+                        parts = [power(size_of(n), p) for n, p in zip(names, powers, strict=True)]
+                        return scaled(product(parts), exact(ratio[0]))
+        raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
+
+    def _node(self, graphs: Sequence[Graph]) -> Value:
+        first = graphs[0]
+        if first.op.startswith("input "):
+            name = first.op.removeprefix("input ")
+            axes = self.axes([g.shape for g in graphs])
+            at = [i for i in axes if i is not None]
+            atom = Atom("input", name, dims=tuple(i.dim for i in at), facts=self.facts.get(name, frozenset()))
+            return Value(axes, of_atom(atom, at))
+        if first.op == "constant":
+            return self.constant([np.asarray(g.value) for g in graphs])
+        xs = [self._operand(tuple(g.args[k] for g in graphs)) for k in range(len(first.args))]
+        params = [g.params or {} for g in graphs]
+        if first.op in STRUCTURE:
+            return STRUCTURE[first.op](self, xs, params, graphs)
+        axes = self._broadcast(xs, graphs)
+        operands = [placed(x, axes) for x in xs]
+        free = tuple(i for i in axes if i is not None)
+        if first.op in ALGEBRA:
+            y = ALGEBRA[first.op](*operands, **params[0])
+        elif first.op in ("equal", "not_equal"):  # but on a null set
+            y = scalar(Fraction(first.op == "not_equal"))
+        elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
+            y = of_numbers(
+                first.op,
+                [float(x.number or 0) for x in operands],
+                float(first.value.reshape(-1)[0]) if np.ndim(first.value) else float(first.value),
+            )
+        elif first.op in FUNCTIONS:
+            if any(params):
+                raise NotSupported(f"{first.op} has parameters that formulas do not show")
+            y = function(first.op, operands, free)
+        else:
+            raise NotSupported(f"{first.op} has no closed form here", do="gradcli check verifies its gradient")
+        return Value(axes, Tensor(free, y.terms))
+
+    def _broadcast(self, xs: Sequence[Value], graphs: Sequence[Graph]) -> tuple[Axis, ...]:
+        return self.axes([g.shape for g in graphs])
+
+
+def _same(xs: Sequence[float]) -> bool:
+    return all(abs(x - xs[0]) <= _CLOSE * abs(xs[0]) for x in xs)

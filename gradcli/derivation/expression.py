@@ -1,0 +1,239 @@
+"""Expressions of matrices: what is printed, in whatever notation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+Number = Fraction | float
+_EINSUM = 8  # operations that an einsum counts as: what has a matrix form is written so
+
+# how tightly operators bind: from sums to what needs no brackets
+COMPARE, SUM, PRODUCT, MINUS, POWER, ATOM = range(6)
+
+
+@dataclass(frozen=True)
+class E:
+    """A node: `op` is name, number, add, mul, div, matmul, neg, pow, T, call, compare, column; `text` its name or sign."""
+
+    op: str
+    args: tuple["E", ...] = ()
+    text: str = ""
+    number: Number = Fraction(0)
+    options: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def size(self) -> int:
+        """The operations in it, names and numbers free."""
+        own = 0 if self.op in ("name", "number") else 1
+        if self.op in ("add", "mul", "matmul"):
+            own = max(0, len(self.args) - 1)
+        if self.op == "call" and self.text == "einsum":
+            own = _EINSUM
+        if self.op == "add":  # a difference is one operation
+            return own + sum(a.args[0].size if a.op == "neg" else a.size for a in self.args)
+        return own + sum(a.size for a in self.args)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.op, self.args, self.text, self.number, self.options))
+
+    def walk(self) -> Iterator["E"]:
+        """Yield the node and all below it."""
+        yield self
+        for a in self.args:
+            yield from a.walk()
+
+
+def name(text: str, scalar: bool = False) -> E:
+    return E("name", text=text, options=(("rank", "0"),) if scalar else ())
+
+
+_NUMBERS = {"det", "trace", "norm", "var", "mean", "logsumexp", "sum"}  # calls that give a number, but along an axis
+_ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
+
+
+def is_scalar(e: E) -> bool:
+    """Whether an expression is a number."""
+    if e.op in ("number", "dot"):
+        return True
+    if e.op == "name":
+        return bool(e.options)
+    if e.op == "call" and e.text in _NUMBERS:
+        return not e.options
+    return e.op != "call" or e.text not in _ARRAYS if not e.args else all(map(is_scalar, e.args))
+
+
+def dot(a: E, b: E) -> E:
+    """Return the product of two vectors."""
+    return E("dot", (a, b))
+
+
+def number(x: Number) -> E:
+    """Return a number; a negative one is a minus before it."""
+    return neg(E("number", number=-x)) if x < 0 else E("number", number=x)
+
+
+ONE = number(Fraction(1))
+
+
+def neg(a: E) -> E:
+    return a.args[0] if a.op == "neg" else E("neg", (a,))
+
+
+def call(f: str, *args: E, **options: str) -> E:
+    return E("call", args, f, options=tuple(options.items()))
+
+
+def transpose(a: E) -> E:
+    """Return a transpose, pushed into products."""
+    if a.op == "T":
+        return a.args[0]
+    if a.op == "matmul":
+        return matmul(*(transpose(x) for x in reversed(a.args)))
+    if a.op == "call" and a.text in ("eye", "diag"):
+        return a
+    if a.op == "call" and a.text == "outer":
+        return call("outer", a.args[1], a.args[0])
+    if a.op == "neg":
+        return neg(transpose(a.args[0]))
+    return E("T", (a,))
+
+
+def matmul(*parts: E) -> E:
+    flat = [x for p in parts for x in (p.args if p.op == "matmul" else (p,))]
+    return flat[0] if len(flat) == 1 else E("matmul", tuple(flat))
+
+
+def mul(parts: list[E], below: list[E] | None = None) -> E:
+    """Return a product over a product, ones left out."""
+    top = [x for p in parts for x in (p.args if p.op == "mul" else (p,)) if x != ONE]
+    low = [x for p in below or [] for x in (p.args if p.op == "mul" else (p,)) if x != ONE]
+    sign = sum(x.op == "neg" for x in top) % 2
+    top = [y for x in top for y in [x.args[0] if x.op == "neg" else x] if y != ONE]
+    y = ONE if not top else top[0] if len(top) == 1 else E("mul", tuple(top))
+    if low:
+        y = E("div", (y, low[0] if len(low) == 1 else E("mul", tuple(low))))
+    return neg(y) if sign else y
+
+
+def add(parts: list[E]) -> E:
+    """Return a sum, what is positive first."""
+    flat = [x for p in parts for x in (p.args if p.op == "add" else (p,))]
+    flat.sort(key=lambda x: x.op == "neg")
+    return flat[0] if len(flat) == 1 else E("add", tuple(flat))
+
+
+def power(a: E, p: Number) -> E:
+    """Return a**p, a root as such."""
+    if p == 1:
+        return a
+    if a.op == "dot" and a.args[0] == a.args[1] and p in (Fraction(1, 2), Fraction(3, 2)):
+        return power(call("norm", a.args[0]), 2 * p)
+    if p == Fraction(1, 2):
+        return call("sqrt", a)
+    return E("pow", (a, number(p)))
+
+
+_SIMPLE = 1_000  # the largest whole number that is a multiple of a constant, rather than a float of its own
+_THROUGH = {"outer", "diag", "trace", "sum", "mean"}  # calls that are linear in their first argument
+
+
+def without_minus(e: E) -> E:
+    """Return an expression whose minus is taken into a difference: -(y - h)*a is (h - y)*a."""
+    return (_flipped(e.args[0]) or e) if e.op == "neg" else e
+
+
+def _flipped(e: E) -> E | None:
+    """Return -e where a difference takes the sign."""
+    if e.op == "add" and len(e.args) == 2 and e.args[1].op == "neg":
+        return E("add", (e.args[1].args[0], neg(e.args[0])))
+    if e.op not in ("mul", "matmul", "div", "dot") and not (e.op == "call" and e.text in _THROUGH):
+        return None
+    for k, a in enumerate(e.args[:1] if e.op in ("div", "call") else e.args):
+        turned = _flipped(a)
+        if turned is not None:
+            return replace(e, args=(*e.args[:k], turned, *e.args[k + 1 :]))
+    return None
+
+
+_CONSTANTS = {
+    "pi": np.pi,
+    "sqrt(pi)": np.sqrt(np.pi),
+    "sqrt(2)": np.sqrt(2),
+    "sqrt(2*pi)": np.sqrt(2 * np.pi),
+    "log(2)": np.log(2),
+}
+
+
+def written(x: Number) -> str:
+    """Return a positive number as it is read: a fraction, a known constant, or a float in full."""
+    if isinstance(x, Fraction):
+        if x.denominator == 1:
+            return str(x.numerator)
+        exact = x.numerator / x.denominator
+        return repr(exact) if len(repr(exact)) <= 6 and Fraction(exact) == x else f"{x.numerator}/{x.denominator}"
+    for spelled, value in _CONSTANTS.items():
+        for ratio, form in ((x / value, "{r}*{c}"), (x * value, "{r}/{c}")):
+            nice = Fraction(ratio).limit_denominator(64)
+            if nice and nice.numerator <= _SIMPLE and abs(float(nice) / ratio - 1) < 4e-15:
+                r = written(nice)
+                return spelled if form == "{r}*{c}" and r == "1" else form.format(r=r, c=spelled)
+    return repr(float(x))
+
+
+def text(e: E, within: int = COMPARE) -> str:
+    """Return an expression in gradcli's language, which is Python's."""
+    shown, level = _python(e)
+    return f"({shown})" if level < within else shown
+
+
+def _python(e: E) -> tuple[str, int]:
+    if e.op == "name":
+        return e.text, ATOM
+    if e.op == "number":
+        shown = written(e.number)
+        return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
+    if e.op == "neg":
+        return f"-{text(e.args[0], MINUS if e.args[0].op not in ('mul', 'matmul', 'div', 'dot') else PRODUCT)}", SUM + 0
+    if e.op == "add":
+        first, *rest = e.args
+        shown = text(first, SUM)
+        for a in rest:
+            shown += f" - {text(a.args[0], PRODUCT)}" if a.op == "neg" else f" + {text(a, PRODUCT)}"
+        return shown, SUM
+    if e.op == "mul":
+        return "*".join(
+            text(a, PRODUCT if k == 0 else MINUS) if a.op not in ("matmul", "dot") else f"({text(a)})"
+            for k, a in enumerate(e.args)
+        ), PRODUCT
+    if e.op == "div":
+        top = text(e.args[0], PRODUCT) if e.args[0].op not in ("matmul", "dot") else f"({text(e.args[0])})"
+        return f"{top}/{text(e.args[1], MINUS)}", PRODUCT
+    if e.op == "matmul":
+        return "@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT
+    if e.op == "dot":
+        return "@".join(text(a, PRODUCT if a.op == "matmul" else PRODUCT + 1) for a in e.args), PRODUCT
+    if e.op == "pow":
+        return f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER
+    if e.op == "T":
+        return f"{text(e.args[0], ATOM)}.T", ATOM
+    if e.op == "index":
+        return f"{text(e.args[0], ATOM)}{e.text}", ATOM
+    if e.op == "concat":
+        before, _, after = e.text.partition("|")
+        return f"concatenate([{', '.join(filter(None, [before, text(e.args[0]), after]))}])", ATOM
+    if e.op == "compare":
+        return f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE
+    if e.op == "column":
+        return f"{text(e.args[0], ATOM)}[:, None]", ATOM
+    if e.text.rpartition(".")[2] in ("ones", "zeros") and len(e.args) > 1:
+        return f"{e.text}([{', '.join(text(a) for a in e.args)}])", ATOM
+    inside = [*(text(a) for a in e.args), *(f"{k}={v}" if k != "first" else v for k, v in e.options if k != "first")]
+    lead = [v for k, v in e.options if k == "first"]
+    return f"{e.text}({', '.join([*lead, *inside])})", ATOM

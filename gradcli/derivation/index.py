@@ -1,0 +1,304 @@
+"""Sums of products with indices: the form in which derivatives are simplified.
+
+`A @ x` is A[i,j] x[j], summed over j; `outer(x, y)` is x[i] y[j]; a transpose exchanges indices; what is broadcast lacks one. So
+transposes, ones and the order of products need no rules of their own, and like terms are those with one canonical key.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+Number = Fraction | float
+_fresh = itertools.count(1)
+
+
+class Index(NamedTuple):
+    """An index and the size it runs over; those of an atom's own arguments are its slots, counted from -1 down."""
+
+    id: int
+    dim: str
+
+
+def fresh(dim: str) -> Index:
+    """Return an index that is nowhere used."""
+    return Index(next(_fresh), dim)
+
+
+def slot(k: int, dim: str) -> Index:
+    """Return the k-th index of an atom, inside it."""
+    return Index(-1 - k, dim)
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What is not a product: an input, a function of tensors, a sum in brackets, the identity, or a size.
+
+    `args` have the atom's own indices as slots; `axes` are slots over which a function normalises or reduces.
+    """
+
+    op: str
+    name: str = ""
+    args: tuple["Tensor", ...] = ()
+    dims: tuple[str, ...] = ()
+    facts: frozenset[str] = frozenset()
+    axes: tuple[int, ...] = ()
+    param: float | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal atoms."""
+        inside = ",".join(arg.key for arg in self.args)
+        rest = f"{self.axes}" if self.axes else ""
+        return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.key == other.key
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether exchanging its two indices changes nothing."""
+        if len(self.dims) != 2 or self.dims[0] != self.dims[1]:
+            return False
+        if self.op == "input":
+            return bool(self.facts & {"symmetric", "spd", "diagonal"})
+        if self.op == "delta":
+            return True
+        if self.op not in ("group", "inv") and self.axes:
+            return False
+        swap = {slot(0, self.dims[0]): slot(1, self.dims[0]), slot(1, self.dims[0]): slot(0, self.dims[0])}
+        return bool(self.args) and all(arg.renamed(swap).key == arg.key for arg in self.args)
+
+
+class Factor(NamedTuple):
+    """An atom with indices, raised to a power entry by entry."""
+
+    atom: Atom
+    at: tuple[Index, ...]
+    power: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number times factors; an index that is not free is summed over."""
+
+    coef: Number
+    factors: tuple[Factor, ...] = ()
+
+    @property
+    def indices(self) -> set[Index]:
+        """All indices of the factors."""
+        return {i for f in self.factors for i in f.at}
+
+    def renamed(self, names: Mapping[Index, Index]) -> "Term":
+        """Return the term with other indices."""
+        return replace(self, factors=tuple(f._replace(at=tuple(names.get(i, i) for i in f.at)) for f in self.factors))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A sum of terms; `free` are its indices, in the order of its axes."""
+
+    free: tuple[Index, ...]
+    terms: tuple[Term, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal tensors, whatever their bound indices are called."""
+        return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._named().items())) or "0"
+
+    def _named(self) -> dict[str, Term]:
+        names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in _slots(self)}
+        return {key_of(t, names): t for t in self.terms}
+
+    def renamed(self, names: Mapping[Index, Index]) -> "Tensor":
+        """Return the tensor with other free indices, its bound ones fresh."""
+        return Tensor(
+            tuple(names.get(i, i) for i in self.free), tuple(unbound(t, self.free).renamed(names) for t in self.terms)
+        )
+
+    @property
+    def number(self) -> Number | None:
+        """The number it is, if it is one."""
+        if not self.terms:
+            return Fraction(0)
+        return self.terms[0].coef if len(self.terms) == 1 and not self.terms[0].factors else None
+
+    @property
+    def indices(self) -> set[Index]:
+        """All indices in it."""
+        return {i for t in self.terms for i in t.indices}
+
+
+def _slots(tensor: Tensor) -> set[Index]:
+    return {i for i in tensor.indices if i.id < 0}
+
+
+def unbound(term: Term, free: Iterable[Index]) -> Term:
+    """Return a term whose bound indices are fresh."""
+    kept = set(free)
+    return term.renamed({i: fresh(i.dim) for i in term.indices if i not in kept and i.id >= 0})
+
+
+def key_of(term: Term, names: Mapping[Index, str]) -> str:
+    """Return a text equal for terms that differ in nothing but the names of bound indices and the order of factors."""
+    return "*".join(text for text, _ in _ordered(term, dict(names)))
+
+
+def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
+    """Return the factors in canonical order, with their texts; bound indices are named by what they join."""
+    bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
+    marks = {i: f"b{i.dim}" for i in bound}
+    for _ in range(3 if bound else 0):
+        marks = {i: _mark(i, term, names, marks) for i in bound}
+        marks = dict(zip(marks, _short(list(marks.values())), strict=True))
+    pending = sorted(term.factors, key=lambda f: _text(f, names, marks))
+    named = dict(names)
+    for f in pending:
+        for i in _positions(f, named, marks):
+            if i not in named:
+                named[i] = f"k{len(named)}{i.dim}"
+    return sorted(((_text(f, named, {}), f) for f in term.factors), key=lambda pair: pair[0])
+
+
+def _mark(i: Index, term: Term, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
+    found = []
+    for f in term.factors:
+        if i in f.at:
+            where = "" if f.atom.symmetric else str([k for k, j in enumerate(f.at) if j == i])
+            others = sorted(names.get(j, marks.get(j, "")) for j in f.at if j != i)
+            found.append(f"{f.atom.key}^{f.power}@{where}{others}")
+    return f"{i.dim}|{sorted(found)}"
+
+
+def _short(texts: list[str]) -> list[str]:
+    order = {text: f"m{k:03}" for k, text in enumerate(sorted(set(texts)))}
+    return [order[text] for text in texts]
+
+
+def _positions(f: Factor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
+    if f.atom.symmetric:
+        return sorted(f.at, key=lambda i: names.get(i, "~" + marks.get(i, "")))
+    return f.at
+
+
+def _text(f: Factor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
+    at = [names.get(i, "~" + marks.get(i, "")) for i in f.at]
+    return f"{f.atom.key}[{','.join(sorted(at) if f.atom.symmetric else at)}]^{f.power}"
+
+
+def magnitude(x: Number) -> Number:
+    """Return |x|."""
+    return -x if x < 0 else x
+
+
+def scalar(x: Number) -> Tensor:
+    """Return a number as a tensor."""
+    return Tensor((), (Term(x),) if x != 0 else ())
+
+
+def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
+    """Return an atom as a tensor of its indices; one that occurs twice is free once."""
+    return Tensor(tuple(dict.fromkeys(at)), (Term(Fraction(1), (Factor(atom, tuple(at)),)),))
+
+
+def size_of(dim: str) -> Tensor:
+    """Return a size, such as n or n - 1, as a number."""
+    name, _, less = dim.partition("-")
+    if dim.isdecimal():
+        return scalar(Fraction(int(dim)))
+    whole = of_atom(Atom("size", name.strip()), ())
+    return add([whole, scalar(-Fraction(less.strip()))]) if less else whole
+
+
+def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:
+    """Return a sum of tensors over the same indices, like terms together; a bracket that stands alone is opened."""
+    free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
+    found: dict[str, Term] = {}
+    names = {i: f"_{n}" for n, i in enumerate(free)}
+    for term in (t for part in parts for whole in part.terms for t in opened(whole)):
+        key = key_of(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
+        seen = found.get(key)
+        found[key] = term if seen is None else replace(term, coef=term.coef + seen.coef)
+    return Tensor(free, tuple(t for t in found.values() if t.coef != 0))
+
+
+def opened(term: Term) -> Iterator[Term]:
+    """Yield the terms of a bracket that is alone in its term, times the number before it."""
+    if len(term.factors) == 1 and term.factors[0].atom.op == "group" and term.factors[0].power == 1:
+        f = term.factors[0]
+        inside = f.atom.args[0].renamed(dict(zip(f.atom.args[0].free, f.at, strict=True)))
+        for part in inside.terms:
+            yield replace(part, coef=term.coef * part.coef)
+    else:
+        yield term
+
+
+def scaled(x: Tensor, c: Number) -> Tensor:
+    """Return a tensor times a number."""
+    return Tensor(x.free, tuple(replace(t, coef=t.coef * c) for t in x.terms)) if c != 0 else Tensor(x.free, ())
+
+
+def appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
+    """Return the free indices of tensors in an order that does not depend on that of their axes."""
+    found: dict[Index, None] = {}
+    for tensor in tensors:
+        wild = dict.fromkeys(tensor.free, "?")
+        for term in sorted(tensor.terms, key=lambda t: (key_of(t, wild), str(t.coef))):
+            for _, f in _ordered(term, dict(wild)):
+                for i in f.at:
+                    if i in wild:
+                        found.setdefault(i)
+    return tuple(found)
+
+
+def function(
+    op: str, args: Sequence[Tensor], free: Sequence[Index], axes: Iterable[Index] = (), **own: object
+) -> Tensor:
+    """Return a function of tensors as an atom; an index in none of the arguments does not become one of its own."""
+    at = appearance(args)
+    slots = {i: slot(k, i.dim) for k, i in enumerate(at)}
+    inside = tuple(_inside(arg, slots) for arg in args)
+    over = tuple(sorted(at.index(i) for i in axes if i in at))
+    atom = Atom(op, args=inside, dims=tuple(i.dim for i in at), axes=over, **own)  # type: ignore[arg-type]
+    return Tensor(tuple(free), (Term(Fraction(1), (Factor(atom, at),)),))
+
+
+def of_matrix(op: str, x: Tensor, i: Index, j: Index) -> Tensor:
+    """Return a number that a matrix x[i,j] has, as an atom without indices: its determinant."""
+    at = appearance([x]) if set(appearance([x])) == {i, j} else (i, j)
+    slots = {k: slot(n, k.dim) for n, k in enumerate(at)}
+    return of_atom(Atom(op, args=(_inside(x, slots),)), ())
+
+
+def _inside(arg: Tensor, slots: Mapping[Index, Index]) -> Tensor:
+    renamed = arg.renamed(slots)
+    used = [i for i in sorted(set(slots.values()), reverse=True) if i in renamed.free]
+    return Tensor(tuple(used), renamed.terms)
+
+
+def outside(factor: Factor, k: int = 0) -> Tensor:
+    """Return an argument of a factor's atom, at the factor's own indices."""
+    arg = factor.atom.args[k]
+    return arg.renamed({i: factor.at[-1 - i.id] for i in arg.free})
+
+
+def bracket(x: Tensor) -> Term:
+    """Return a sum as one factor, a number that all its terms share taken out, its first term positive."""
+    sizes = {magnitude(t.coef) for t in x.terms}
+    share: Number = sizes.pop() if len(sizes) == 1 else Fraction(1)
+    first = min(x.terms, key=lambda t: key_of(t, {i: f"_{n}" for n, i in enumerate(appearance([x]))}))
+    share = -share if first.coef < 0 else share
+    inner = scaled(x, 1 / share)
+    at = appearance([inner])
+    atom = Atom(
+        "group",
+        args=(_inside(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),
+        dims=tuple(i.dim for i in at),
+    )
+    return Term(share, (Factor(atom, at),))

@@ -1,0 +1,388 @@
+"""From tensors to expressions of matrices: bound indices are summed one by one, by the product that does it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from gradcli.derivation import expression as ex
+from gradcli.derivation.expression import E, call, matmul, mul, number, transpose
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, magnitude, slot
+from gradcli.errors import NotSupported
+
+_NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
+_SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An expression that can be written with its axes in either order."""
+
+    at: tuple[Index, ...]
+    write: Callable[[tuple[Index, ...]], E]
+    natural: tuple[Index, ...] = ()
+
+    def e(self, at: tuple[Index, ...]) -> E:
+        """Return the expression, its axes in this order."""
+        return self.write(at)
+
+
+def piece(e: E, at: tuple[Index, ...]) -> Piece:
+    """Return an expression as a piece: in the other order it is transposed."""
+    return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A factor of a product: pieces of the same axes, over others."""
+
+    at: tuple[Index, ...]
+    top: tuple[Piece, ...]
+    low: tuple[Piece, ...] = ()
+
+    def e(self, at: tuple[Index, ...] | None = None) -> E:
+        """Return the product, its axes in this order."""
+        order = self.at if at is None else at
+        return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
+
+
+class Printer:
+    """Writes tensors; `likes` are inputs by the sizes of their axes, to fill arrays in their shape."""
+
+    def __init__(self, likes: Mapping[tuple[str, ...], str]) -> None:
+        self.likes = likes
+        self.written: dict[tuple[Atom, tuple[int, ...]], E] = {}
+
+    def write(self, x: Tensor, axes: Sequence[Index | None]) -> E:
+        """Return a tensor whose axes are those of an array, or raise NotSupported."""
+        at = tuple(i for i in axes if i is not None)
+        if not x.terms:
+            return self.filled(at, number(Fraction(0)))
+        parts = [self._written(t, at) for t in x.terms]
+        whole = any(covers for _, covers in parts)
+        terms = [e if covers or whole or not at else self._spread(e, at) for e, covers in parts]
+        return ex.without_minus(terms[0]) if len(terms) == 1 else ex.add(terms)
+
+    def filled(self, at: tuple[Index, ...], value: E) -> E:
+        """Return an array of equal entries."""
+        if not at:
+            return value
+        like = self.likes.get(tuple(i.dim for i in at))
+        ones = call("ones_like", ex.name(like)) if like else call("ones", *(ex.name(i.dim) for i in at))
+        zero = value == number(Fraction(0))
+        return E(ones.op, ones.args, ones.text.replace("ones", "zeros")) if zero else mul([value, ones])
+
+    def _spread(self, e: E, at: tuple[Index, ...]) -> E:
+        return mul([e, self.filled(at, ex.ONE)])
+
+    def _written(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
+        """Return a term by products of matrices or, where these do not say it, as one einsum."""
+        try:
+            return self._term(term, at)
+        except NotSupported:
+            return self._einsum(term, at), True
+
+    def _einsum(self, term: Term, at: tuple[Index, ...]) -> E:
+        letters = dict(zip([*at, *(i for i in term.indices if i not in at)], "ijklmnpqrstuvwabc", strict=False))
+        factors = [f for f in term.factors if f.at]
+        missing = [i for i in at if not any(i in f.at for f in factors)]
+        if len(letters) != len({*at, *term.indices}) or missing or not factors:
+            raise NotSupported("a derivative of so many axes has no form here")
+        inside = ",".join("".join(letters[i] for i in f.at) for f in factors)
+        args = [self._raised(f, lambda f=f: self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]  # type: ignore[misc]
+        shown = [e if above else ex.mul([ex.ONE], [e]) for e, above in args]
+        top, low = self._scalars([f for f in term.factors if not f.at])
+        product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in at)}"')
+        whole = mul([number(magnitude(term.coef)), *top, product], low)
+        return ex.neg(whole) if term.coef < 0 else whole
+
+    def _term(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
+        """Return a term, and whether it has all the axes that it should have."""
+        scalars = [f for f in term.factors if not f.at]
+        top, low = self._scalars(scalars)
+        traces, factors = self._traces([f for f in term.factors if f.at], at)
+        sums = [(e, "") for e in traces]
+        parts = _merged([self._part(f) for f in factors])
+        bound = list(dict.fromkeys(i for p in parts for i in p.at if i not in at))
+        while bound:
+            i = min(bound, key=lambda i: _cost(parts, i))
+            bound.remove(i)
+            mine = [p for p in parts if i in p.at]
+            others = [p for p in parts if i not in p.at]
+            found = self._summed(mine, i)
+            if isinstance(found, E):
+                sums.append((found, "" if _of_matrix(mine) else i.dim))
+                parts = others
+            else:
+                parts = _merged([*others, found])
+        top, low = _means(sums, top, low)
+        sign, coef = (-1, -term.coef) if term.coef < 0 else (1, term.coef)
+        e, covers = self._product(parts, at)
+        if isinstance(coef, Fraction) and coef.denominator not in (1, 2, 4, 5, 8, 10, 20):
+            top, low = [number(Fraction(coef.numerator)), *top], [number(Fraction(coef.denominator)), *low]
+        else:
+            top = [number(coef), *top]
+        if e is not None and e.op == "div":
+            whole = mul([*top, e.args[0]], [e.args[1], *low])
+        else:
+            whole = mul([*top, *([e] if e is not None else [])], low)
+        return (ex.neg(whole) if sign < 0 else whole), covers
+
+    def _scalars(self, factors: Sequence[Factor]) -> tuple[list[E], list[E]]:
+        top: list[E] = []
+        low: list[E] = []
+        for f in factors:
+            e, above = self._raised(f, lambda f=f: self.atom(f.atom, ()))  # type: ignore[misc]
+            (top if above else low).append(e)
+        return top, low
+
+    def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
+        """Return an atom to its power, and whether it stands above the line; exp(u)**-1 is exp(-u)."""
+        e = write()
+        if f.atom.op == "exp" and f.power.denominator == 1:
+            (u,) = e.args
+            inner = u if abs(f.power) == 1 else mul([number(abs(f.power)), u])
+            return call("exp", ex.neg(inner) if f.power < 0 else inner), True
+        return ex.power(e, abs(f.power)), f.power > 0
+
+    def _traces(self, factors: list[Factor], at: tuple[Index, ...]) -> tuple[list[E], list[Factor]]:
+        """Return the traces of products A[i,j] B[j,i], and the factors that are left."""
+        found: list[E] = []
+        rest = list(factors)
+        for f in factors:
+            for g in factors:
+                free = {i for h in rest if h is not f and h is not g for i in h.at} | set(at)
+                if f is g or f not in rest or g not in rest or len(f.at) != 2 or g.at != f.at[::-1]:
+                    continue
+                if (
+                    f.power != 1
+                    or g.power != 1
+                    or set(f.at) & free
+                    or f.at[0] == f.at[1]
+                    or "delta" in (f.atom.op, g.atom.op)
+                ):
+                    continue
+                found.append(call("trace", matmul(self.atom(f.atom, (0, 1)), self.atom(g.atom, (0, 1)))))
+                rest = [h for h in rest if h is not f and h is not g]
+        return found, rest
+
+    def _product(self, parts: list[Part], at: tuple[Index, ...]) -> tuple[E | None, bool]:
+        """Return the product of what has the free indices, and whether it has all of them."""
+        if not at:
+            return None, True
+        if not parts:
+            return None, False
+        if len(at) == 1:
+            return parts[0].e(), True
+        if len(at) > 2:
+            raise NotSupported("a derivative of more than two axes has no matrix form")
+        i, j = at
+        matrix = next((p for p in parts if set(p.at) == {i, j}), None)
+        row = next((p for p in parts if p.at == (j,)), None)
+        column = next((p for p in parts if p.at == (i,)), None)
+        eye = call("eye", ex.name(i.dim))
+        if matrix is not None and [x.e(at) for x in matrix.top] == [eye] and not matrix.low and (row or column):
+            vectors = [p for p in (row, column) if p is not None]
+            return call(
+                "diag", mul([x.e(p.at) for p in vectors for x in p.top], [x.e(p.at) for p in vectors for x in p.low])
+            ), True
+        if matrix is None:
+            if row is not None and column is not None:
+                return call("outer", column.e(), row.e()), True
+            only = row or column
+            if only is None:
+                return None, False
+            return (only.e() if only is row else E("column", (only.e(),))), False
+        top = [
+            *(x.e(at) for x in matrix.top),
+            *([row.e()] if row else []),
+            *([E("column", (column.e(),))] if column else []),
+        ]
+        return mul(top, [x.e(at) for x in matrix.low]), True
+
+    def _part(self, f: Factor) -> Part:
+        at = f.at
+        if len(set(at)) < len(at):
+            if len(at) != 2:
+                raise NotSupported("a diagonal of more than two axes has no matrix form")
+            e, above = self._raised(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
+            one = piece(e, at[:1])
+            return Part(at[:1], (one,)) if above else Part(at[:1], (), (one,))
+
+        def write(order: tuple[Index, ...]) -> E:
+            return self._raised(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
+
+        one = Piece(at, write, at)
+        above = f.power > 0 or f.atom.op == "exp"
+        return Part(at, (one,)) if above else Part(at, (), (one,))
+
+    def _summed(self, parts: list[Part], i: Index) -> Part | E:
+        """Return the sum over an index of the product of all parts that have it: a number as an expression."""
+        vector = next((p for p in parts if p.at == (i,)), None)
+        others = [p for p in parts if p.at != (i,)]
+        if any(len(p.at) > 2 for p in others) or len(others) > 2:
+            raise NotSupported("a sum over several products of matrices has no matrix form")
+        if not others:
+            assert vector is not None
+            return _total(vector)
+        if len(others) == 1:
+            m = others[0]
+            (k,) = (a for a in m.at if a != i)
+            if vector is None:
+                order = min(((k, i), (i, k)), key=lambda order: m.e(order).size)
+                return Part((k,), (piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
+            return Part((k,), (piece(matmul(m.e((k, i)), vector.e()), (k,)),))
+        a, b = others
+        (k,) = (x for x in a.at if x != i)
+        (l,) = (x for x in b.at if x != i)
+
+        def write(order: tuple[Index, ...]) -> E:
+            first, last = (a, b) if order == (k, l) else (b, a)
+            left = first.e((order[0], i))
+            if vector is not None:
+                left = mul([left, vector.e()])
+            return matmul(left, last.e((i, order[1])))
+
+        return Part((k, l), (Piece((k, l), write, (k, l)),))
+
+    def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
+        """Return an atom, its own indices in an order: as it is in that order, or transposed, whichever reads better."""
+        if (atom, order) not in self.written:
+            e = self._atom(atom, order)
+            if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
+                e = min(e, transpose(self._atom(atom, order[::-1])), key=lambda x: x.size)
+            self.written[atom, order] = e
+        return self.written[atom, order]
+
+    def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
+        if atom.op == "input":
+            e = ex.name(atom.name, scalar=not atom.dims)
+            return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
+        if atom.op in ("size", "pi", "number"):
+            return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
+        if atom.op == "delta":
+            return call("eye", ex.name(atom.dims[0]))
+        axes = [slot(k, atom.dims[k]) for k in order]
+        if atom.op == "group":
+            return self.write(atom.args[0], axes)
+        if atom.op == "det":
+            return call("det", self.write(atom.args[0], sorted(atom.args[0].free, reverse=True)))
+        if atom.op == "inv":
+            return self._inverse(atom, axes)
+        if atom.op == "slice":
+            return self._slice(atom, order)
+        if atom.op == "pad":
+            return self._pad(atom)
+        args = [self.argument(a, axes) for a in atom.args]
+        if atom.op in _SIGNS:
+            return E("compare", tuple(args), _SIGNS[atom.op])
+        if atom.op == "power":
+            return E("pow", tuple(args))
+        if atom.op == "logaddexp" and number(Fraction(0)) in args:
+            return call("softplus", next(a for a in args if a != number(Fraction(0))))
+        if atom.op == "log" and args[0].op == "call" and args[0].text == "sum" and args[0].args[0].text == "exp":
+            return E("call", args[0].args[0].args, "logsumexp", options=args[0].options)
+        if atom.op == "softmax" and len(atom.axes) < len(atom.dims):
+            return call("softmax", *args, axis=str(order.index(atom.axes[0])))
+        return call(_NAMES.get(atom.op, atom.op), *args)
+
+    def _slice(self, atom: Atom, order: tuple[int, ...]) -> E:
+        (whole,) = atom.args[0].terms
+        e = self.atom(whole.factors[0].atom, order)
+        start, less = int(atom.param or 0), _less(whole.factors[0].atom.dims[atom.axes[0]], atom.dims[atom.axes[0]])
+        stop = "" if start == less else str(start - less)
+        span = f"{start or ''}:{stop}"
+        place = order.index(atom.axes[0])
+        return E("index", (e,), f"[{span}]" if place == 0 else f"[:, {span}]")
+
+    def _pad(self, atom: Atom) -> E:
+        inner = self.write(atom.args[0], list(atom.args[0].free))
+        start, less = int(atom.param or 0), _less(atom.dims[0], atom.args[0].free[0].dim)
+        zeros = [", ".join(["0"] * k) for k in (start, less - start)]
+        parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
+        return E("concat", (inner,), "|".join(parts))
+
+    def _inverse(self, atom: Atom, axes: list[Index]) -> E:
+        """Return an inverse: of the matrix as it reads best, transposed where that is the other one."""
+        if atom.symmetric:
+            return call("inv", self.write(atom.args[0], axes))
+        straight, turned = (self.write(atom.args[0], order) for order in (axes, axes[::-1]))
+        return call("inv", straight) if straight.size <= turned.size else E("T", (call("inv", turned),))
+
+    def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
+        """Return an argument of an elementwise function, its axes standing under those of the others."""
+        own = [i for i in axes if i in x.indices]
+        if len(axes) == 2 and own == [axes[0]]:
+            return E("column", (self.write(x, own),))
+        return self.write(Tensor(tuple(own), x.terms), own)
+
+
+def _of_matrix(parts: Sequence[Part]) -> bool:
+    """Whether the one part is the sum of a matrix along an axis, so that its sum is that of the matrix."""
+    top = [x.e(p.at) for p in parts for x in p.top]
+    return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
+
+
+def _less(whole: str, part: str) -> int:
+    """Return by how much a size is less than another: 1 for n and n - 1."""
+    if whole.isdecimal() and part.isdecimal():
+        return int(whole) - int(part)
+    (a, _, b), (c, _, d) = whole.partition(" - "), part.partition(" - ")
+    if a != c:
+        raise NotSupported("a slice has a size of its own")
+    return int(d or 0) - int(b or 0)
+
+
+def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
+    """Return numbers above and below the line; a sum over its own size is a mean, that of squared deviations a variance."""
+    for e, dim in sums:
+        below = ex.name(dim, scalar=True)
+        if not dim or below not in low or e.op not in ("dot", "call"):
+            top = [*top, e]
+            continue
+        inner = mul(list(e.args)) if e.op == "dot" else e.args[0]
+        if e.op == "dot" and e.args[0] == e.args[1]:
+            inner = ex.power(e.args[0], Fraction(2))
+        if e.op == "call" and (e.text != "sum" or e.options):
+            top = [*top, e]
+            continue
+        low = [x for k, x in enumerate(low) if k != low.index(below)]
+        top = [*top, _variance(inner) or call("mean", inner)]
+    return top, low
+
+
+def _variance(e: E) -> E | None:
+    if e.op != "pow" or e.args[1] != number(Fraction(2)) or e.args[0].op != "add" or len(e.args[0].args) != 2:
+        return None
+    u, m = e.args[0].args
+    return call("var", u) if m == ex.neg(call("mean", u)) else None
+
+
+def _merged(parts: Sequence[Part]) -> list[Part]:
+    """Return parts of the same indices multiplied entry by entry."""
+    found: dict[frozenset[Index], Part] = {}
+    for p in parts:
+        seen = found.get(frozenset(p.at))
+        found[frozenset(p.at)] = p if seen is None else Part(seen.at, (*seen.top, *p.top), (*seen.low, *p.low))
+    return list(found.values())
+
+
+def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int]:
+    """Return how large what comes of summing over an index is, so that products stay vectors as long as they can."""
+    mine = [p for p in parts if i in p.at]
+    left = {j for p in mine for j in p.at if j != i}
+    vector = any(p.at == (i,) for p in mine)
+    return len(left), not vector, len(mine)
+
+
+def _total(vector: Part) -> E:
+    """Return the sum of a vector: a product of two as a dot product, the sum of a matrix's sums as its sum."""
+    top = [x.e(vector.at) for x in vector.top]
+    if not vector.low and len(top) == 2:
+        return ex.dot(top[0], top[1])
+    if not vector.low and len(top) == 1:
+        (a,) = top
+        if a.op == "pow" and a.args[1] == number(Fraction(2)):
+            return ex.dot(a.args[0], a.args[0])
+        if a.op == "call" and a.text == "sum" and a.options:
+            return call("sum", *a.args)
+    return call("sum", vector.e())

@@ -1,0 +1,98 @@
+"""Recording a function and its reverse sweep as graphs, at several sizes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Transposer, Value
+from gradcli.errors import NotSupported
+from gradcli.interpreters.graph import Graph
+from gradcli.interpreters.replay import pulled, with_rules
+from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record
+
+SEED = "seed of the sweep"  # the cotangent of a result that is no scalar; no input can be called so
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One recording: the value, its cotangents by input, and the tape."""
+
+    y: Value
+    xbars: list[Value]
+    tape: Tape
+    inputs: list[Recorded]
+
+
+@dataclass(frozen=True, slots=True)
+class _DetRule:
+    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas: float64's own avoids the inverse."""
+
+    of_log: bool
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        part = np.sum(np.transpose(np.linalg.inv(xs[0])) * xdot)
+        return part if self.of_log else y * part
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return (ybar if self.of_log else ybar * y) * np.transpose(np.linalg.inv(xs[0]))
+
+
+RULES = {"det": _DetRule(False), "logdet": _DetRule(True)}
+
+
+def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]) -> Sweep:
+    """Return the reverse sweep of `g`, a function of named values, as graphs.
+
+    Raises  NotSupported where the result does not depend on the inputs.
+    """
+    graphs = {name: Graph.variable(name, x) if _numeric(x) else x for name, x in values.items()}
+
+    def of_wrt(*xs: Value) -> Value:
+        return g(graphs | dict(zip(wrt, xs, strict=True)))
+
+    with np.errstate(all="ignore"):
+        y, inputs, tape = record(of_wrt, [graphs[name] for name in wrt])
+        return Sweep(y, _cotangents(y, inputs, tape), tape, inputs)
+
+
+def _cotangents(y: Value, inputs: Sequence[Recorded], tape: Tape) -> list[Value]:
+    if not isinstance(y, Recorded) or y.slot == CONSTANT:
+        return [np.zeros(np.shape(x.primal.value)) for x in inputs]
+    rules = {
+        k: {0: RULES[line[0].name]}
+        for k, line in enumerate(tape.lines)
+        if line[0] is not None and line[0].name in RULES
+    }
+    shape = y.primal.shape
+    rng = np.random.default_rng(0)
+    one = Graph.lift(1.0) if shape == () else Graph.variable(SEED, rng.uniform(0.5, 1.5, shape))
+    return pulled(with_rules(tape, rules), y, one, list(inputs))
+
+
+def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
+    """Return the gradient of a scalar function by its one input, as a function to be recorded itself."""
+
+    def gradient(values: Mapping[str, Value]) -> Value:
+        y, inputs, tape = record(
+            lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt]
+        )
+        return _inner(y, inputs, tape)
+
+    return gradient
+
+
+def _inner(y: Value, inputs: Sequence[Recorded], tape: Tape) -> Value:
+    if not isinstance(y, Recorded) or y.slot == CONSTANT:
+        raise NotSupported("the gradient is zero, and so is what follows")
+    rules = {
+        k: {0: RULES[line[0].name]}
+        for k, line in enumerate(tape.lines)
+        if line[0] is not None and line[0].name in RULES
+    }
+    return pulled(with_rules(tape, rules), y, Graph.lift(1.0), list(inputs))[0]
+
+
+def _numeric(x: Any) -> bool:
+    return isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")

@@ -1,0 +1,165 @@
+"""Simplification: brackets are opened, and common factors taken out, where that makes a sum smaller; every change is a step."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, bracket, fresh, outside, unbound
+from gradcli.derivation.products import multiply, tidied
+
+ONE = Fraction(1)
+_ROUNDS = 60
+Step = tuple[str, Tensor]  # the name of a rule, and what it made
+
+
+def bulk(x: Tensor) -> int:
+    """Return how large a tensor is: its factors, and what is in them."""
+    return sum(2 + sum(_of_factor(f) for f in t.factors) for t in x.terms)
+
+
+def _of_factor(f: Factor) -> int:
+    own = 1 if f.atom.op in ("input", "size", "delta", "pi", "number") else 1 + sum(bulk(a) for a in f.atom.args)
+    return own + (f.power not in (1, -1))
+
+
+Measure = Callable[[Tensor], int]
+
+
+def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Tensor:
+    """Return the smallest form that opening brackets and collecting factors finds."""
+    best = x
+    for _ in range(_ROUNDS):
+        smaller = min(_candidates(best, cost), key=lambda pair: cost(pair[1]), default=None)
+        if smaller is None or cost(smaller[1]) >= cost(best):
+            return best
+        best = smaller[1]
+        if steps is not None:
+            steps.append(smaller)
+    return best
+
+
+def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
+    for k, term in enumerate(x.terms):
+        rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k]
+        for f in term.factors:
+            if f.atom.op == "group" and f.power == 1:
+                inner = collected(outside(f), cost)
+                if len(inner.terms) == 1:
+                    others = tuple(g for g in term.factors if g is not f)
+                    own = unbound(inner.terms[0], f.at)
+                    whole = tidied(Term(term.coef * own.coef, (*others, *own.factors)), x.free)
+                    yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
+                opened = expanded(term, f, x.free)
+                yield "distribute", add([*rest, opened], x.free)
+                yield "distribute and collect", collected(add([*rest, opened], x.free), cost)
+    if len(x.terms) > 1:
+        yield "collect like terms", collected(x, cost)
+
+
+def expanded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
+    """Return a term with one bracket opened into a sum."""
+    others = tuple(g for g in term.factors if g is not f)
+    inner = outside(f)
+    parts = []
+    for part in inner.terms:
+        own = unbound(part, f.at)
+        parts.append(Tensor(free, (tidied(Term(term.coef * own.coef, (*others, *own.factors)), free),)))
+    return add([_fresh(p) for p in parts], free)
+
+
+def _fresh(x: Tensor) -> Tensor:
+    return Tensor(x.free, tuple(unbound(t, x.free) for t in x.terms))
+
+
+def collected(x: Tensor, cost: Measure) -> Tensor:
+    """Return a sum with a factor that several terms share taken out, while that makes it smaller."""
+    best = x
+    for _ in range(_ROUNDS):
+        found = min((_taken_out(best, f, k) for k, f in _shared(best)), key=cost, default=None)
+        if found is None or cost(found) >= cost(best):
+            return best
+        best = found
+    return best
+
+
+def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
+    for k, term in enumerate(x.terms):
+        for f in term.factors:
+            if any(_match(f, g, x.free) for j, t in enumerate(x.terms) if j > k for g in t.factors):
+                yield k, f
+
+
+def _match(f: Factor, g: Factor, free: tuple[Index, ...]) -> bool:
+    """Whether two factors are the same up to the names of bound indices."""
+    if f.atom != g.atom or f.power != g.power:
+        return False
+    names: dict[Index, Index] = {}
+    return all(
+        i == j if i in free or j in free else names.setdefault(j, i) == i for i, j in zip(f.at, g.at, strict=True)
+    )
+
+
+def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
+    """Return f times the sum of what it stood with, and the terms that have it not."""
+    inside: list[Tensor] = []
+    outside_: list[Tensor] = []
+    bound = [i for i in f.at if i not in x.free]
+    kept = tuple(dict.fromkeys((*x.free, *bound)))
+    for j, term in enumerate(x.terms):
+        g = f if j == k else next((g for g in term.factors if _match(f, g, x.free)), None)
+        if g is None:
+            outside_.append(Tensor(x.free, (term,)))
+            continue
+        names = {b: a for a, b in zip(f.at, g.at, strict=True) if a != b}
+        clash = {i: fresh(i.dim) for i in term.indices if i in f.at and i not in x.free and i not in names and j != k}
+        rest = Term(term.coef, tuple(h for h in term.factors if h is not g)).renamed(clash | names)
+        inside.append(Tensor(kept, (unbound(rest, kept),)))
+    total = add(inside, kept)
+    if not total.terms:
+        return add(outside_, x.free) if outside_ else Tensor(x.free, ())
+    one = total.terms[0] if len(total.terms) == 1 else bracket(total)
+    whole = tidied(Term(one.coef, (*one.factors, f)), x.free)
+    return add([*outside_, Tensor(x.free, (whole,))], x.free)
+
+
+def linear(x: Tensor, seed: str) -> Tensor:
+    """Return a tensor with every bracket that holds the seed opened, so that the seed is a factor of each term."""
+    pending, done = list(x.terms), []
+    while pending:
+        term = pending.pop()
+        if any(f.atom.op == "input" and f.atom.name == seed for f in term.factors):
+            done.append(term)
+            continue
+        f = next(f for f in term.factors if f.atom.op == "group" and f.power == 1 and holds(f.atom, seed))
+        pending += expanded(term, f, x.free).terms
+    return add([Tensor(x.free, (t,)) for t in done], x.free)
+
+
+def holds(atom: Atom, name: str) -> bool:
+    """Whether an atom is, or is made of, an input."""
+    if atom.op == "input":
+        return atom.name == name
+    return any(holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
+
+
+def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
+    """Return the coefficient of the seed, a tensor of the output's indices too: row by row, a Jacobian."""
+    free = (*output, *x.free)
+    parts = []
+    for term in linear(x, seed).terms:
+        f = next(f for f in term.factors if f.atom.op == "input" and f.atom.name == seed)
+        rest = Term(term.coef, tuple(g for g in term.factors if g is not f))
+        for i, o in zip(f.at, output, strict=True):
+            joined = Tensor((*x.free, *output), (rest,))
+            if i in x.free:
+                from gradcli.derivation.index import of_atom
+                from gradcli.derivation.products import identity
+
+                rest = multiply(joined, of_atom(identity(i.dim), (o, i))).terms[0]
+            else:
+                rest = rest.renamed({i: o})
+        parts.append(Tensor(free, (tidied(rest, free),)))
+    return add(parts, free)
+
+
+__all__ = ["bulk", "collected", "linear", "replace", "simplified", "unseeded"]

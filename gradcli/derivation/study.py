@@ -1,0 +1,175 @@
+"""What `derive` is asked, and its report: every input derived, every refusal told, a hand derivation judged."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcli.derivation.convert import Reader
+from gradcli.derivation.derive import RECORDINGS, Derivation, Problem
+from gradcli.derivation.facts import FACTS, facts_of
+from gradcli.derivation.index import add, scaled
+from gradcli.derivation.record import swept
+from gradcli.derivation.simplify import simplified
+from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
+from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
+from gradcli.exits import Exit
+from gradcli.interpreters.graph import Graph
+from gradcli.report.common import Finding, Target, finding
+from gradcli.report.derive import Answer, DeriveReport, Result
+from gradcli.source.expression import Expression
+from gradcli.source.function import Function
+from gradcli.source.loading import load
+from gradcli.verify.environment import environment
+from gradcli.verify.probe import chosen_inputs, function_at
+
+_LENGTH = 3  # of every named size, when a Python function is first called
+
+
+def of_python(text: str, shapes: Mapping[str, tuple[str, ...]]) -> Function:
+    """Return the function that a Python target names, of float arrays with these sizes. Raises BadTarget, BadOption."""
+    if not shapes:
+        raise BadOption("a Python function needs the shapes of its arguments", do='--shapes "W: m n; x: n; y: m"')
+    loaded = load(text)
+    return of_callable(loaded.found, loaded.text, shapes, loaded.module)
+
+
+def of_callable(
+    function: Callable[..., object], text: str, shapes: Mapping[str, tuple[str, ...]], module: ModuleType | None = None
+) -> Function:
+    """Return a Python function of float arrays with these sizes."""
+    sizes = {n: tuple(int(d) if d.isdecimal() else _LENGTH for d in dims) for n, dims in shapes.items()}
+    point = {n: np.full(size, 0.5) if size else np.float64(0.5) for n, size in sizes.items()}
+    return function_at(function, text, [point], typed=True, module=module).f
+
+
+STYLES = ("differential", "graph", "index")
+LAYOUTS = {
+    "denominator": "a gradient has the shape of its input, df = <G, dX> = tr(G.T dX)",
+    "numerator": "a gradient has the shape of its input's transpose, df = tr(G dX)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of a derivation."""
+
+    shapes: Mapping[str, tuple[str, ...]]
+    assume: tuple[str, ...] = ()
+    wrt: str | None = None
+    order: int = 1
+    steps: bool = True
+    answer: str | None = None
+    layout: str = "denominator"
+    style: str = "differential"
+    seed: int = 0
+
+
+def derive(f: Function, wanted: Wanted) -> DeriveReport:
+    """Return the closed form of the derivative by each input, or why there is none; nothing unverified is shown.
+
+    Raises  BadOption, BadShape.
+    """
+    dims = _dims(f, wanted.shapes)
+    facts = facts_of(list(wanted.assume), dims)
+    names = chosen_inputs([n for n in f.inputs if n in dims], wanted.wrt)
+    if wanted.answer is not None and len(names) != 1:
+        raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
+    made = _made(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
+    results: list[Result] = []
+    findings: list[Finding] = []
+    for name in names:
+        try:
+            result = made.result(name)
+        except (NotSupported, Unverified) as error:
+            findings.append(finding("refused", "inconclusive", f"by {name}: {error.what}", hint=error.do))
+            continue
+        result = result if wanted.steps else replace(result, steps=())
+        if wanted.answer is not None:
+            result = replace(result, answer=judged(made, result, wanted.answer))
+        results.append(result)
+    return DeriveReport(
+        Target(f.kind, f.text), dict(dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
+        _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
+    )  # fmt: skip
+
+
+def _said(layout: str) -> str:
+    return f"{layout}: {LAYOUTS[layout]}; a Jacobian is indexed [output, input]"
+
+
+def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
+    verdicts = {r.answer.verdict for r in results if isinstance(r.answer, Answer)}
+    if "wrong" in verdicts:
+        return Exit.WRONG
+    return Exit.INCONCLUSIVE if findings or not results else Exit.CONFIRMED
+
+
+def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the sizes of every input; a name that is a size of another one is a number that stays."""
+    for name in shapes:
+        if name not in f.inputs:
+            raise BadOption(f"--shapes names '{name}', which is no input", do=f"inputs: {', '.join(f.inputs)}")
+    sizes = {d for dims in shapes.values() for d in dims if not d.isdecimal()}
+    return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
+
+
+def _made(problem: Problem) -> Derivation:
+    try:
+        made = Derivation(problem)
+        for k in range(RECORDINGS):
+            with np.errstate(all="ignore"):
+                problem.f(made.points[k])
+    except BadShape as error:
+        given = "; ".join(f"{n}: {' '.join(dims)}" for n, dims in problem.dims.items())
+        error.do = f'sizes with names: --shapes "{given}"'
+        raise
+    return made
+
+
+def judged(made: Derivation, result: Result, text: str) -> Answer:
+    """Return whether a hand derivation is right: as a formula where it can be read, and by numbers."""
+    formula = Expression(text)
+    verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
+    unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]
+    if unknown:
+        raise BadOption(
+            f"the answer uses '{unknown[0]}', which is no input", do=f"inputs: {', '.join(made.problem.dims)}"
+        )
+    error = verifier.error(formula)
+    if not error <= ALLOWED:
+        says = "it has another shape" if error == float("inf") else f"it is off by {error:.2g} of the largest entry"
+        right = f"; the {result.kind} is {result.formula.expression}"
+        return Answer(text, "wrong", "numbers", f"{text} is not the {result.kind} by {result.wrt}: {says}{right}")
+    how = "formulas" if _same(made, result, formula) else "numbers"
+    sure = (
+        "the difference simplifies to zero" if how == "formulas" else f"to {error:.0e} at random points of three sizes"
+    )
+    return Answer(text, "right", how, f"{text} is the {result.kind} by {result.wrt}: {sure}")
+
+
+def _same(made: Derivation, result: Result, formula: Expression) -> bool:
+    """Whether the difference of a formula and the result simplifies to zero."""
+    try:
+        both = [_read(made, f) for f in (formula, Expression(result.formula.expression))]
+    except GradcliError:
+        return False
+    (a, axes), (b, others) = both
+    names = {j: i for i, j in zip(axes, others, strict=True) if i is not None and j is not None}
+    difference = add([a, scaled(b.renamed(names), -1)], a.free)
+    return not simplified(difference, lambda t: len(t.terms)).terms
+
+
+def _read(made: Derivation, f: Expression) -> Any:
+    graphs = []
+    for k in range(RECORDINGS):
+        point = made.points[k] | {n: int(v[k]) for n, v in made.sizes.items()}
+        values = {n: Graph.variable(n, x) if n in made.problem.dims else x for n, x in point.items() if n in f.inputs}
+        graphs.append(f(values))
+    value = Reader(made.sizes, made.problem.facts).read(graphs)
+    return value.tensor, value.axes
+
+
+__all__ = ["LAYOUTS", "Wanted", "derive", "swept"]

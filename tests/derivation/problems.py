@@ -1,0 +1,192 @@
+"""Problems with known answers, as in tables of matrix calculus: each closed form is written here by hand, for numpy.
+
+Source   Petersen and Pedersen (2012), The Matrix Cookbook, and the usual losses and layers.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function, its sizes, what is assumed, the input, and the derivative by it; `larger` where ours is not as small."""
+
+    f: str
+    shapes: str
+    wrt: str
+    right: str
+    assume: str = ""
+    order: int = 1
+    larger: float = 1.5
+
+
+def rows(shapes: str, *table: tuple[str, str, str, str], order: int = 1) -> dict[str, Problem]:
+    """Return problems of the same sizes: a function, an input, the derivative, and what is assumed."""
+    names = {f"{f} by {wrt}{f', {assume}' if assume else ''}{', twice' if order == 2 else ''}": k for k, (f, wrt, _, assume) in enumerate(table)}  # fmt: skip
+    return {text: Problem(table[k][0], _used(shapes, table[k][0]), table[k][1], table[k][2], table[k][3], order) for text, k in names.items()}  # fmt: skip
+
+
+def _used(shapes: str, f: str) -> str:
+    words = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", f))
+    return "; ".join(part.strip() for part in shapes.split(";") if part.split(":")[0].strip() in words)
+
+
+VECTORS = "A: n n; B: m n; C: m m; D: m n; S: n n; X: m n; a: n; b: m; c: n; u: n; v: n; w: n; x: n; y: m; t: m; p: n; q: n; g: n"
+MATRICES = "A: n n; B: n n; C: m m; F: n m; G: m n; H: m n; K: m m; S: n n; T: n n; X: m n; Y: m k; W: n k; Z: n n; u: m; v: n; x: n; c: n"
+NETWORKS = (
+    "G: m k; H: m n; K: k n; M: m n; P: m k; Q: m n; V: k d; R: m d; W: n k; X: m n; Y: m k; Z: m k; a: n; b: k; c: m; g: n; h: n; "
+    "q: n; r: d; s: n; u: n; v: k; w: n; x: n; y: n; z: n; L: n n; t: m"
+)
+
+# fmt: off
+PROBLEMS = {
+    # vectors and forms          function                            by   derivative                                     assuming
+    **rows(VECTORS,
+        ("dot(c, x)",                                                "x", "c", ""),
+        ("c@(A@x + a)",                                              "x", "A.T@c", ""),
+        ("c@(A@x + a)",                                              "A", "outer(c, x)", ""),
+        ("u@A@v",                                                    "v", "A.T@u", ""),
+        ("x@A@x - 3*c@x",                                            "A", "outer(x, x)", ""),
+        ("0.5*x@A@x - c@x",                                          "x", "A@x - c", "A: symmetric"),
+        ("(x - u)@A@(x - u)",                                        "u", "-2*A@(x - u)", "A: symmetric"),
+        ("(B@x + b)@C@(D@x + t)",                                    "x", "B.T@C@(D@x + t) + D.T@C.T@(B@x + b)", ""),
+        ("norm(x - a)",                                              "x", "(x - a)/norm(x - a)", ""),
+        ("norm(B@x - b)",                                            "B", "outer(B@x - b, x)/norm(B@x - b)", ""),
+        ("(a@x)/norm(x)",                                            "x", "a/norm(x) - (a@x)*x/norm(x)**3", ""),
+        ("sum(t*(X@w - y)**2)",                                      "w", "2*X.T@(t*(X@w - y))", ""),
+        ("(a@x)*(c@x)",                                              "x", "(c@x)*a + (a@x)*c", ""),
+        ("(a@x)**3",                                                 "x", "3*(a@x)**2*a", ""),
+        ("log(a@x)",                                                 "x", "a/(a@x)", "a: positive; x: positive"),
+        ("exp(-0.5*(x@x))",                                          "x", "-exp(-0.5*(x@x))*x", ""),
+        ("mean(x)",                                                  "x", "ones(n)/n", ""),
+        ("var(x)",                                                   "x", "2*(x - mean(x))/n", ""),
+        ("std(x)",                                                   "x", "(x - mean(x))/(n*std(x))", ""),
+        ("sum(abs(x)**3)",                                           "x", "3*x*abs(x)", ""),
+        ("sum(sqrt(1 + x**2))",                                      "x", "x/sqrt(1 + x**2)", ""),
+        ("-sum(p*log(p))",                                           "p", "-log(p) - 1", "p: positive"),
+        ("sum(p*log(p/q))",                                          "q", "-p/q", "p: positive; q: positive"),
+        ("logsumexp(B@x + b)",                                       "x", "B.T@softmax(B@x + b)", ""),
+        ("sum(sin(x)*cos(a))",                                       "a", "-sin(x)*sin(a)", ""),
+        ("c@diag(A)",                                                "A", "diag(c)", ""),
+        ("a@diag(x)@c",                                              "x", "a*c", ""),
+        ("trace(diag(x)@A)",                                         "x", "diagonal(A)", ""),
+        ("x@A@A@x",                                                  "x", "2*A@(A@x)", "A: symmetric"),
+        ("sum((A@x - c)**2)",                                        "x", "2*(x - A.T@c)", "A: orthogonal"),
+        ("norm(A@x)",                                                "x", "x/norm(x)", "A: orthogonal"),
+        ("x@A@x",                                                    "x", "2*A@x", "A: diagonal"),
+        ("x@A@x",                                                    "A", "2*outer(x, x) - diag(x*x)", "A: tied"),
+        ("sum((1 - y*(X@w))**2)",                                    "w", "2*X.T@(X@w - y)", "y: signs"),
+        ("sum(relu(1 - y*(X@w))**2)",                                "w", "-2*X.T@(y*maximum(1 - y*(X@w), 0))", "y: signs"),
+        ("mean(softplus(-y*(X@w)))",                                 "w", "-X.T@(y*sigmoid(-y*(X@w)))/m", "y: signs"),
+        ("sum(exp(X@w) - y*(X@w))",                                  "w", "X.T@(exp(X@w) - y)", ""),
+        ("-sum(y*log(sigmoid(X@w)) + (1 - y)*log(1 - sigmoid(X@w)))","w", "X.T@(sigmoid(X@w) - y)", ""),
+        ("logsumexp(x) - p@x",                                       "x", "softmax(x) - p", ""),
+        ("-p@log_softmax(x)",                                        "x", "softmax(x) - p", "p: onehot"),
+        ("cross_entropy(x, p)",                                      "x", "softmax(x) - p", "p: simplex"),
+        ("g@softmax(x)",                                             "x", "softmax(x)*(g - softmax(x)@g)", ""),
+        ("g@log_softmax(x)",                                         "x", "g - sum(g)*softmax(x)", ""),
+        ("sqrt((x - u)@inv(S)@(x - u))",                             "x", "solve(S, x - u)/sqrt((x - u)@solve(S, x - u))", "S: spd"),
+        ("-0.5*log(det(S)) + 0.5*(x - u)@S@(x - u)",                 "S", "-0.5*inv(S) + 0.5*outer(x - u, x - u)", "S: spd"),
+        ("-0.5*log(det(S)) + 0.5*(x - u)@S@(x - u)",                 "u", "-S@(x - u)", "S: spd"),
+        ("sum(log(p) + 0.5*((x - u)/p)**2)",                         "p", "1/p - (x - u)**2/p**3", "p: positive"),
+        ("sum((x[:, None] - y)**2)",                                 "x", "2*(m*x - sum(y))", ""),
+    ),
+    **rows("s: ; x: n; u: ; nu: ; lam: ; c: n; A: n n",
+        ("sum(log(s) + (x - u)**2/(2*s**2))",                        "s", "n/s - sum((x - u)**2)/s**3", "s: positive"),
+        ("sum(log(s) + (x - u)**2/(2*s**2))",                        "u", "(n*u - sum(x))/s**2", "s: positive"),
+        ("0.5*(nu + 1)*log(1 + (x@x)/nu)",                           "x", "(nu + 1)*x/(nu + x@x)", "nu: positive"),
+        ("s*logsumexp(x/s)",                                         "x", "softmax(x/s)", "s: positive"),
+        ("c@inv(A + lam*eye(n))@c",                                  "lam", "-sum(solve(A + lam*eye(n), c)**2)", "A: spd; lam: positive"),
+    ),
+    # matrices, traces, determinants, inverses
+    **rows(MATRICES,
+        ("trace(A@Z)",                                               "Z", "A.T", ""),
+        ("trace(G@X.T)",                                             "X", "G", ""),
+        ("trace(X@B@X.T)",                                           "X", "X@(B + B.T)", ""),
+        ("trace(A@Z@B@Z)",                                           "Z", "A.T@Z.T@B.T + B.T@Z.T@A.T", ""),
+        ("trace(Z@Z@Z)",                                             "Z", "3*(Z@Z).T", ""),
+        ("trace(X.T@C@X@B)",                                         "X", "C@X@B + C.T@X@B.T", ""),
+        ("sum((X - G)**2)",                                          "X", "2*(X - G)", ""),
+        ("sum((C@X@B - G)**2)",                                      "X", "2*C.T@(C@X@B - G)@B.T", ""),
+        ("sum(G*X*H)",                                               "X", "G*H", ""),
+        ("sum(X)",                                                   "X", "ones((m, n))", ""),
+        ("sum(sum(X, axis=1)**2)",                                   "X", "2*outer(sum(X, axis=1), ones(n))", ""),
+        ("slogdet(Z)[1]",                                            "Z", "inv(Z).T", ""),
+        ("log(det(X.T@X))",                                          "X", "2*X@inv(X.T@X)", ""),
+        ("det(A@Z@B)",                                               "Z", "det(A@Z@B)*inv(Z).T", ""),
+        ("det(Z)**2",                                                "Z", "2*det(Z)**2*inv(Z).T", ""),
+        ("sqrt(det(S))",                                             "S", "0.5*sqrt(det(S))*inv(S)", "S: spd"),
+        ("1/det(S)",                                                 "S", "-inv(S)/det(S)", "S: spd"),
+        ("log(det(S))",                                              "S", "2*inv(S) - diag(diagonal(inv(S)))", "S: spd, tied"),
+        ("trace(A@inv(Z)@B)",                                        "Z", "-(inv(Z)@B@A@inv(Z)).T", ""),
+        ("trace(inv(Z + A))",                                        "Z", "-(inv(Z + A)@inv(Z + A)).T", ""),
+        ("trace(inv(X.T@C@X)@S)",                                    "X", "-2*C@X@inv(X.T@C@X)@S@inv(X.T@C@X)", "C: spd; S: symmetric"),
+        ("trace(inv(X.T@C@X)@(X.T@K@X))",                            "X", "2*K@X@inv(X.T@C@X) - 2*C@X@inv(X.T@C@X)@X.T@K@X@inv(X.T@C@X)", "C: spd; K: symmetric"),
+        ("sum(solve(Z, c)**2)",                                      "c", "2*solve(Z.T, solve(Z, c))", ""),
+        ("trace(solve(Z, B))",                                       "Z", "-(inv(Z)@B@inv(Z)).T", ""),
+        ("sum(inv(Z)**2)",                                           "Z", "-2*inv(Z).T@inv(Z)@inv(Z).T", ""),
+        ("sum((A@Z - Z@A)**2)",                                      "Z", "2*(A.T@(A@Z - Z@A) - (A@Z - Z@A)@A.T)", ""),
+        ("sum((X.T@X)**2)",                                          "X", "4*X@X.T@X", ""),
+        ("sum((X.T@X - eye(n))**2)",                                 "X", "4*X@(X.T@X - eye(n))", ""),
+        ("sum((X - X@Z@Z.T)**2)",                                    "Z", "-2*(X.T@(X - X@Z@Z.T) + (X - X@Z@Z.T).T@X)@Z", ""),
+        ("sum((X - mean(X, axis=0))**2)",                            "X", "2*(X - mean(X, axis=0))", ""),
+        ("sum(sqrt(sum(X**2, axis=0)))",                             "X", "X/sqrt(sum(X**2, axis=0))", ""),
+        ("sum((X - outer(u, v))**2)",                                "v", "-2*(X - outer(u, v)).T@u", ""),
+        ("u@exp(X)@v",                                               "X", "outer(u, v)*exp(X)", ""),
+        ("trace(S@S)",                                               "S", "2*S", "S: symmetric"),
+        ("0.5*m*log(det(S)) + 0.5*trace((X - v)@inv(S)@(X - v).T)",  "S", "0.5*m*inv(S) - 0.5*inv(S)@(X - v).T@(X - v)@inv(S)", "S: spd"),
+        ("3*log(det(S)) + trace(inv(S)@T)",                          "S", "3*inv(S) - inv(S)@T@inv(S)", "S: spd; T: symmetric"),
+        ("trace(inv(T)@S) + log(det(T)) - log(det(S))",              "S", "inv(T) - inv(S)", "S: spd; T: spd"),
+    ),
+    # layers and losses
+    **rows(NETWORKS,
+        ("-sum(Y*log_softmax(X@W, axis=1))",                         "W", "X.T@(rowsoftmax(X@W) - Y)", "Y: onehot rows"),
+        ("cross_entropy(X@W, Y)",                                    "W", "X.T@(rowsoftmax(X@W) - Y)/m", "Y: onehot rows"),
+        ("-sum(P*log_softmax(Z, axis=1))",                           "Z", "rowsoftmax(Z) - P", "P: simplex rows"),
+        ("g@((x - mean(x))/std(x))",                                 "x", "(g - mean(g) - hat(x)*mean(g*hat(x)))/std(x)", ""),
+        ("sum(g*layer_norm(x, w, y))",                               "w", "g*(x - mean(x))/sqrt(var(x) + 1e-5)", ""),
+        ("sum(M*((X - mean(X, axis=0))/std(X, axis=0)))",            "X", "(M - mean(M, axis=0) - hat(X)*mean(M*hat(X), axis=0))/std(X, axis=0)", ""),
+        ("g@(x/sqrt(mean(x**2)))",                                   "x", "g/sqrt(mean(x**2)) - mean(g*x)*x/mean(x**2)**1.5", ""),
+        ("sum(R*(softmax(Q@K.T, axis=1)@V))",                        "V", "rowsoftmax(Q@K.T).T@R", ""),
+        ("r@(softmax(K@q)@V)",                                       "q", "K.T@(softmax(K@q)*(V@r - softmax(K@q)@(V@r)))", ""),
+        ("sum((tanh(X@W)@v - t)**2)",                                "v", "2*tanh(X@W).T@(tanh(X@W)@v - t)", ""),
+        ("sum((tanh(X@W)@v - t)**2)",                                "W", "2*X.T@(outer(tanh(X@W)@v - t, v)*(1 - tanh(X@W)**2))", ""),
+        ("sum(G*relu(X@W))",                                         "W", "X.T@(G*(X@W > 0))", ""),
+        ("g@sigmoid(L@x + a)",                                       "x", "L.T@(g*sigmoid(L@x + a)*(1 - sigmoid(L@x + a)))", ""),
+        ("g@(sigmoid(u)*h + (1 - sigmoid(u))*y)",                    "u", "g*sigmoid(u)*(1 - sigmoid(u))*(h - y)", ""),
+        ("sum((x + L@tanh(x))**2)",                                  "x", "2*(x + L@tanh(x) + (1 - tanh(x)**2)*(L.T@(x + L@tanh(x))))", ""),
+        ("sum(G*(X@W + b))",                                         "X", "G@W.T", ""),
+        ("sum(M*(X*c[:, None]))",                                    "c", "sum(M*X, axis=1)", ""),
+        ("sum(M*(X/s))",                                             "s", "-sum(M*X, axis=0)/s**2", "s: positive"),
+        ("sum(M*(X + c[:, None]))",                                  "c", "sum(M, axis=1)", ""),
+        ("g@tanh(a*x)",                                              "x", "g*a*(1 - tanh(a*x)**2)", ""),
+        ("g@arctan(x)",                                              "x", "g/(1 + x**2)", ""),
+        ("g@log1p(x**2)",                                            "x", "2*g*x/(1 + x**2)", ""),
+        ("g@erf(x)",                                                 "x", "2*g*exp(-x**2)/sqrt(pi)", ""),
+        ("g@cosh(x)",                                                "x", "g*sinh(x)", ""),
+        ("g@silu(x)",                                                "x", "g*sigmoid(x)*(1 + x*(1 - sigmoid(x)))", ""),
+        ("g@softplus(x)",                                            "x", "g*sigmoid(x)", ""),
+    ),
+    # Jacobians and Hessians
+    **rows("x: n; A: n n; w: n; X: m n",
+        ("softmax(x)",                                               "x", "diag(softmax(x)) - outer(softmax(x), softmax(x))", ""),
+        ("A@tanh(x)",                                                "x", "A*(1 - tanh(x)**2)", ""),
+        ("exp(x)",                                                   "x", "diag(exp(x))", ""),
+        ("x/norm(x)",                                                "x", "(eye(n) - outer(x, x)/(x@x))/norm(x)", ""),
+    ),
+    **rows("x: n; A: n n; w: n; X: m n",
+        ("x@A@x + w@x",                                              "x", "A + A.T", ""),
+        ("sum(exp(x))",                                              "x", "diag(exp(x))", ""),
+        ("logsumexp(x)",                                             "x", "diag(softmax(x)) - outer(softmax(x), softmax(x))", ""),
+        ("sqrt(x@x)",                                                "x", "(eye(n) - outer(x, x)/(x@x))/norm(x)", ""),
+        ("sum(softplus(X@w))",                                       "w", "X.T@diag(sigmoid(X@w)*(1 - sigmoid(X@w)))@X", ""),
+        order=2,
+    ),
+}
+# fmt: on
+LARGER = {  # what is right and is not so small as in the textbook: how much larger it may be
+    "g@((x - mean(x))/std(x)) by x": 2.0,  # (x - mean(x))/std(x) has no name of its own
+    "sum(M*((X - mean(X, axis=0))/std(X, axis=0))) by X": 2.0,
+    "sum((X - mean(X, axis=0))**2) by X": 2.0,  # a mean over one axis is a sum over a size
+}
+PROBLEMS |= {name: replace(PROBLEMS[name], larger=larger) for name, larger in LARGER.items()}

@@ -1,0 +1,195 @@
+"""Every rule that tidies products keeps their value, at random points, and leaves alone what it must."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh
+from gradcli.derivation.products import identity, tidied
+from gradcli.derivation.rules import RULES
+from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
+
+i, j, k, l = (fresh("n") for _ in range(4))
+p = fresh("m")
+x, y, z, t = known("x", "n"), known("y", "n"), known("z", "n"), known("t", "n")
+A, B, Z = known("A", "n n"), known("B", "n n"), known("Z", "m n")
+S, Q, D = known("S", "n n", "spd"), known("Q", "n n", "orthogonal"), known("D", "n n", "diagonal")
+SIGN, HOT, SIMPLEX = known("sign", "n", "signs"), known("hot", "n", "onehot"), known("simplex", "n", "simplex")
+HOTS, ROWS = known("hots", "m n", "onehot rows"), known("rows", "m n", "simplex rows")
+I = identity("n")
+TWO, SIZE = Atom("number", "2"), Atom("size", "n")
+VALUES: list[dict[str, Any]] = []
+for seed in (0, 1):
+    rng = np.random.default_rng(seed)
+    own = {name: rng.normal(size=3) for name in "xyzt"} | {name: rng.normal(size=(3, 3)) for name in "AB"} | {"Z": rng.normal(size=(4, 3))}  # fmt: skip
+    own |= {"S": own["A"] @ own["A"].T + np.eye(3), "Q": np.linalg.qr(own["B"])[0], "D": np.diag(own["x"])}
+    own |= {"sign": np.sign(own["y"]), "hot": np.eye(3)[seed], "hots": np.eye(3)[rng.integers(3, size=4)], "s": 1.7}
+    own |= {"simplex": np.abs(own["z"]) / np.sum(np.abs(own["z"])), "rows": np.abs(own["Z"]) / np.sum(np.abs(own["Z"]), axis=1, keepdims=True)}  # fmt: skip
+    VALUES.append(own)
+
+
+def linear(atom: Atom, *at: Index, by: int = 1) -> Tensor:
+    return tensor(tuple(dict.fromkeys(at)), (by, factor(atom, *at)))
+
+
+def grouped(*terms: tuple[Any, ...], free: tuple[Index, ...], to: int | Fraction = 1) -> Factor:
+    """Return a sum in brackets whose first number is one."""
+    coef, made = sum_of(tensor(free, *terms), to)
+    assert coef == 1
+    return made
+
+
+def exps(atom: Atom, *at: Index, by: int = 1) -> Factor:
+    return of("exp", linear(atom, *at, by=by))
+
+
+def inverse(atom: Atom, a: Index, b: Index) -> Factor:
+    return of("inv", linear(atom, a, b))
+
+
+def raised(made: Factor, to: int | Fraction) -> Factor:
+    return made._replace(power=Fraction(to))
+
+
+SUM_EXP = grouped((1, exps(z, k)), free=())
+ROW_EXP = grouped((1, exps(Z, p, k)), free=(p,))
+ONE_PLUS = grouped((1,), (1, exps(t, i)), free=(i,))
+ONE_PLUS_BELOW = grouped((1,), (1, raised(exps(t, i), -1)), free=(i,))
+LOGISTIC, ABS, SGN = of("expit", linear(t, i)), of("absolute", linear(x, i)), of("sign", linear(x, i))
+SOFTMAX = of("softmax", linear(z, i), over=[i])
+SOFT_ROWS, SOFT_COLUMNS = of("softmax", linear(Z, p, i), over=[i]), of("softmax", linear(Z, p, i), over=[p])
+CENTRED = grouped((1, factor(x, i)), (-1, factor(x, k), factor(SIZE, power=-1)), free=(i,))
+
+# fmt: off
+APPLIES = {  # what a rule must change: its name, the free indices, and the factors
+    "an identity joins":            ("_delta", (i, k), [factor(A, i, j), factor(I, j, k)]),
+    "an identity joins a bound":    ("_delta", (), [factor(x, i), factor(I, i, j), factor(y, j)]),
+    "the trace of an identity":     ("_delta", (), [factor(I, i, i)]),
+    "the trace, and more":          ("_delta", (), [factor(I, i, i), factor(x, j), factor(y, j)]),
+    "an identity on a diagonal":    ("_delta", (i,), [factor(I, i, i), factor(x, i)]),
+    "a power of an identity":       ("_delta", (i, j), [factor(I, i, j, power=3), factor(A, i, j)]),
+    "a row of an identity":         ("_delta", (i,), [factor(I, i, j)]),
+    "all of an identity":           ("_delta", (), [factor(I, i, j)]),
+    "all of an identity, and more": ("_delta", (k,), [factor(I, i, j), factor(x, k)]),
+    "inv(A) A":                     ("_inverse", (i, k), [inverse(A, i, j), factor(A, j, k)]),
+    "A inv(A)":                     ("_inverse", (i, k), [factor(A, i, j), inverse(A, j, k)]),
+    "A' inv(A)'":                   ("_inverse", (i, k), [factor(A, j, i), inverse(A, k, j)]),
+    "inv(A)' A'":                   ("_inverse", (i, k), [inverse(A, j, i), factor(A, k, j)]),
+    "inv(S) S":                     ("_inverse", (i, k), [inverse(S, i, j), factor(S, k, j)]),
+    "inv(2 A) A":                   ("_inverse", (i, k), [of("inv", linear(A, i, j, by=2)), factor(A, j, k)]),
+    "Q' Q":                         ("_inverse", (j, k), [factor(Q, i, j), factor(Q, i, k)]),
+    "Q Q'":                         ("_inverse", (j, k), [factor(Q, j, i), factor(Q, k, i)]),
+    "a sign squared":               ("_facts", (i,), [factor(SIGN, i, power=2), factor(x, i)]),
+    "a sign cubed":                 ("_facts", (i,), [factor(SIGN, i, power=3)]),
+    "one over a sign":              ("_facts", (i,), [factor(SIGN, i, power=-1)]),
+    "a sign squared, summed":       ("_facts", (), [factor(SIGN, i, power=2)]),
+    "an indicator squared":         ("_facts", (i,), [factor(HOT, i, power=2)]),
+    "rows of indicators cubed":     ("_facts", (p, i), [factor(HOTS, p, i, power=3)]),
+    "a comparison squared":         ("_facts", (i,), [raised(of("greater", linear(x, i), linear(y, i)), 2)]),
+    "D x":                          ("_diagonal", (i,), [factor(D, i, j), factor(x, j)]),
+    "x' D y":                       ("_diagonal", (), [factor(x, i), factor(D, i, j), factor(y, j)]),
+    "a bracket of one product":     ("_facts", (i,), [Factor(Atom("group", args=grouped((1, factor(A, i, j), factor(x, j)), free=(i,)).atom.args, dims=("n",)), (i,))]),
+    "|x| squared":                  ("_signs", (i,), [raised(ABS, 2)]),
+    "|x| to the -4":                ("_signs", (i,), [raised(ABS, -4)]),
+    "sign(x) |x|":                  ("_signs", (i,), [SGN, ABS]),
+    "sign(x) |x| cubed":            ("_signs", (i,), [SGN, raised(ABS, 3)]),
+    "sign(x) squared":              ("_signs", (i,), [raised(SGN, 2)]),
+    "sign(x) squared, summed":      ("_signs", (j,), [raised(SGN, 2), factor(x, j)]),
+    "sign(x) to the -3":            ("_signs", (i,), [raised(SGN, -3)]),
+    "softmax":                      ("_softmax", (i,), [exps(z, i), raised(SUM_EXP, -1)]),
+    "softmax squared":              ("_softmax", (i,), [raised(exps(z, i), 2), raised(SUM_EXP, -2)]),
+    "softmax over another sum":     ("_softmax", (i,), [exps(z, i), raised(SUM_EXP, -3)]),
+    "one over softmax":             ("_softmax", (i,), [raised(exps(z, i), -1), SUM_EXP]),
+    "softmax of rows":              ("_softmax", (p, i), [exps(Z, p, i), raised(ROW_EXP, -1)]),
+    "softmax of rows, bound":       ("_softmax", (p,), [exps(Z, p, i), raised(ROW_EXP, -1), factor(x, i)]),
+    "1/(1 + exp(t))":               ("_sigmoid", (i,), [raised(ONE_PLUS, -1)]),
+    "exp(t)/(1 + exp(t))":          ("_sigmoid", (i,), [exps(t, i), raised(ONE_PLUS, -1)]),
+    "exp(t)/(1 + exp(t))**2":       ("_sigmoid", (i,), [exps(t, i), raised(ONE_PLUS, -2)]),
+    "1/(1 + exp(-t))":              ("_sigmoid", (i,), [raised(ONE_PLUS_BELOW, -1)]),
+    "exp(-t)/(1 + exp(-t))**2":     ("_sigmoid", (i,), [raised(exps(t, i), -1), raised(ONE_PLUS_BELOW, -2)]),
+    "exp(t)**3/(1 + exp(t))":       ("_sigmoid", (i,), [raised(exps(t, i), 3), raised(ONE_PLUS, -1)]),
+    "sigmoid(t)/exp(t)":            ("_logistic", (i,), [LOGISTIC, raised(exps(t, i), -1)]),
+    "1 - sigmoid(t)":               ("_logistic", (i,), [grouped((1,), (-1, LOGISTIC), free=(i,))]),
+    "x (1 - sigmoid(t))":           ("_logistic", (i,), [factor(x, i), grouped((1,), (-1, LOGISTIC), free=(i,))]),
+    "all of softmax":               ("_sums_to_one", (), [SOFTMAX]),
+    "a row of softmax":             ("_sums_to_one", (p,), [SOFT_ROWS, factor(known("v", "m"), p)]),
+    "a column of softmax":          ("_sums_to_one", (i,), [SOFT_COLUMNS]),
+    "all of a simplex":             ("_sums_to_one", (j,), [factor(SIMPLEX, i), factor(x, j)]),
+    "a row of indicators":          ("_sums_to_one", (p,), [factor(HOTS, p, i)]),
+    "a row of simplices":           ("_sums_to_one", (p,), [factor(ROWS, p, i)]),
+    "all of an indicator":          ("_sums_to_one", (), [factor(HOT, i)]),
+    "what is centred":              ("_centred", (), [CENTRED]),
+    "what is centred, and more":    ("_centred", (j,), [CENTRED, factor(x, j)]),
+    "2 cubed":                      ("_numbers", (), [factor(TWO, power=3)]),
+    "2 to the 3/2":                 ("_numbers", (), [factor(TWO, power=Fraction(3, 2))]),
+    "2 to the -5/2":                ("_numbers", (i,), [factor(TWO, power=Fraction(-5, 2)), factor(x, i)]),
+}
+STAYS = {  # what looks like it and is not: the free indices, and the factors
+    "inv(A) A'":                    ((i, k), [inverse(A, i, j), factor(A, k, j)]),
+    "inv(A) B":                     ((i, k), [inverse(A, i, j), factor(B, j, k)]),
+    "inv(A) A entry by entry":      ((i, j), [inverse(A, i, j), factor(A, i, j)]),
+    "inv(A) A and a third":         ((i, k), [inverse(A, i, j), factor(A, j, k), factor(x, j)]),
+    "inv(A) squared A":             ((i, k), [raised(inverse(A, i, j), 2), factor(A, j, k)]),
+    "Q Q":                          ((i, k), [factor(Q, i, j), factor(Q, j, k)]),
+    "Q' Q, weighted":               ((j, k), [factor(Q, i, j), factor(Q, i, k), factor(x, i)]),
+    "an identity alone":            ((i, j), [factor(I, i, j)]),
+    "a diagonal matrix alone":      ((i, j), [factor(D, i, j)]),
+    "|x| sign(y)":                  ((i,), [ABS, of("sign", linear(y, i))]),
+    "|x|":                          ((i,), [ABS]),
+    "exp over another sum":         ((i,), [exps(x, i), raised(SUM_EXP, -1)]),
+    "exp over the other sum":       ((p, i), [exps(Z, p, i), raised(grouped((1, exps(Z, p, k)), free=(k,)), -1)._replace(at=(i,))]),
+    "softmax weighted":             ((), [SOFTMAX, factor(x, i)]),
+    "softmax over the other axis":  ((i,), [SOFT_ROWS]),
+    "softmax squared, summed":      ((), [raised(SOFTMAX, 2)]),
+    "a simplex weighted":           ((), [factor(SIMPLEX, i), factor(x, i)]),
+    "a simplex squared":            ((), [factor(SIMPLEX, i, power=2)]),
+    "columns of indicators":        ((i,), [factor(HOTS, p, i)]),
+    "an indicator's root":          ((i,), [factor(x, i), factor(HOT, i)]),
+    "2 - sigmoid(t)":               ((i,), [sum_of(tensor((i,), (2,), (-1, LOGISTIC)))[1]]),
+    "sigmoid(t) exp(t)":            ((i,), [LOGISTIC, exps(t, i)]),
+    "1 + sigmoid(t)":               ((i,), [grouped((1,), (1, LOGISTIC), free=(i,))]),
+    "1/(2 + exp(t))":               ((i,), [raised(sum_of(tensor((i,), (2,), (1, exps(t, i))))[1], -1)]),
+    "1/(1 + exp(t)) of two":        ((i, j), [exps(t, j), raised(ONE_PLUS, -1)]),
+    "what is centred, weighted":    ((), [CENTRED, factor(y, i)]),
+}
+# fmt: on
+BY_NAME = {rule.__name__: rule for rule in RULES}
+KNOWN_WRONG = {
+    "a sign squared, summed": "what becomes one is still summed over its index",
+    "sign(x) squared, summed": "what becomes one is still summed over its index",
+}
+for own in VALUES:
+    own["v"] = np.arange(1.0, 5.0)
+
+
+def assert_equal(before: Tensor, after: Tensor) -> None:
+    for values in VALUES:
+        np.testing.assert_allclose(at_point(after, values, before.free), at_point(before, values), rtol=1e-9, atol=1e-11)  # fmt: skip
+
+
+def test_every_rule_is_tested() -> None:
+    assert {name for name, _, _ in APPLIES.values()} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("coef", [Fraction(1), Fraction(-3, 2), 0.1])
+@pytest.mark.parametrize(
+    ("rule", "free", "factors"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.xfail(reason=KNOWN_WRONG[name], strict=True)] if name in KNOWN_WRONG else [])
+        for name, case in APPLIES.items()
+    ],
+)  # fmt: skip
+def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: list[Factor], coef: Any) -> None:
+    before = Term(coef, tuple(factors))
+    after = BY_NAME[rule](before, free)
+    assert after is not None and after != before
+    assert_equal(Tensor(free, (before,)), Tensor(free, (after,)))
+    assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))
+
+
+@pytest.mark.parametrize(("free", "factors"), STAYS.values(), ids=STAYS)
+def test_what_only_looks_like_it_keeps_its_value(free: tuple[Index, ...], factors: list[Factor]) -> None:
+    before = Term(ONE, tuple(factors))
+    assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))

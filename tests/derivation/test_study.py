@@ -1,0 +1,80 @@
+"""Hand derivations: right by formula, right by numbers, wrong, of another shape, and what cannot be read."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+LEAST = ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m")
+LOGISTIC = ("sum(log(1 + exp(x)))", "x: n")
+CROSS = ("-sum(y*log(softmax(z)))", "z: n; y: n")
+
+# fmt: off
+ANSWERS = [
+    # function   by   the answer                             status  verdict  how         says
+    (LEAST,     "W", "outer(W@x - y, x)",                      0, "right", "formulas", "the difference simplifies to zero"),
+    (LEAST,     "W", "outer(W@x, x) - outer(y, x)",            0, "right", "formulas", "the difference simplifies to zero"),
+    (LEAST,     "x", "W.T@W@x - W.T@y",                        0, "right", "formulas", "the difference simplifies to zero"),
+    (LEAST,     "x", "r = W@x - y; W.T@r",                     0, "right", "formulas", "the difference simplifies to zero"),
+    (LEAST,     "x", "(W@x - y)@W",                            0, "right", "formulas", "the difference simplifies to zero"),
+    (LOGISTIC,  "x", "1/(1 + exp(-x))",                        0, "right", "formulas", "the difference simplifies to zero"),
+    (LOGISTIC,  "x", "0.5*(1 + tanh(x/2))",                    0, "right", "numbers",  "at random points of three sizes"),
+    (LEAST,     "W", "outer(x, W@x - y)",                      1, "wrong", "numbers",  "it has another shape; the gradient is"),
+    (LEAST,     "W", "sum(W@x - y)",                           1, "wrong", "numbers",  "it has another shape; the gradient is"),
+    (LEAST,     "W", "2*outer(W@x - y, x)",                    1, "wrong", "numbers",  "it is off by 1 of the largest entry; the gradient is"),
+    (LEAST,     "x", "W.T@(y - W@x)",                          1, "wrong", "numbers",  "it is off by 2 of the largest entry; the gradient is"),
+    (LOGISTIC,  "x", "1.0001/(1 + exp(-x))",                   1, "wrong", "numbers",  "it is off by 0.0001 of the largest entry; the gradient is"),
+    (LOGISTIC,  "x", "log(-1 - x**2)",                         1, "wrong", "numbers",  "the gradient is"),
+]
+REFUSED = [
+    ("W", "outer(W@x - q, x)",   "the answer uses 'q', which is no input",             "inputs: W, x, y"),
+    ("W", "outer(W@x - y, x",    "a bracket is not closed",                            ""),
+    ("W", "outr(W@x - y, x)",    "unknown function 'outr'",                            "did you mean 'outer'?"),
+    (None, "outer(W@x - y, x)",  "--answer is the derivative by one input",            "say which: --wrt W"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("problem", "wrt", "answer", "status", "verdict", "how", "says"), ANSWERS)
+def test_answers(
+    gradcli: Callable[..., Any], problem: tuple, wrt: str, answer: str, status: int, verdict: str, how: str, says: str
+) -> None:
+    argv = ("derive", problem[0], "--shapes", problem[1], "--wrt", wrt, "--answer", answer)
+    ran = gradcli(*argv, "--json")
+    assert (ran.exit_status, ran.json["exit_status"]) == (status, status)
+    found = ran.json["results"][0]["answer"]
+    assert (found["text"], found["verdict"], found["how"]) == (answer, verdict, how)
+    assert says in found["message"]
+    shown = " ".join(gradcli(*argv).stdout.split())
+    assert ("PASS" if status == 0 else "FAIL") in shown and says in shown
+
+
+@pytest.mark.parametrize(("wrt", "answer", "what", "do"), REFUSED)
+def test_answers_that_cannot_be_read(
+    gradcli: Callable[..., Any], wrt: str | None, answer: str, what: str, do: str
+) -> None:
+    ran = gradcli("derive", LEAST[0], "--shapes", LEAST[1], *(("--wrt", wrt) if wrt else ()), "--answer", answer)
+    assert (ran.exit_status, ran.stdout) == (2, "")
+    assert do in ran.stderr and (what in ran.stderr or what.startswith("a bracket"))
+
+
+def test_a_fact_makes_an_answer_right(gradcli: Callable[..., Any]) -> None:
+    argv = ("derive", CROSS[0], "--shapes", CROSS[1], "--wrt", "z", "--answer", "softmax(z) - y")
+    assert gradcli(*argv).exit_status == 1
+    assert gradcli(*argv, "--assume", "y: simplex").exit_status == 0
+
+
+def test_an_answer_is_of_the_layout(gradcli: Callable[..., Any]) -> None:
+    argv = (
+        "derive",
+        LEAST[0],
+        "--shapes",
+        LEAST[1],
+        "--wrt",
+        "W",
+        "--layout",
+        "numerator",
+        "--answer",
+        "outer(x, W@x - y)",
+    )
+    assert gradcli(*argv).exit_status == 0

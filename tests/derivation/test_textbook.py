@@ -1,0 +1,100 @@
+"""Textbook problems through the program: the code is right at points of its own, the formula reads, and neither is larger than the textbook's."""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import erf, expit
+
+from gradcli.source.expression import Expression
+from tests.derivation.problems import PROBLEMS, Problem
+
+SIZES = {"n": 3, "m": 4, "k": 5, "d": 2}
+
+
+def softmax(z: Any) -> Any:
+    return np.exp(z) / np.sum(np.exp(z))
+
+
+def rowsoftmax(z: Any) -> Any:
+    return np.exp(z) / np.sum(np.exp(z), axis=1, keepdims=True)
+
+
+def standardised(x: Any) -> Any:
+    return (x - np.mean(x, axis=0)) / np.std(x, axis=0)
+
+
+BY_HAND = {
+    **{name: getattr(np, name) for name in ["abs", "cos", "cosh", "diag", "diagonal", "exp", "eye", "log", "maximum", "mean", "ones", "outer", "sin", "sinh", "sqrt", "std", "sum", "tanh", "trace", "var", "pi"]},
+    **{name: getattr(np.linalg, name) for name in ["det", "inv", "norm", "solve"]},
+    "erf": erf, "sigmoid": expit, "softmax": softmax, "rowsoftmax": rowsoftmax, "hat": standardised, **SIZES,
+}  # fmt: skip
+DRAWN: dict[str, Callable[[Any], Any]] = {
+    "symmetric": lambda x: x + x.T,
+    "spd": lambda x: x @ x.T + np.eye(len(x)),
+    "tied": lambda x: (x + x.T) / 2,
+    "diagonal": lambda x: np.diag(np.diag(x)),
+    "orthogonal": lambda x: np.linalg.qr(x)[0],
+    "positive": lambda x: np.abs(x) + 0.5,
+    "signs": np.sign,
+    "simplex": lambda x: np.abs(x) / np.sum(np.abs(x)),
+    "onehot": lambda x: np.eye(len(x))[1],
+    "simplex rows": rowsoftmax,
+    "onehot rows": lambda x: np.eye(x.shape[1])[np.argmax(x, axis=1)],
+}
+
+
+def point(problem: Problem, seed: int) -> dict[str, Any]:
+    """Return values of which the assumptions hold."""
+    rng = np.random.default_rng(seed)
+    words = dict(part.split(": ") for part in problem.assume.split("; ") if part)
+    found = {}
+    for part in problem.shapes.split("; "):
+        name, _, dims = part.partition(":")
+        x = rng.normal(size=tuple(SIZES[d] for d in dims.split()))
+        for word in words.get(name, "").split(", "):
+            x = DRAWN[word](x) if word else x
+        found[name] = x[()]
+    return found
+
+
+def operations(text: str) -> int:
+    """Return how many operations a text has."""
+    kinds = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Compare, ast.Attribute)
+    return sum(isinstance(node, kinds) for node in ast.walk(ast.parse(text)))
+
+
+KNOWN_WRONG = {
+    "det(A@Z@B) by Z": "A.T@inv(A@Z@B).T@B.T is inv(Z).T",
+    "trace(inv(X.T@C@X)@S) by X, C: spd; S: symmetric": "with m named first the sizes make X wide, and X.T@C@X singular: refused",
+    "trace(inv(X.T@C@X)@(X.T@K@X)) by X, C: spd; K: symmetric": "with m named first the sizes make X wide, and X.T@C@X singular: refused",
+    "mean(softplus(-y*(X@w))) by w, y: signs": "exp(t - softplus(t)) is sigmoid(t)",
+    "g@softplus(x) by x": "exp(t - softplus(t)) is sigmoid(t)",
+    "sum(softplus(X@w)) by w, twice": "exp(t - softplus(t)) is sigmoid(t)",
+    "-sum(y*log(sigmoid(X@w)) + (1 - y)*log(1 - sigmoid(X@w))) by w": "(1 - y)*sigmoid(t) - y*sigmoid(-t) is sigmoid(t) - y",
+}
+
+
+@pytest.mark.parametrize("problem", [
+    pytest.param(p, id=name, marks=[pytest.mark.xfail(reason=KNOWN_WRONG[name], strict=True)] if name in KNOWN_WRONG else [])
+    for name, p in PROBLEMS.items()
+])  # fmt: skip
+def test_the_textbooks_answer_is_found(gradcli: Callable[..., Any], problem: Problem) -> None:
+    options = ["--shapes", problem.shapes, "--wrt", problem.wrt, "--order", str(problem.order), "--no-steps", "--json"]
+    ran = gradcli("derive", problem.f, *options, *(["--assume", problem.assume] if problem.assume else []))
+    assert ran.exit_status == 0, ran.stdout
+    (result,) = ran.json["results"]
+    formula = result["formula"]["expression"]
+    assert set(Expression(formula).inputs) <= {*point(problem, 0), *SIZES}
+    assert "einsum" not in formula and ("softplus" not in formula or "softplus" in problem.right)
+    assert operations(formula) <= max(problem.larger * operations(problem.right), 2), formula
+    scope: dict[str, Any] = {}
+    exec(result["code"]["numpy"], scope)
+    for seed in (5, 6):
+        at = point(problem, seed)
+        found, right = scope[result["kind"]](**at), eval(problem.right, {**BY_HAND, **at})
+        assert np.shape(found) == np.shape(right)
+        scale = 1 + np.max(np.abs(right))
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-9 * scale, err_msg=formula)
