@@ -19,7 +19,7 @@ from gradcli.derivation.program import Program, numpy_code, program, replaced
 from gradcli.derivation.record import SEED, Sweep, gradient_of, swept
 from gradcli.derivation.selftest import self_test
 from gradcli.derivation.simplify import bulk, simplified, unseeded
-from gradcli.derivation.steps import QUIET, assigned, indexed, told
+from gradcli.derivation.steps import QUIET, assigned, indexed, letter_for, told
 from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import Unverified, Verifier
 from gradcli.errors import BadOption, GradcliError, NotSupported
@@ -112,7 +112,8 @@ class Derivation:
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, _formula(made), tuple((n, text(p)) for n, p in made.parts), steps,
             {"numpy": self._code(made, kind, self_test(self.problem, kind, self._first(), verifier.truth))},
-            {"function": self._operations(wrt), "program": made.size, "inlined": e.size}, check, indexed(small, axes),
+            {"function": self._operations(wrt), "program": made.size, "inlined": e.size}, check,
+            indexed(small, axes, letter_for(self.problem.dims)),
         )  # fmt: skip
 
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:

@@ -371,7 +371,7 @@ def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int]:
     mine = [p for p in parts if i in p.at]
     left = {j for p in mine for j in p.at if j != i}
     vector = any(p.at == (i,) for p in mine)
-    return len(left), not vector, len(mine)
+    return len(left), not vector, sum(len(p.top) + len(p.low) for p in mine)
 
 
 def _total(vector: Part) -> E:

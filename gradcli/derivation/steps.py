@@ -1,7 +1,7 @@
 """How a derivative is found: what is named, each differential or adjoint by its rule, what is read off, what is simplified."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def told(
             steps += _differentials(made, wrt, sweeps, printer)
         except NotSupported:
             steps = []
-    letter = "G" if len([a for a in axes if a is not None]) <= 2 else "J"
+    letter = letter_for(made.problem.dims)
     last = _written(printer, tensor, axes)
     if last is not None:
         pairing = f"df = <{letter}, d{wrt}>"
@@ -73,6 +73,12 @@ def told(
             steps.append(Step(rule, before, f"{letter} = {shown}", condition=assumed))
             before = shown
     return tuple(steps)
+
+
+def letter_for(taken: Iterable[str]) -> str:
+    """Return what the derivative is called: G, or the first letter after it that no input has."""
+    used = set(taken)
+    return next(letter for letter in ("G", "H", "J", "D", "grad") if letter not in used)
 
 
 def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> str | None:
