@@ -30,6 +30,7 @@ Dims = tuple[str, ...]
 RECORDINGS = 3
 _UNPRINTABLE = 10**6
 _MOST_ORDERS = 24
+_HUGE = 1e10  # values of f beyond it come of a matrix that is singular but for rounding
 _RANK_TWO = 3  # operations that an outer product inside another product counts as: it makes a matrix of two vectors
 
 
@@ -86,7 +87,8 @@ class Derivation:
                     y = self.problem.f(point)
                 except (np.linalg.LinAlgError, GradcliError):
                     return False
-            if not np.all(np.isfinite(np.asarray(y, dtype=float))) or _flat_determinant(np.asarray(y)):
+            value = np.asarray(y, dtype=float)
+            if not np.all(np.abs(value) < _HUGE) or _flat_determinant(value):
                 return False
         return True
 

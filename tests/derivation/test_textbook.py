@@ -68,7 +68,6 @@ def operations(text: str) -> int:
 
 KNOWN_WRONG = {
     "det(A@Z@B) by Z": "A.T@inv(A@Z@B).T@B.T is inv(Z).T",
-    "trace(inv(X.T@C@X)@S) by X, C: spd; S: symmetric": "with m named first the sizes make X wide, and X.T@C@X singular: refused",
     "trace(inv(X.T@C@X)@(X.T@K@X)) by X, C: spd; K: symmetric": "with m named first the sizes make X wide, and X.T@C@X singular: refused",
     "mean(softplus(-y*(X@w))) by w, y: signs": "exp(t - softplus(t)) is sigmoid(t)",
     "g@softplus(x) by x": "exp(t - softplus(t)) is sigmoid(t)",
