@@ -22,8 +22,11 @@ from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function
 from gradcli.source.loading import load
+from gradcli.verify.build import Settings, request_for
+from gradcli.verify.check import check
+from gradcli.verify.claims import Claiming
 from gradcli.verify.environment import environment
-from gradcli.verify.probe import chosen_inputs, function_at
+from gradcli.verify.probe import chosen_inputs, expression_at, function_at
 
 _LENGTH = 3  # of every named size, when a Python function is first called
 
@@ -142,12 +145,33 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
     if not error <= ALLOWED:
         says = "it has another shape" if error == float("inf") else f"it is off by {error:.2g} of the largest entry"
         right = f"; the {result.kind} is {result.formula.expression}"
-        return Answer(text, "wrong", "numbers", f"{text} is not the {result.kind} by {result.wrt}: {says}{right}")
+        mistake = _mistake(made, result, text)
+        likely = f"; likely mistake: {mistake}" if mistake else ""
+        return Answer(
+            text, "wrong", "numbers", f"{text} is not the {result.kind} by {result.wrt}: {says}{right}{likely}"
+        )
     how = "formulas" if _same(made, result, formula) else "numbers"
     sure = (
         "the difference simplifies to zero" if how == "formulas" else f"to {error:.0e} at random points of three sizes"
     )
     return Answer(text, "right", how, f"{text} is the {result.kind} by {result.wrt}: {sure}")
+
+
+def _mistake(made: Derivation, result: Result, text: str) -> str | None:
+    """Return the mistake that `check` names in a wrong answer, at one of the points; None where it names none."""
+    problem = made.problem
+    if result.kind != "gradient" or problem.f.kind != "expression" or problem.layout != "denominator":
+        return None
+    values = {n: x for n, x in made.points[0].items() if n in problem.f.inputs}
+    try:
+        found = expression_at(problem.f.text, [values], seed=problem.seed, shapes={}, count=1, wrt=result.wrt)
+        report = check(
+            request_for(found, Claiming("grad", text), Settings(modes="certified,reverse,finite-difference"))
+        )
+    except GradcliError:  # an answer that uses the names of sizes, which claims do not know
+        return None
+    diagnosis = report.points[0].diagnosis
+    return diagnosis.message if report.verdict == "fail" and diagnosis and diagnosis.kind != "unknown" else None
 
 
 def _same(made: Derivation, result: Result, formula: Expression) -> bool:

@@ -78,3 +78,13 @@ def test_an_answer_is_of_the_layout(gradcli: Callable[..., Any]) -> None:
         "outer(x, W@x - y)",
     )
     assert gradcli(*argv).exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [("A.T@(A@x - b)", "a factor 2 too small"), ("-2*A.T@(A@x - b)", "the sign is flipped"), ("A@x", "has shape (3,)")],
+)
+def test_the_mistake_in_an_answer_is_named(gradcli: Callable[..., Any], answer: str, mistake: str) -> None:
+    shapes = ("--shapes", "A: m n; x: n; b: m", "--wrt", "x")
+    ran = gradcli("derive", "sum((A@x - b)**2)", *shapes, "--answer", answer, "--json")
+    assert mistake in ran.json["results"][0]["answer"]["message"] and ran.exit_status == 1
