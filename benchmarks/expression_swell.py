@@ -15,7 +15,6 @@ import math
 import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +24,12 @@ import numpy as np
 import sympy
 from sympy.core.cache import clear_cache
 
-from gradcli.interpreters.tape import record, value_and_pulled
+from gradcli.modes.mode import Question
+from gradcli.point import Point
 from gradcli.source.derived import Gradient
 from gradcli.source.expression import Expression
-from gradcli.source.function import Function, of
+from gradcli.source.function import Function
+from gradcli.study.cost import of_reverse
 
 AGREE = 1e-6  # relative: rounding, which the map amplifies level by level, parts the forms by 3e-10 at depth 12
 RAW, SHARED, REVERSE = "raw", "cse", "reverse"
@@ -84,20 +85,9 @@ PROBLEMS = (
 )  # fmt: skip
 
 
-def operations(f: Function, wrt: Sequence[str], at: Mapping[str, Any]) -> Counter[str]:
-    """Return how often each primitive runs in the gradient by the reverse mode, forward and backward sweep together.
-
-    The gradient function is itself recorded. The cotangent of the result is an input of that record too, so that what is
-    done to it counts; what is done to constants alone does not. Rules count as they are written (`partial`, not `kernel`).
-    """
-    names = tuple(wrt)
-
-    def gradient(*xs: Any) -> Any:
-        *primals, one = xs
-        return value_and_pulled(of(f, at, names), primals, lambda y: one)[1][0]
-
-    _, _, tape = record(gradient, [*(at[name] for name in names), np.float64(1)])
-    return Counter(line[0].name for line in tape.lines if line[0] is not None)
+def operations(f: Function, wrt: Sequence[str], at: Mapping[str, Any]) -> int:
+    """Return the operations of the gradient by the reverse mode, forward and backward sweep together."""
+    return of_reverse(Question(f, Point(dict(at)), tuple(wrt))).total
 
 
 def derivatives(problem: Problem, n: int, by: Any) -> tuple[list[Any], list[Any]]:
@@ -115,7 +105,7 @@ def counts(problem: Problem, n: int) -> dict[str, int]:
     return {
         RAW: sum(int(sympy.count_ops(d)) for d in raw),
         SHARED: sum(int(sympy.count_ops(d)) for d in [d for _, d in named] + shared),
-        REVERSE: sum(reverse.values()),
+        REVERSE: reverse,
     }
 
 
@@ -179,7 +169,7 @@ def notes() -> list[str]:
     logistic = PROBLEMS[0]
     deepest = counts(logistic, 12)
     spelled = str(logistic.formula([sympy.Symbol("x")])(12))
-    alone = sum(operations(Expression(spelled), ["x"], logistic.at(12)).values())
+    alone = operations(Expression(spelled), ["x"], logistic.at(12))
     published = {RAW: 195_072, SHARED: 283}
     same = "both come out" if published == {k: deepest[k] for k in published} else "here they differ"
     return [

@@ -56,7 +56,7 @@ def output(
     asked = [*((name, wide) for name in out or ()), *((name, PICTURES) for name in plot or ())]
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
     if any(form in PICTURES for form, _ in files):
-        from gradcli.report.picture import need_matplotlib
+        from gradcli.render.picture import need_matplotlib
 
         need_matplotlib()
     annotate = form is None and not json and "github" in forms and world.on_github

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from gradcli.core.shapes import shape
 from gradcli.derivation import notation
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import E, text
-from gradcli.derivation.facts import drawn
-from gradcli.derivation.index import Index, Tensor, add, fresh, scaled
+from gradcli.derivation.index import Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.matrices import Printer
+from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
 from gradcli.derivation.program import Program, numpy_code, program, replaced
 from gradcli.derivation.record import SEED, Sweep, gradient_of, swept
@@ -21,35 +20,14 @@ from gradcli.derivation.selftest import self_test
 from gradcli.derivation.simplify import bulk, simplified, unseeded
 from gradcli.derivation.steps import QUIET, assigned, indexed, letter_for, told
 from gradcli.derivation.structure import Value
-from gradcli.derivation.verified import Unverified, Verifier
+from gradcli.derivation.verified import Verifier
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.derive import Formula, Result
-from gradcli.source.function import Function
 
-Dims = tuple[str, ...]
-RECORDINGS = 3
 _UNPRINTABLE = 10**6
 _MOST_ORDERS = 24
 _HUGE = 1e10  # values of f beyond it come of a matrix that is singular but for rounding
 _RANK_TWO = 3  # operations that an outer product inside another product counts as: it makes a matrix of two vectors
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A function of inputs whose sizes have names, and what is assumed of them."""
-
-    f: Function
-    dims: Mapping[str, Dims]
-    facts: Mapping[str, frozenset[str]]
-    order: int = 1
-    seed: int = 0
-    layout: str = "denominator"
-    style: str = "differential"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the sizes, in the order in which they occur."""
-        return tuple(dict.fromkeys(d for dims in self.dims.values() for d in dims if not d.isdecimal()))
 
 
 class Derivation:
@@ -62,13 +40,9 @@ class Derivation:
         self.sizes = self._sizes()
         self.points = [self.point(k, problem.seed) for k in range(RECORDINGS)]
 
-    def size(self, dim: str, k: int) -> int:
-        """Return a size in the k-th recording."""
-        return int(dim) if dim.isdecimal() else self.sizes[dim][k]
-
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return random values for all inputs in the k-th recording's sizes, and the sizes themselves."""
-        return _point(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
+        return point_of(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
 
     def _sizes(self) -> dict[str, tuple[int, ...]]:
         """Return three sizes for each name, in an order of names at which f is finite (a tall matrix, where it must be)."""
@@ -81,7 +55,7 @@ class Derivation:
 
     def _finite(self, sizes: Mapping[str, tuple[int, ...]]) -> bool:
         for k in range(RECORDINGS):
-            point = _point(self.problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
+            point = point_of(self.problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
             with np.errstate(all="ignore"):
                 try:
                     y = self.problem.f(point)
@@ -151,7 +125,7 @@ class Derivation:
     def reader(self) -> Reader:
         return Reader(self.sizes, self.problem.facts)
 
-    def _likes(self) -> dict[Dims, str]:
+    def _likes(self) -> dict[tuple[str, ...], str]:
         return {
             tuple(d for d in dims if d != "1"): name for name, dims in reversed(list(self.problem.dims.items())) if dims
         }
@@ -172,15 +146,6 @@ class Derivation:
             if not d.isdecimal()
         }
         return numpy_code(made, kind, tuple(self.problem.dims), owners, test)
-
-
-def _point(problem: Problem, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Return random values of all inputs; the sizes are given as numbers where the function names them."""
-    values: dict[str, Any] = {}
-    for name, dims in problem.dims.items():
-        size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
-        values[name] = drawn(problem.facts.get(name, frozenset()), size, rng)
-    return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
 
 
 def _flat_determinant(y: Any) -> bool:
@@ -214,8 +179,6 @@ def _tied(x: Tensor) -> Tensor:
     """Return the gradient by a symmetric matrix whose mirrored entries move together: G + G.T - diag(G)."""
     i, j = x.free
     turned = x.renamed({i: j, j: i})
-    from gradcli.derivation.index import of_atom
-
     diagonal = multiply(x, of_atom(identity(i.dim), (i, j)))
     return add([x, Tensor(x.free, turned.terms), scaled(diagonal, -1)], x.free)
 
@@ -230,6 +193,3 @@ def _formula(made: Program) -> Formula:
     for n, e in reversed(made.parts):
         whole = replaced(whole, E("name", text=n), e)
     return Formula(made.text(), raised, latex, notation.mathml(whole))
-
-
-__all__ = ["BadOption", "Derivation", "GradcliError", "Problem", "Unverified", "fresh"]

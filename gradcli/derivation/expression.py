@@ -227,7 +227,10 @@ def _python(e: E) -> tuple[str, int]:
         return f"{text(e.args[0], ATOM)}{e.text}", ATOM
     if e.op == "concat":
         before, _, after = e.text.partition("|")
-        return f"concatenate([{', '.join(filter(None, [before, text(e.args[0]), after]))}])", ATOM
+        return (
+            f"{dict(e.options).get('module', '')}concatenate([{', '.join(filter(None, [before, text(e.args[0]), after]))}])",
+            ATOM,
+        )
     if e.op == "compare":
         return f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE
     if e.op == "column":

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
         if match is None:
             raise BadOption(f"the shape '{part.strip()}' cannot be read", do='write --shapes "W: m n; x: n; lam:"')
         words = tuple(folded(w) for w in match[2].replace(",", " ").split())
-        if not all(w.isidentifier() or (w.isdecimal() and 0 < int(w) < 100) for w in words):
+        if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):
             raise BadOption(
                 f"the sizes of {match[1]} are not names or numbers: {match[2].strip()}", do='write "W: m n"'
             )

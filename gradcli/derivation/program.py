@@ -81,15 +81,6 @@ def _in_order(parts: list[tuple[str, E]]) -> list[tuple[str, E]]:
     return done
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a library spells functions; what is not listed is its own name in the module `own`."""
-
-    imports: str
-    own: str
-    calls: Mapping[str, str]
-
-
 _MODULES = {"np", "special"}
 _NUMPY = {
     "inv": "np.linalg.inv", "norm": "np.linalg.norm", "det": "np.linalg.det", "sigmoid": "special.expit",
@@ -102,18 +93,19 @@ _NUMPY = {
         )
     },
 }  # fmt: skip
-NUMPY = Dialect("import numpy as np\nfrom scipy import special", "np", _NUMPY)
+_IMPORTS = "import numpy as np\nfrom scipy import special"
 
 
 def numpy_code(
     made: Program, kind: str, inputs: Sequence[str], sizes: Mapping[str, tuple[str, int]], check: str = ""
 ) -> str:
     """Return a function of all inputs by keyword, named as its kind, that reads sizes from shapes."""
-    if set(inputs) & _MODULES:
-        clash = sorted(set(inputs) & _MODULES)[0]
-        raise NotSupported(f"an input called {clash} hides a module in the code", do="call it something else")
+    if clash := sorted({*inputs, *sizes} & _MODULES):
+        raise NotSupported(
+            f"an input or a size called {clash[0]} hides a module in the code", do="call it something else"
+        )
     used = {a.text for e in (*(p for _, p in made.parts), made.result) for a in e.walk() if a.op == "name"}
-    lines = [NUMPY.imports, "", "", f"def {kind}({', '.join(['*', *inputs]) if inputs else ''}):"]
+    lines = [_IMPORTS, "", "", f"def {kind}({', '.join(['*', *inputs]) if inputs else ''}):"]
     for size, (owner, axis) in sizes.items():
         if size in used:
             lines.append(f"    {size} = np.shape({owner})[{axis}]")
@@ -124,7 +116,7 @@ def numpy_code(
 
 def code(e: E) -> str:
     """Return an expression in numpy, every function qualified; an inverse times something is solved for."""
-    return text(_qualified(e), COMPARE).replace("concatenate([", "np.concatenate([")
+    return text(_qualified(e), COMPARE)
 
 
 def _qualified(e: E) -> E:
@@ -138,6 +130,8 @@ def _qualified(e: E) -> E:
         return name("np.pi")
     if e.op == "compare":  # numbers, not truth values, which numpy does not subtract
         return E("call", (replace(e, args=args),), "np.float64")
+    if e.op == "concat":
+        return replace(e, args=args, options=(("module", "np."),))
     if e.op != "call":
         return replace(e, args=args)
     if e.text == "softplus":
@@ -146,7 +140,7 @@ def _qualified(e: E) -> E:
         return E("call", (*args, E("number")), "np.maximum")
     if e.text in ("ones", "zeros"):
         return replace(e, args=args, text=f"np.{e.text}")
-    return replace(e, args=args, text=NUMPY.calls.get(e.text, f"np.{e.text}"))
+    return replace(e, args=args, text=_NUMPY.get(e.text, f"np.{e.text}"))
 
 
 def _solved(parts: tuple[E, ...]) -> E:

@@ -60,15 +60,10 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
 def _cotangents(y: Value, inputs: Sequence[Recorded], tape: Tape) -> list[Value]:
     if not isinstance(y, Recorded) or y.slot == CONSTANT:
         return [np.zeros(np.shape(x.primal.value)) for x in inputs]
-    rules = {
-        k: {0: RULES[line[0].name]}
-        for k, line in enumerate(tape.lines)
-        if line[0] is not None and line[0].name in RULES
-    }
     shape = y.primal.shape
     rng = np.random.default_rng(0)
     one = Graph.lift(1.0) if shape == () else Graph.variable(SEED, rng.uniform(0.5, 1.5, shape))
-    return pulled(with_rules(tape, rules), y, one, list(inputs))
+    return _swept_back(y, inputs, tape, one)
 
 
 def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
@@ -78,20 +73,18 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
         y, inputs, tape = record(
             lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt]
         )
-        return _inner(y, inputs, tape)
+        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+            raise NotSupported("the gradient is zero, and so is what follows")
+        return _swept_back(y, inputs, tape, Graph.lift(1.0))[0]
 
     return gradient
 
 
-def _inner(y: Value, inputs: Sequence[Recorded], tape: Tape) -> Value:
-    if not isinstance(y, Recorded) or y.slot == CONSTANT:
-        raise NotSupported("the gradient is zero, and so is what follows")
-    rules = {
-        k: {0: RULES[line[0].name]}
-        for k, line in enumerate(tape.lines)
-        if line[0] is not None and line[0].name in RULES
-    }
-    return pulled(with_rules(tape, rules), y, Graph.lift(1.0), list(inputs))[0]
+def _swept_back(y: Recorded, inputs: Sequence[Recorded], tape: Tape, one: Value) -> list[Value]:
+    """Return the cotangents of the inputs, by the rules that formulas want."""
+    known = {k: line[0].name for k, line in enumerate(tape.lines) if line[0] is not None}
+    rules = {k: {0: RULES[name]} for k, name in known.items() if name in RULES}
+    return pulled(with_rules(tape, rules), y, one, list(inputs))
 
 
 def _numeric(x: Any) -> bool:

@@ -1,11 +1,10 @@
 """Simplification: brackets are opened, and common factors taken out, where that makes a sum smaller; every change is a step."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, bracket, fresh, outside, unbound
-from gradcli.derivation.products import multiply, tidied
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, bracket, fresh, of_atom, outside, unbound
+from gradcli.derivation.products import identity, multiply, tidied
 
 ONE = Fraction(1)
 _ROUNDS = 60
@@ -150,16 +149,9 @@ def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
         f = next(f for f in term.factors if f.atom.op == "input" and f.atom.name == seed)
         rest = Term(term.coef, tuple(g for g in term.factors if g is not f))
         for i, o in zip(f.at, output, strict=True):
-            joined = Tensor((*x.free, *output), (rest,))
-            if i in x.free:
-                from gradcli.derivation.index import of_atom
-                from gradcli.derivation.products import identity
-
-                rest = multiply(joined, of_atom(identity(i.dim), (o, i))).terms[0]
-            else:
+            if i not in x.free:
                 rest = rest.renamed({i: o})
+                continue
+            rest = multiply(Tensor(free, (rest,)), of_atom(identity(i.dim), (o, i))).terms[0]
         parts.append(Tensor(free, (tidied(rest, free),)))
     return add(parts, free)
-
-
-__all__ = ["bulk", "collected", "linear", "replace", "simplified", "unseeded"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.derive import RECORDINGS, Derivation, Problem
+from gradcli.derivation.derive import Derivation
 from gradcli.derivation.facts import FACTS, facts_of
 from gradcli.derivation.index import add, scaled
-from gradcli.derivation.record import swept
+from gradcli.derivation.problem import RECORDINGS, Problem
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
@@ -194,6 +194,3 @@ def _read(made: Derivation, f: Expression) -> Any:
         graphs.append(f(values))
     value = Reader(made.sizes, made.problem.facts).read(graphs)
     return value.tensor, value.axes
-
-
-__all__ = ["LAYOUTS", "Wanted", "derive", "swept"]

@@ -1,10 +1,11 @@
 """Nothing is shown that was not checked: the printed form and the code are run against certified derivatives."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.program import Program
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
@@ -14,9 +15,6 @@ from gradcli.report.derive import Check
 from gradcli.source.derived import Gradient
 from gradcli.source.expression import Expression
 from gradcli.verify.compare import attempt
-
-if TYPE_CHECKING:
-    from gradcli.derivation.derive import Problem
 
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders
@@ -33,7 +31,7 @@ class Unverified(GradcliError):
 class Verifier:
     """Compares formulas with certified derivatives at random points of several sizes."""
 
-    def __init__(self, problem: "Problem", sizes: Mapping[str, tuple[int, ...]], wrt: str, kind: str) -> None:
+    def __init__(self, problem: Problem, sizes: Mapping[str, tuple[int, ...]], wrt: str, kind: str) -> None:
         self.problem = problem
         self.sizes = sizes
         self.wrt = wrt
@@ -42,14 +40,12 @@ class Verifier:
 
     def points(self) -> list[tuple[dict[str, Any], Any]]:
         """Return points with the certified derivative at each. Raises Unverified where there is none."""
-        from gradcli.derivation.derive import RECORDINGS, _point
-
         if self.truths:
             return self.truths
         for k in range(RECORDINGS):
             sizes = {n: v[k] for n, v in self.sizes.items()}
             for j in range(POINTS):
-                point = _point(self.problem, sizes, np.random.default_rng([self.problem.seed, 77, k, j]))
+                point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 77, k, j]))
                 truth = self.truth(point)
                 if truth is not None:
                     self.truths.append((point, truth))
@@ -88,7 +84,7 @@ class Verifier:
         if not worst <= ALLOWED:
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
-        sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(3))
+        sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
         return Check("pass", worst, len(self.points()), sizes)
 
     def error(self, formula: Expression) -> float:

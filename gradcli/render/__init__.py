@@ -1,4 +1,7 @@
-"""Floor 6: each module turns a report into one form; none imports another. They are loaded when they are asked for."""
+"""Floor 6: each module turns a report into one form; none imports another. They are loaded when they are asked for.
+
+`chart` and `picture` draw, for the forms that show pictures.
+"""
 
 import importlib
 from dataclasses import dataclass

@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from gradcli.render import Page, writes_braille
-from gradcli.report import chart
+from gradcli.render import Page, chart, writes_braille
 from gradcli.report.blocks import Block, Cell, Chart, Code, Paragraph, Table, Verdict, text_of
 from gradcli.report.escape import visible
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gradcli.render import Page
-from gradcli.report.picture import drawn
+from gradcli.render.picture import drawn
 
 
 def render(report: Any, page: Page) -> bytes:

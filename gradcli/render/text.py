@@ -12,8 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from gradcli.errors import GradcliError
-from gradcli.render import Page, encodable, writes_braille
-from gradcli.report import chart
+from gradcli.render import Page, chart, encodable, writes_braille
 from gradcli.report.blocks import (
     Block,
     Cell,

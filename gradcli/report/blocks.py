@@ -1,5 +1,6 @@
 """What renderers for people know: a few kinds of block, and text with a tone."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -107,6 +108,11 @@ class HeatMap:
     unit: str
     values: Any
     marked: tuple[tuple[int, int], ...] = ()
+
+
+def drawable(number: float) -> bool:
+    """Whether a number has a place on an axis in powers of ten."""
+    return math.isfinite(number) and number > 0
 
 
 Picture = Chart | Bars | HeatMap

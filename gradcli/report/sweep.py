@@ -6,8 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Block, Cell, Chart, Paragraph, Picture, Piece, Series, Table, Tone, Verdict
-from gradcli.report.chart import drawable
+from gradcli.report.blocks import (
+    WORDS,
+    Block,
+    Cell,
+    Chart,
+    Paragraph,
+    Picture,
+    Piece,
+    Series,
+    Table,
+    Tone,
+    Verdict,
+    drawable,
+)
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Values
 

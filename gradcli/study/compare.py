@@ -83,7 +83,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         open_ = {f.kind for f in told if f.severity == "inconclusive"}
         smooth = not open_ and not q.kinks
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
-        steps = summary(q, imaginary) if right is not None and smooth and studies.sizes is None else ()
+        steps = summary(q, outcomes, imaginary) if right is not None and smooth and studies.sizes is None else ()
         rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()

@@ -1,7 +1,7 @@
 """`sweep`: error against step size for every difference scheme, in every format, against the certified derivative."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.verify.check import Request, check
-from gradcli.verify.compare import attempt
+from gradcli.verify.compare import Outcome, attempt
 from gradcli.verify.environment import environment
 
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
@@ -107,9 +107,11 @@ class _Study:
     """The rays, the true slopes along them, and the curves."""
 
     def __init__(
-        self, q: Question, schemes: Sequence[Scheme], wanted: Wanted, heard: Callable[[str], None] | None = None
-    ) -> None:
+        self, q: Question, schemes: Sequence[Scheme], wanted: Wanted, heard: Callable[[str], None] | None = None,
+        found: Mapping[str, Outcome] | None = None,
+    ) -> None:  # fmt: skip
         self.q = q
+        self.found = found or {}  # what modes have answered already
         self.heard = heard or (lambda says: None)
         self.findings: list[Finding] = noticed(q)
         self.evaluations = 0
@@ -157,7 +159,7 @@ class _Study:
     def _slopes(self) -> dict[str, Any]:
         """Return the gradient that errors are measured against, in float64, and say which it is."""
         for name in ("certified", "reverse", "finite-difference"):
-            outcome = attempt(MODES[name], self.q)
+            outcome = self.found.get(name) or attempt(MODES[name], self.q)
             if outcome.estimate is not None:
                 self.reference = name
                 if name == "finite-difference":
@@ -342,12 +344,15 @@ def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
         return np.array([all(nearest_of(x + arb(float(h)) * s, bits) == x for x, s in pairs) for h in hs])
 
 
-def summary(q: Question, imaginary: bool = True) -> tuple[SchemeSummary, ...]:
-    """Return how a few schemes do along one ray; none if it would take more than two seconds."""
+def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
+    """Return how a few schemes do along one ray; none if it would take more than two seconds.
+
+    What modes have `found` is not computed again.
+    """
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.seconds * _calls(schemes) * len(steps(EPS)) > _MOST_SECONDS or not q.wrt or not q.entries:
         return ()
-    study = _Study(q, schemes, Wanted())
+    study = _Study(q, schemes, Wanted(), found=found)
     curves, _ = study.curves([FLOAT64], ())
     return tuple(
         SchemeSummary(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.facts import FACTS, drawn, facts_of
+from gradcli.derivation.facts import FACTS, dims_of, drawn, facts_of
 from gradcli.errors import BadOption
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
@@ -72,3 +72,8 @@ def test_what_cannot_be_assumed_is_refused(text: str, what: str, do: str) -> Non
     with pytest.raises(BadOption) as raised:
         facts_of([text], DIMS)
     assert (raised.value.what, raised.value.do) == (what, do)
+
+
+def test_a_size_is_no_word_of_python() -> None:
+    with pytest.raises(BadOption, match="not names or numbers"):
+        dims_of(["x: if"])

@@ -14,8 +14,8 @@ import pytest
 from gradcli.commands.output import emit, for_several, output
 from gradcli.errors import BadOption
 from gradcli.render import ENDINGS, PICTURES, Page, as_file, rendered
-from gradcli.report import chart as drawing
-from gradcli.report import picture as painting
+from gradcli.render import chart as drawing
+from gradcli.render import picture as painting
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Series
 from gradcli.world import World
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Chart, HeatMap, Picture
-from gradcli.report.chart import drawable
+from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, drawable
 from gradcli.report.escape import visible
 
 Axes = Any  # matplotlib is optional

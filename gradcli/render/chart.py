@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gradcli.report.blocks import Chart, Series
+from gradcli.report.blocks import Chart, Series, drawable
 from gradcli.report.escape import visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is a series: the first is 0
@@ -53,11 +53,6 @@ def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
 def text(chart: Chart, width: int, braille: bool = True) -> str:
     """Return a chart without its inks."""
     return "\n".join("".join(part for part, _ in line).rstrip() for line in lines(chart, width, braille))
-
-
-def drawable(number: float) -> bool:
-    """Whether a number has a place on an axis in powers of ten."""
-    return math.isfinite(number) and number > 0
 
 
 @dataclass(frozen=True, slots=True)

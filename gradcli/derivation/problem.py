@@ -1,0 +1,39 @@
+"""What is to be derived: a function of inputs whose sizes have names, what is assumed of them, and points of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.derivation.facts import Dims, drawn
+from gradcli.source.function import Function
+
+RECORDINGS = 3  # sizes at which a function is recorded and checked
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of inputs whose sizes have names, and what is assumed of them."""
+
+    f: Function
+    dims: Mapping[str, Dims]
+    facts: Mapping[str, frozenset[str]]
+    order: int = 1
+    seed: int = 0
+    layout: str = "denominator"
+    style: str = "differential"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sizes, in the order in which they occur."""
+        return tuple(dict.fromkeys(d for dims in self.dims.values() for d in dims if not d.isdecimal()))
+
+
+def point_of(problem: Problem, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Return random values of all inputs; the sizes are given as numbers where the function names them."""
+    values: dict[str, Any] = {}
+    for name, dims in problem.dims.items():
+        size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
+        values[name] = drawn(problem.facts.get(name, frozenset()), size, rng)
+    return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
