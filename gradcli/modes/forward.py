@@ -4,6 +4,7 @@ import numpy as np
 
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_columns
+from gradcli.numerics.rounding import ULPS
 from gradcli.point import Cost, Estimate, Witness
 
 
@@ -17,11 +18,15 @@ class Forward:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: what rounding can have done, by balls of 53 bits or by shaken runs."""
+        """Error: what rounding can have done, by balls of 53 bits or by shaken runs.
+
+        Terms that cancel in an entry are summed in another order than the reverse sweep's, of which that is the bound.
+        """
         q.refuse_untraced()
         count = q.entries
         q.affordable(count * q.traced_seconds)
         with np.errstate(all="ignore"):
             value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         cost = Cost(evaluations=count, operations=3 * q.operations * count)
-        return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
+        bound = {name: q.rounding[name] + ULPS * np.max(np.abs(x), initial=0.0) for name, x in value.items()}
+        return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
