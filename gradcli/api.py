@@ -12,6 +12,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadOption, BadShape
 from gradcli.exits import KINDS
+from gradcli.frameworks.framework import Natively
 from gradcli.interpreters import dual, tape
 from gradcli.modes.stepping import Stepping
 from gradcli.numerics.jacobians import by_rows
@@ -60,6 +61,8 @@ def check(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     scale: Mapping[str, float] | None = None,
     mutate: bool = False,
+    framework: str | None = None, dtype: str | None = None, device: str | None = None, compile: bool = False,
+    localise: bool = False, expect: Sequence[str] = (),
 ) -> CheckReport:  # fmt: skip
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
@@ -76,19 +79,25 @@ def check(
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     if order not in (1, 2):
         raise TypeError(f"order={order!r}: the order of the derivative is 1 or 2")
-    claims = {"grad": grad, "jac": jac, "hess": hess, "jvp": jvp, "vjp": vjp, "hvp": hvp}
-    given = [Claiming(kind, claim) for kind, claim in claims.items() if claim is not None]
-    if len(given) > 1:
-        raise TypeError(f"{given[0].kind}= and {given[1].kind}= are two claims: check one at a time")
+    claiming = _claiming({"grad": grad, "jac": jac, "hess": hess, "jvp": jvp, "vjp": vjp, "hvp": hvp})
     unknown = set(allow) - set(KINDS)
     if unknown:
         raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
     settings = Settings(
         seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
         stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,
+        natively=Natively(framework, dtype, device, compile, localise, frozenset(expect)),
     )  # fmt: skip
     found = _found(f, at, settings, _listed(wrt))
-    return verify(request_for(found, given[0] if given else None, settings))
+    return verify(request_for(found, claiming, settings))
+
+
+def _claiming(claims: Mapping[str, Any]) -> Claiming | None:
+    """Return the one claim among the arguments, or None. Raises TypeError for two."""
+    given = [Claiming(kind, claim) for kind, claim in claims.items() if claim is not None]
+    if len(given) > 1:
+        raise TypeError(f"{given[0].kind}= and {given[1].kind}= are two claims: check one at a time")
+    return given[0] if given else None
 
 
 def _listed(names: str | Sequence[str] | None) -> str | None:
@@ -100,12 +109,13 @@ def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> L
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
-        return function_at(f, text, [point], seed=seed, wrt=wrt, has_gradient=has_gradient)
+        return function_at(f, text, [point], seed=seed, wrt=wrt, has_gradient=has_gradient, natively=settings.natively)
     if at is None or isinstance(at, str):
         texts = [] if at is None else [at]
         return locate(
-            f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient, stepping=settings.stepping
-        )
+            f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient, stepping=settings.stepping,
+            natively=settings.natively,
+        )  # fmt: skip
     if is_python(f):
         loaded = load(f)
         return function_at(
@@ -116,6 +126,7 @@ def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> L
             wrt=wrt,
             has_gradient=has_gradient,
             module=loaded.module,
+            natively=settings.natively,
         )
     point = (
         at
@@ -126,13 +137,16 @@ def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> L
 
 
 def derive(
-    f: str | Function, shapes: Mapping[str, str] | None = None, *, assume: Mapping[str, str] | None = None,
+    f: str | Function, shapes: Mapping[str, str] | None = None, *, at: Any = None, assume: Mapping[str, str] | None = None,
     wrt: str | None = None, order: int = 1, answer: str | None = None, layout: str = "denominator",
     style: str = "differential",
 ) -> DeriveReport:  # fmt: skip
     """Return the closed form of the derivative of an expression, or of a Python function, by each of its inputs.
 
     Shapes  by input, sizes by name or number: {"W": "m n", "x": "n"}; an input that is not named is a number.
+    At a point, as `check` takes it, sizes are read from the values where `shapes` does not name them, and each result has
+    its `value` there.
+
     Raises  BadOption, BadShape; what cannot be derived or confirmed is a finding of the report.
 
     >>> import gradcli
@@ -140,16 +154,20 @@ def derive(
     '2*(W.T@(W@x - y))'
     """
     from gradcli.derivation.facts import dims_of
+    from gradcli.derivation.given import given_at
     from gradcli.derivation.study import Wanted, of_callable, of_python
     from gradcli.derivation.study import derive as study
 
     dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
-    if not isinstance(f, str):
+    given = None if at is None else given_at(_found(f, at, Settings(), None), dims)
+    if given is not None:
+        target = given.f
+    elif not isinstance(f, str):
         target = of_callable(f, getattr(f, "__name__", "f"), dims)
     else:
         target = of_python(f, dims) if is_python(f) else Expression(f)
     facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
-    return study(target, Wanted(dims, facts, wrt, order, answer=answer, layout=layout, style=style))
+    return study(target, Wanted(dims, facts, wrt, order, answer=answer, layout=layout, style=style, given=given))
 
 
 def grad(f: Function, wrt: Wrt = None) -> Function:

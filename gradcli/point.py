@@ -19,6 +19,10 @@ class Witness(Enum):
     TRACING = "tracing"
     SYMPY = "sympy"
     USER = "your claim"
+    TORCH = "torch"
+    JAX = "jax"
+    TENSORFLOW = "tensorflow"
+    MLX = "mlx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +64,15 @@ class Estimate:
     the bound is that of the decimals.
 
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
-    Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`.
+    Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`; `narrow`
+            if it was computed in a format of few digits, so that small entries beside large ones have none.
     """
 
     value: dict[str, Array]
     bound: dict[str, Array]
     proved: bool = False
     statistical: bool = False
+    narrow: bool = False
     cost: Cost = field(default_factory=Cost)
     notes: tuple[str, ...] = ()
     decimals: dict[str, Any] | None = None

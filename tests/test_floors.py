@@ -15,6 +15,7 @@ FLOORS = (
     ("interpreters",),
     ("source",),
     ("numerics",),
+    ("frameworks",),
     ("modes",),
     ("diagnosis",),
     ("verify",),

@@ -15,6 +15,7 @@ from gradcli.commands.request import (
     asks,
     claiming_of,
     kinds_of,
+    natively_of,
     seconds_of,
     seed_of,
     several,
@@ -66,6 +67,8 @@ def check(
     mutate: options.Mutate = False,
     save_point: options.SavePoint = None,
     timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    framework: options.Framework = None, device: options.Device = None, dtype: options.Format_ = None,
+    compile: options.Compile = False, localise: options.Localise = False, expect: options.Expect = None,
     allow: options.Allow = None, allow_inconclusive: options.AllowInconclusive = False,
     format: options.Format = None,
     json: options.Json = False, out: options.Out = None, quiet: options.Quiet = False,
@@ -84,6 +87,7 @@ def check(
     settings = Settings(
         seed_of(seed), modes, rtol, atol, seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
         require_claim, order, value_and_grad, stepping_of(h, bounds, scale, budget), mutate,
+        natively_of(framework, dtype, device, compile, localise, expect),
     )  # fmt: skip
     keep = None if save_point is None else keepable(save_point)
     deadline = None if timeout is None else seconds_of(timeout, "--timeout")
@@ -166,15 +170,17 @@ def _waited(child: "Child", ask: Ask, wanted: Wanted) -> "CheckReport":
 def request(ask: Ask, wanted: Wanted) -> "Request":
     """Return the request for one target."""
     from gradcli.source.points import shapes as read_shapes
+    from gradcli.source.sizes import numbers
     from gradcli.verify.build import request_for
     from gradcli.verify.claims import Claiming
     from gradcli.verify.probe import locate
 
     settings = wanted.settings
     at = with_values(ask)
+    sizes = numbers(wanted.shapes, at, settings.seed, wanted.sizes)
     found = locate(
-        ask.target, at, seed=settings.seed, shapes=read_shapes(wanted.shapes, wanted.sizes), count=wanted.points, wrt=ask.wrt,
-        has_gradient=settings.has_gradient, sizes=wanted.sizes, stepping=settings.stepping,
+        ask.target, at, seed=settings.seed, shapes=read_shapes(wanted.shapes, sizes), count=wanted.points, wrt=ask.wrt,
+        has_gradient=settings.has_gradient, sizes=sizes, stepping=settings.stepping, natively=settings.natively,
     )  # fmt: skip
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     return request_for(found, claiming, settings, _replay(ask, wanted, at))
@@ -210,4 +216,10 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     words += ["--value-and-grad"] if settings.has_gradient else []
     words += ["--order", str(settings.order)] if settings.order != 1 else []
     words += ["--points", str(wanted.points)] if wanted.points != 3 else []
+    native = settings.natively
+    named = (("--framework", native.framework), ("--device", native.device), ("--dtype", native.dtype))
+    words += [word for option, text in named if text is not None for word in (option, text)]
+    words += ["--compile"] if native.compiles else []
+    words += ["--localise"] if native.localises else []
+    words += ["--expect", ",".join(sorted(native.expect))] if native.expect else []
     return (*words, "--seed", str(settings.seed))

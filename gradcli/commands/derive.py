@@ -1,15 +1,22 @@
 """`gradcli derive`."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, only, seed_of
+from gradcli.commands.request import Ask, asks, only, seed_of, with_values
 from gradcli.errors import BadOption
 from gradcli.source.targets import is_python
 from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.derivation.given import Given
+    from gradcli.derivation.study import Wanted
+    from gradcli.source.function import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "latex")
 EXAMPLES = """Examples:
@@ -21,43 +28,85 @@ EXAMPLES = """Examples:
     gradcli derive "log(det(S)) + x@inv(S)@x" --shapes "S: n n; x: n" --assume "S: spd" --wrt S --out gauss.tex
 
     gradcli derive "sum((X@w - y)**2)" --shapes "X: m n; w: n; y: m" --wrt w --answer "2*X.T@(X@w - y)"
+
+    gradcli derive "norm(W@x - y)" --at "W=[[1, 2, 3], [0, 1, 2]], x=[1, 0, 2], y=[1, 1]" --wrt x
+
+    gradcli derive "sum(relu(X@w))" --shapes "X: m n; w: n" --wrt w --no-steps --code torch,jax
 """
 
 
 def derive(
     context: typer.Context,
     target: options.Target,
-    shapes: options.SizedShapes = None, assume: options.Assume = None, wrt: options.Wrt = None, order: options.Order = 1,
+    at: options.At = None, shapes: options.SizedShapes = None, assume: options.Assume = None,
+    wrt: options.Wrt = None, order: options.Order = 1,
     answer: options.AnswerText = None, layout: options.Layout = "denominator", style: options.Style = "differential",
-    no_steps: options.NoSteps = False, seed: options.Seed = "0",
+    no_steps: options.NoSteps = False, code: options.CodeIn = "numpy", seed: options.Seed = "0",
     format: options.Format = None, json: options.Json = False, out: options.Out = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
     """Derive the gradient in closed form, with the steps, and as code, checked before it is printed.
 
-    Sizes have names (--shapes "W: m n; x: n"). What cannot be derived or confirmed is refused, with status 3; a hand
-    derivation (--answer) that is wrong has status 1. Formats: text, json, ndjson, markdown, latex.
+    Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
+    What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
+    Formats: text, json, ndjson, markdown, latex.
     """
     from gradcli.derivation.facts import dims_of
-    from gradcli.derivation.study import LAYOUTS, STYLES, Wanted, of_python
+    from gradcli.derivation.study import LAYOUTS, STYLES, Wanted
     from gradcli.derivation.study import derive as study
-    from gradcli.source.expression import Expression
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    ask = only(asks(target, None, world, None, wrt))
+    ask = only(asks(target, at, world, None, wrt))
     wanted = Wanted(
         dims_of(shapes or ()), tuple(assume or ()), wrt, order, not no_steps, answer, layout, style, seed_of(seed)
     )
     _known("--layout", layout, LAYOUTS)
     _known("--style", style, STYLES)
+    shown = _languages(code)
     with world.working("deriving", quiet), world.users_code():
-        f = of_python(ask.target, wanted.shapes) if is_python(ask.target) else Expression(ask.target)
-        report = study(f, wanted)
-    emit(report, to, world)
+        given = _given(ask, tuple(shapes or ()), wanted) if ask.at else None
+        report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
+    emit(replace(report, shown=shown), to, world)
     return report.exit_status
+
+
+def _function(target: str, wanted: "Wanted") -> "Function":
+    from gradcli.derivation.study import of_python
+    from gradcli.source.expression import Expression
+
+    return of_python(target, wanted.shapes) if is_python(target) else Expression(target)
+
+
+def _given(ask: Ask, shapes: tuple[str, ...], wanted: "Wanted") -> "Given":
+    """Return the target at the point that --at, or NAME=VALUE, gives."""
+    from gradcli.derivation.given import given_at
+    from gradcli.source.points import shapes as read_shapes
+    from gradcli.source.sizes import numbers
+    from gradcli.verify.probe import locate
+
+    at = with_values(ask)
+    sizes = numbers(shapes, at, wanted.seed)
+    found = locate(ask.target, at, seed=wanted.seed, shapes=read_shapes(shapes, sizes), count=1, sizes=sizes)
+    return given_at(found, wanted.shapes)
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:
     if word not in words:
         raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    """Return the languages that --code names, in their own order. Raises BadOption."""
+    from gradcli.derivation.code.languages import LANGUAGES
+    from gradcli.source.names import nearest
+
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in (*LANGUAGES, "all"):
+            close = nearest(word, (*LANGUAGES, "all"))
+            known = f"known: {', '.join(LANGUAGES)}, all"
+            raise BadOption(f"--code does not know '{word}'", do=f"did you mean '{close}'? {known}" if close else known)
+    if not words:
+        raise BadOption("--code names no language", do=f"known: {', '.join(LANGUAGES)}, all")
+    return tuple(name for name in LANGUAGES if name in words or "all" in words)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-POINT, RESULT, PROGRAM = "Point", "Result", "Program"
+POINT, RESULT, PROGRAM, NATIVE = "Point", "Result", "Program", "Framework"
 
 Targets = Annotated[
     list[str],
@@ -128,7 +128,8 @@ Modes = Annotated[
     typer.Option(
         "--modes",
         metavar="LIST",
-        help="Modes to run: names, unique prefixes, fd cs fwd rev, all.  [default: all, certified if quick]",
+        help="Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
+        "[default: all, certified if quick]",
         show_default=False,
     ),
 ]
@@ -262,6 +263,10 @@ Layout = Annotated[
 Style = Annotated[
     str, typer.Option("--style", metavar="KIND", help="Steps by differential, graph (adjoints) or index.")
 ]
+CodeIn = Annotated[
+    str,
+    typer.Option("--code", metavar="LIST", help="Languages of the code: numpy, torch, jax, c, all; --json has all."),
+]
 NoSteps = Annotated[bool, typer.Option("--no-steps", help="Only the result, not how it is found.")]
 ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
 Allow = Annotated[
@@ -320,3 +325,36 @@ Color = Annotated[
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show Python's traceback with an error.", rich_help_panel=PROGRAM)
 ]
+Framework = Annotated[
+    str | None,
+    typer.Option(
+        "--framework", metavar="NAME", rich_help_panel=NATIVE, show_default=False,
+        help="What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: told by its names]",
+    ),
+]  # fmt: skip
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="NAME", rich_help_panel=NATIVE, show_default=False, help="Where it runs: cpu, cuda, cuda:1, mps."
+    ),
+]  # fmt: skip
+Format_ = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype", metavar="NAME", rich_help_panel=NATIVE, show_default=False,
+        help="The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
+    ),
+]  # fmt: skip
+Compile = Annotated[
+    bool, typer.Option("--compile", rich_help_panel=NATIVE, help="Check the gradient under torch.compile, jax.jit, ...")
+]
+Localise = Annotated[
+    bool, typer.Option("--localise", rich_help_panel=NATIVE, help="Check each module met on the way alone, too.")
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        "--expect", metavar="KINDS", rich_help_panel=NATIVE, show_default=False,
+        help="What is deliberate: straight-through estimators, of which the surrogate is checked.",
+    ),
+]  # fmt: skip

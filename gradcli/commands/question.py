@@ -21,13 +21,16 @@ def asked(
     """Return the question that the options ask."""
     from gradcli.modes.mode import Question
     from gradcli.source.points import shapes as read_shapes
+    from gradcli.source.sizes import numbers
     from gradcli.verify.probe import locate
 
     number = seed_of(seed)
     ask = only(asks(target, at, world, None, wrt))
     with world.users_code():
+        at = with_values(ask)
+        sizes = numbers(shapes or (), at, number)
         found = locate(
-            ask.target, with_values(ask), seed=number, shapes=read_shapes(shapes or ()), count=1, wrt=ask.wrt
+            ask.target, at, seed=number, shapes=read_shapes(shapes or (), sizes), count=1, wrt=ask.wrt, sizes=sizes
         )
         q = Question(found.f, found.points[0], found.wrt, number)
         q.refuse_untraced()

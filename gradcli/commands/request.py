@@ -14,6 +14,7 @@ from gradcli.source.tokens import folded
 from gradcli.world import World
 
 if TYPE_CHECKING:
+    from gradcli.frameworks.framework import Natively
     from gradcli.modes.stepping import Stepping
 
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
@@ -215,6 +216,28 @@ def _number(text: str, option: str, absent: float) -> float:
         raise BadOption(
             f"{option} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
         ) from None
+
+
+def natively_of(
+    framework: str | None, dtype: str | None, device: str | None, compiles: bool, localises: bool, expect: str | None
+) -> "Natively":
+    """Return what the options say of a framework's function. Raises BadOption."""
+    from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, Natively
+    from gradcli.source.names import nearest
+
+    for option, word, known in (("--framework", framework, (*KNOWN, "numpy")), ("--dtype", dtype, tuple(EPS))):
+        if word is not None and word not in known:
+            near = nearest(word, known)
+            raise BadOption(
+                f"{option} does not know '{word}'",
+                do=f"did you mean '{near}'?" if near else f"it knows {', '.join(known)}",
+            )
+    expected = frozenset(words_of(expect))
+    if expected - EXPECTED:
+        raise BadOption(
+            f"--expect does not know {min(expected - EXPECTED)}", do=f"it knows {', '.join(sorted(EXPECTED))}"
+        )
+    return Natively(framework, dtype, device, compiles, localises, expected)
 
 
 def kinds_of(text: str | None) -> frozenset[str]:

@@ -114,6 +114,15 @@ def raised_at(traceback: TracebackType | None) -> Place | None:
     return found
 
 
+def place_of(function: Any) -> Place | None:
+    """Return the line where a function of the user's is written, or None."""
+    code = getattr(function, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return None
+    found = _place(code, code.co_firstlineno, None, None)
+    return _place(code, code.co_firstlineno + 1, None, None) if found.source.startswith("@") else found
+
+
 def _columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
     for k, (line, end, column, stop) in enumerate(code.co_positions()):
         if k == instruction // 2:

@@ -1,5 +1,6 @@
 """Functions of tensors: those that are powers, and those that know when they undo each other."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -13,24 +14,29 @@ from gradcli.derivation.index import (
     bracket,
     function,
     of_atom,
+    outside,
     scalar,
     scaled,
 )  # fmt: skip
 from gradcli.derivation.products import multiply, positive, power
+from gradcli.errors import NotSupported
 
 HALF = Fraction(1, 2)
 
 
 def number_of(x: float) -> Tensor:
     """Return a float as the fraction it is, or as a root of one."""
-    square = Fraction(x * x).limit_denominator(1_000)
-    if isinstance(exact(x), float) and square and abs(float(square) / (x * x) - 1) < 1e-15:
+    nice = exact(x)
+    square = Fraction(x * x).limit_denominator(1_000) if math.isfinite(x * x) else Fraction(0)
+    if isinstance(nice, float) and square and abs(float(square) / (x * x) - 1) < 1e-15:
         return scaled(power(scalar(square), HALF), 1 if x > 0 else -1)
-    return scalar(exact(x))
+    return scalar(nice)
 
 
 def exact(x: float) -> Number:
-    """Return a float as the fraction it is, where that is a simple one."""
+    """Return a float as the fraction it is, where that is a simple one. Raises NotSupported for inf and nan."""
+    if not math.isfinite(x):
+        raise NotSupported(f"a part of f is {x}, whatever its inputs are")
     nice = Fraction(x).limit_denominator(10_000)
     return nice if float(nice) == x else x
 
@@ -66,9 +72,27 @@ def exponential(x: Tensor) -> Tensor:
     """Return exp(x): of a sum whose first term is negative, the reciprocal of exp(-x), so that both are one function."""
     if not x.terms:
         return scalar(Fraction(1))
+    if (odds := _logistic(x)) is not None:
+        return odds
+    if (odds := _logistic(scaled(x, -1))) is not None:
+        return power(odds, Fraction(-1))
     if bracket(x).coef < 0:
         return power(function("exp", [scaled(x, -1)], x.free), Fraction(-1))
     return function("exp", [x], x.free)
+
+
+def _logistic(x: Tensor) -> Tensor | None:
+    """Return exp(a - logaddexp(a, b)) as sigmoid(a - b), for either of the two; None for other exponents."""
+    for term in x.terms:
+        f = term.factors[0] if len(term.factors) == 1 else None
+        if f is None or f.atom.op != "logaddexp" or f.power != 1 or term.coef != -1:
+            continue
+        rest = Tensor(x.free, tuple(t for t in x.terms if t is not term))
+        a, b = outside(f), outside(f, 1)
+        for this, other in ((a, b), (b, a)):
+            if not add([rest, scaled(this, -1)], x.free).terms:
+                return function("expit", [add([this, scaled(other, -1)], x.free)], x.free)
+    return None
 
 
 def inverse(x: Tensor, i: Index, j: Index) -> Tensor:

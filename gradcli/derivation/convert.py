@@ -9,8 +9,10 @@ import numpy as np
 
 from gradcli.derivation import rules  # noqa: F401  (products are tidied by them)
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
+from gradcli.derivation.constants import named
 from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
-from gradcli.derivation.products import identity, multiply, power, product
+from gradcli.derivation.indexing import INDEXING
+from gradcli.derivation.products import ONE, multiply, power, product
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, placed
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
@@ -19,6 +21,8 @@ Sizes = Mapping[str, Sequence[int]]  # of each name, its value in every recordin
 _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
+OPERATIONS = STRUCTURE | INDEXING
+_TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
 
 
 class Reader:
@@ -70,7 +74,7 @@ class Reader:
             apart = {s - k for s, k in zip(sizes, known, strict=True)}
             if len(apart) == 1:
                 d = apart.pop()
-                return name if d == 0 else f"{name} - {-d}"
+                return name if d == 0 else f"{name} - {-d}" if d < 0 else f"{name} + {d}"
         raise NotSupported("an axis has a length that is no named size", do="give sizes as numbers: --shapes x:3")
 
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]:
@@ -85,10 +89,11 @@ class Reader:
         if all(x.size and np.all(x == x.flat[0]) for x in arrays):
             number = self.number([float(x.flat[0]) for x in arrays])
             return Value(axes, Tensor(free, number.terms))
-        square = len(free) == 2 and len(axes) == 2 and free[0].dim == free[1].dim
-        if square and all(np.array_equal(x, x[0, 0] * np.eye(len(x))) for x in arrays):
-            number = self.number([float(x[0, 0]) for x in arrays])
-            return Value(axes, multiply(number, of_atom(identity(free[0].dim), free)))
+        found = (
+            named(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays]) if len(free) in (1, 2) else None
+        )
+        if found is not None:
+            return Value(axes, Tensor(free, multiply(self.number(found[1]), found[0]).terms))
         raise NotSupported("an array of constants has no formula", do="make it an input")
 
     def number(self, xs: Sequence[float]) -> Tensor:
@@ -126,15 +131,15 @@ class Reader:
             return self.constant([np.asarray(g.value) for g in graphs])
         xs = [self._operand(tuple(g.args[k] for g in graphs)) for k in range(len(first.args))]
         params = [g.params or {} for g in graphs]
-        if first.op in STRUCTURE:
-            return STRUCTURE[first.op](self, xs, params, graphs)
+        if first.op in OPERATIONS:
+            return OPERATIONS[first.op](self, xs, params, graphs)
         axes = self._broadcast(xs, graphs)
         operands = [placed(x, axes) for x in xs]
         free = tuple(i for i in axes if i is not None)
         if first.op in ALGEBRA:
             y = ALGEBRA[first.op](*operands, **params[0])
-        elif first.op in ("equal", "not_equal"):  # but on a null set
-            y = scalar(Fraction(first.op == "not_equal"))
+        elif first.op in ("equal", "not_equal"):
+            y = _compared(first, *operands)
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
             y = of_numbers(
                 first.op,
@@ -151,6 +156,23 @@ class Reader:
 
     def _broadcast(self, xs: Sequence[Value], graphs: Sequence[Graph]) -> tuple[Axis, ...]:
         return self.axes([g.shape for g in graphs])
+
+
+def _compared(node: Graph, a: Tensor, b: Tensor) -> Tensor:
+    """Return a == b or a != b as 0 or 1: of truth values as they are; of others false and true, which holds but on a null set."""
+    unlike = node.op == "not_equal"
+    difference = add([a, scaled(b, -1)])
+    if difference.number is not None:
+        return scalar(Fraction((difference.number != 0) == unlike))
+    opposite = add([scalar(ONE), scaled(a, -1)], a.free)
+    if b.number == 0 and (_is_truth(a) or _is_truth(opposite)):
+        return a if unlike else opposite
+    return scalar(Fraction(unlike))
+
+
+def _is_truth(x: Tensor) -> bool:
+    """Whether a tensor is 0 or 1: a product of comparisons."""
+    return len(x.terms) == 1 and x.terms[0].coef == 1 and all(f.atom.op in _TRUTHS for f in x.terms[0].factors)
 
 
 def _same(xs: Sequence[float]) -> bool:

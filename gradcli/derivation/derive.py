@@ -1,79 +1,97 @@
 """Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written, and checked before it is shown."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.derivation import notation
+from gradcli.derivation import notation, second
+from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.convert import Reader
+from gradcli.derivation.cost import cost_of
 from gradcli.derivation.expression import E, text
-from gradcli.derivation.index import Index, Tensor, add, of_atom, scaled
+from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
+from gradcli.derivation.index_notation import indexed
 from gradcli.derivation.matrices import Printer
+from gradcli.derivation.parts import with_single_axes
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
-from gradcli.derivation.program import Program, numpy_code, program, replaced
+from gradcli.derivation.program import Program, program, replaced
 from gradcli.derivation.record import SEED, Sweep, gradient_of, swept
+from gradcli.derivation.refusals import first_refused
+from gradcli.derivation.seeds import unseeded
 from gradcli.derivation.selftest import self_test
-from gradcli.derivation.simplify import bulk, simplified, unseeded
-from gradcli.derivation.steps import QUIET, assigned, indexed, letter_for, told
+from gradcli.derivation.simplify import bulk, simplified
+from gradcli.derivation.sizes import sizes_of
+from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import Verifier
-from gradcli.errors import BadOption, GradcliError, NotSupported
+from gradcli.errors import BadOption, NotSupported
+from gradcli.interpreters.tape import Recorded
 from gradcli.report.derive import Formula, Result
+from gradcli.report.encode import ABSENT
 
 _UNPRINTABLE = 10**6
-_MOST_ORDERS = 24
-_HUGE = 1e10  # values of f beyond it come of a matrix that is singular but for rounding
 _RANK_TWO = 3  # operations that an outer product inside another product counts as: it makes a matrix of two vectors
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A derivative in closed form, not yet checked: its tensor as it was found, the moves that made it small, its program."""
+
+    kind: str
+    sweeps: Sequence[Sweep]
+    axes: tuple[Index | None, ...]
+    tensor: Tensor
+    moves: Sequence[tuple[str, Tensor]]
+    small: Tensor
+    printer: Printer
+    e: E
+    known: dict[E, str]
+    made: Program
 
 
 class Derivation:
     """The recordings of one problem at three sizes, and what is derived from them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(
+        self, problem: Problem, sizes: Mapping[str, tuple[int, ...]] | None = None, points: Sequence[Any] = ()
+    ) -> None:
         if not problem.dims:
             raise BadOption("f has no input to differentiate by", do="name one: x**2")
         self.problem = problem
-        self.sizes = self._sizes()
-        self.points = [self.point(k, problem.seed) for k in range(RECORDINGS)]
+        self.sizes = dict(sizes or sizes_of(problem))
+        self.points = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
+        self.begun: second.Begun | None = None
+        self.wrt: str | None = None
+        self.squeezed = False if any("1" in own for own in problem.dims.values()) else None  # are axes of length 1 left out?
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return random values for all inputs in the k-th recording's sizes, and the sizes themselves."""
         return point_of(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
 
-    def _sizes(self) -> dict[str, tuple[int, ...]]:
-        """Return three sizes for each name, in an order of names at which f is finite (a tall matrix, where it must be)."""
-        names = self.problem.names
-        for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
-            sizes = {n: (3 + r, 5 + 2 * r, 7 + 3 * r) for r, n in enumerate(order)}
-            if self._finite(sizes):
-                return {n: sizes[n] for n in names}
-        return {n: (3 + r, 5 + 2 * r, 7 + 3 * r) for r, n in enumerate(names)}
+    def by(self, wrt: str) -> "Derivation":
+        """Return what derives by one input: of order two, from the gradient's closed form, by a matrix along a direction."""
+        if self.problem.order == 1 or self.wrt == wrt:
+            return self
+        own = Derivation(second.directed(self.problem, wrt), self.sizes)
+        own.wrt, own.begun = wrt, second.begun(own, wrt)
+        return own
 
-    def _finite(self, sizes: Mapping[str, tuple[int, ...]]) -> bool:
-        for k in range(RECORDINGS):
-            point = point_of(self.problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
-            with np.errstate(all="ignore"):
-                try:
-                    y = self.problem.f(point)
-                except (np.linalg.LinAlgError, GradcliError):
-                    return False
-            value = np.asarray(y, dtype=float)
-            if not np.all(np.abs(value) < _HUGE) or _flat_determinant(value):
-                return False
-        return True
-
-    def result(self, wrt: str) -> Result:
-        """Return the derivative by one input, verified. Raises NotSupported, Unverified."""
+    def closed(self, wrt: str) -> Closed:
+        """Return the closed form of the derivative by one input, not yet checked. Raises NotSupported."""
         sweeps = [self._swept(wrt, k) for k in range(RECORDINGS)]
         reader = self.reader()
-        value = reader.read([s.xbars[0] for s in sweeps])
-        output = reader.axes([shape(s.y.primal) if hasattr(s.y, "primal") else () for s in sweeps])
+        try:
+            value = reader.read([s.xbars[0] for s in sweeps])
+        except NotSupported as error:
+            raise error if self.begun else first_refused(sweeps, self.reader(), error) from None
+        output = reader.axes([shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps])
         kind, axes, tensor = self._kind(value, output)
-        if "tied" in self.problem.facts.get(wrt, ()) and kind == "gradient":
+        if "tied" in self.problem.facts.get(wrt, ()) and (kind == "gradient" or self.problem.direction):
             tensor = _tied(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
@@ -81,15 +99,36 @@ class Derivation:
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: _measure(printer, t, axes), moves)
         e = printer.write(small, axes)
-        made = program(e, [*self.problem.dims, *self.sizes], self._named(sweeps, reader, printer))
+        if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
+            right = None if self.problem.direction else sweeps[0].xbars[0]
+            e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
+            if not (fits or self.squeezed):
+                own = copy(self)
+                own.squeezed = True
+                return own.closed(wrt)
+        known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
+        made = program(e, [*self.problem.dims, *self.sizes], known)
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, made)
+
+    def result(self, wrt: str) -> Result:
+        """Return the derivative by one input, verified. Raises NotSupported, Unverified."""
+        own = self.by(wrt)
+        return own._checked(wrt, own.closed(wrt))
+
+    def _checked(self, wrt: str, found: Closed) -> Result:
+        made, kind = found.made, found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        check = verifier.check(made, self._code(made, kind))
-        steps = told(self, wrt, sweeps, tensor, moves, printer, axes, e)
+        wanted = languages.Wanted(made, kind, self.problem.dims, wrt)
+        test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
+        check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
+        with np.errstate(all="ignore"):  # rules that are told are run, at points where f may have no value
+            steps = told(self, wrt, found.sweeps, found.tensor, found.moves, found.printer, found.axes)
+        code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, _formula(made), tuple((n, text(p)) for n, p in made.parts), steps,
-            {"numpy": self._code(made, kind, self_test(self.problem, kind, self._first(), verifier.truth))},
-            {"function": self._operations(wrt), "program": made.size, "inlined": e.size}, check,
-            indexed(small, axes, letter_for(self.problem.dims)),
+            code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
+            indexed(found.small, found.axes, self.letter), uncoded=uncoded, direction=self.problem.direction or ABSENT,
+            cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
 
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
@@ -108,22 +147,37 @@ class Derivation:
     def _kind(self, value: Value, output: Sequence[Index | None]) -> tuple[str, tuple[Index | None, ...], Tensor]:
         if not output:
             return ("hessian" if self.problem.order == 2 else "gradient"), value.axes, value.tensor
+        if self.problem.direction:
+            return "hessian", value.axes, value.tensor
         free = tuple(i for i in output if i is not None)
         tensor = unseeded(value.tensor, SEED, free)
         return ("hessian" if self.problem.order == 2 else "jacobian"), (*output, *value.axes), tensor
 
     def _swept(self, wrt: str, k: int) -> Sweep:
-        g: Callable[[Mapping[str, Any]], Any] = self.problem.f
-        if self.problem.order == 2:
-            g = gradient_of(g, [wrt])
-        point = self.points[k]
-        return swept(g, {n: x for n, x in point.items() if n not in self.sizes} | self._whole(k), [wrt])
+        f = self.begun.f if self.begun else self.problem.f
+        g: Callable[[Mapping[str, Any]], Any] = f
+        if self.problem.order == 2 and self.begun is None:
+            g = gradient_of(f, [wrt])
+        values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
+        return swept(g, {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}, [wrt], self.problem.direction or SEED)
 
-    def _whole(self, k: int) -> dict[str, Any]:
-        return {n: int(v[k]) for n, v in self.sizes.items() if n in self.problem.f.inputs}
+    @property
+    def function(self) -> str:
+        """What is differentiated: f, or its gradient by that one's letter."""
+        return "f" if self.problem.order == 1 else letter_for(self.problem.dims)
+
+    @property
+    def letter(self) -> str:
+        """What the derivative is called: G, of order two H, its product with a direction H[V]."""
+        letter = letter_for(self.problem.dims, self.problem.order)
+        return f"{letter}[{self.problem.direction}]" if self.problem.direction else letter
 
     def reader(self) -> Reader:
-        return Reader(self.sizes, self.problem.facts)
+        """Return what reads graphs of f, or of functions of the same inputs."""
+        facts = dict(self.problem.facts)
+        for name, own in self.problem.dims.items() if self.squeezed else ():
+            facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
+        return Reader(self.sizes, facts)
 
     def _likes(self) -> dict[tuple[str, ...], str]:
         return {
@@ -135,22 +189,9 @@ class Derivation:
 
     def _operations(self, wrt: str) -> int:
         """Return how many operations on arrays the function takes, as it is written."""
-        graphs = [self._swept(wrt, 0)] if self.problem.order == 1 else []
-        return sum(line[0] is not None and line[0].name not in QUIET for s in graphs for line in s.tape.lines)
-
-    def _code(self, made: Program, kind: str, test: str = "") -> str:
-        owners = {
-            d: (name, k)
-            for name, dims in reversed(list(self.problem.dims.items()))
-            for k, d in enumerate(dims)
-            if not d.isdecimal()
-        }
-        return numpy_code(made, kind, tuple(self.problem.dims), owners, test)
-
-
-def _flat_determinant(y: Any) -> bool:
-    """Whether a number is zero but for rounding, as the determinant of a matrix that has not full rank."""
-    return y.shape == () and 0 < abs(float(y)) < 1e-12
+        values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
+        lines = swept(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
+        return sum(line[0] is not None and line[0].name not in QUIET for line in lines)
 
 
 def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:

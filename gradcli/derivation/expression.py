@@ -1,14 +1,19 @@
 """Expressions of matrices: what is printed, in whatever notation."""
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from gradcli.errors import NotSupported
+
 Number = Fraction | float
 _EINSUM = 8  # operations that an einsum counts as: what has a matrix form is written so
+
+_LIST = re.compile(r"\[[^]]*\]")
 
 # how tightly operators bind: from sums to what needs no brackets
 COMPARE, SUM, PRODUCT, MINUS, POWER, ATOM = range(6)
@@ -16,13 +21,17 @@ COMPARE, SUM, PRODUCT, MINUS, POWER, ATOM = range(6)
 
 @dataclass(frozen=True)
 class E:
-    """A node: `op` is name, number, add, mul, div, matmul, neg, pow, T, call, compare, column; `text` its name or sign."""
+    """A node: `op` is name, number, add, mul, div, matmul, neg, pow, T, call, compare, column; `text` its name or sign.
+
+    `axes` is how many axes a name has, where that is known.
+    """
 
     op: str
     args: tuple["E", ...] = ()
     text: str = ""
     number: Number = Fraction(0)
     options: tuple[tuple[str, str], ...] = ()
+    axes: int | None = field(default=None, compare=False)
 
     @cached_property
     def size(self) -> int:
@@ -50,11 +59,20 @@ class E:
             yield from a.walk()
 
 
-def name(text: str, scalar: bool = False) -> E:
-    return E("name", text=text, options=(("rank", "0"),) if scalar else ())
+def name(text: str, scalar: bool = False, axes: int | None = None) -> E:
+    return E("name", text=text, options=(("rank", "0"),) if scalar else (), axes=0 if scalar else axes)
 
 
-_NUMBERS = {"det", "trace", "norm", "var", "mean", "logsumexp", "sum"}  # calls that give a number, but along an axis
+_NUMBERS = {
+    "det",
+    "trace",
+    "norm",
+    "var",
+    "mean",
+    "logsumexp",
+    "sum",
+    "prod",
+}  # calls that give a number, but along an axis
 _ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
 
 
@@ -63,10 +81,24 @@ def is_scalar(e: E) -> bool:
     if e.op in ("number", "dot"):
         return True
     if e.op == "name":
-        return bool(e.options)
+        return e.axes == 0
+    if e.op == "index":
+        return all(a.axes == places(e) for a in e.args)
     if e.op == "call" and e.text in _NUMBERS:
         return not e.options
     return e.op != "call" or e.text not in _ARRAYS if not e.args else all(map(is_scalar, e.args))
+
+
+def indexed(a: E, parts: list[str]) -> E:
+    """Return the entries of an array at a place or a span along each axis; `:` is all of one."""
+    while parts and parts[-1] == ":":
+        parts = parts[:-1]
+    return E("index", (a,), f"[{', '.join(parts)}]") if parts else a
+
+
+def places(e: E) -> int:
+    """Return how many axes an index takes one entry of: one for `[:, 0]`, none for `[1:]` and `[[0, 2]]`."""
+    return sum(part.strip(" -").isdigit() for part in _LIST.sub(":", e.text[1:-1]).split(","))
 
 
 def dot(a: E, b: E) -> E:
@@ -172,12 +204,14 @@ _CONSTANTS = {
 
 
 def written(x: Number) -> str:
-    """Return a positive number as it is read: a fraction, a known constant, or a float in full."""
+    """Return a positive number as it is read: a fraction, a known constant, or a float in full. Raises NotSupported."""
     if isinstance(x, Fraction):
         if x.denominator == 1:
             return str(x.numerator)
         exact = x.numerator / x.denominator
         return repr(exact) if len(repr(exact)) <= 6 and Fraction(exact) == x else f"{x.numerator}/{x.denominator}"
+    if not np.isfinite(x):
+        raise NotSupported("a number in the formula is not finite")
     for spelled, value in _CONSTANTS.items():
         for ratio, form in ((x / value, "{r}*{c}"), (x * value, "{r}/{c}")):
             nice = Fraction(ratio).limit_denominator(64)

@@ -5,7 +5,7 @@ transposes, ones and the order of products need no rules of their own, and like 
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +13,10 @@ from typing import NamedTuple
 
 Number = Fraction | float
 _fresh = itertools.count(1)
+_STARTS = 6  # factors from which a term of equal ones is walked to find how it is written
+
+
+SINGLE = "single "  # with its number, the fact that an axis of an input has length 1, and no index
 
 
 class Index(NamedTuple):
@@ -66,7 +70,7 @@ class Atom:
         if len(self.dims) != 2 or self.dims[0] != self.dims[1]:
             return False
         if self.op == "input":
-            return bool(self.facts & {"symmetric", "spd", "diagonal"})
+            return bool(self.facts & {"symmetric", "spd", "diagonal", "tied"})
         if self.op == "delta":
             return True
         if self.op not in ("group", "inv") and self.axes:
@@ -91,9 +95,9 @@ class Term:
     factors: tuple[Factor, ...] = ()
 
     @property
-    def indices(self) -> set[Index]:
-        """All indices of the factors."""
-        return {i for f in self.factors for i in f.at}
+    def indices(self) -> Set[Index]:
+        """All indices of the factors, in the order in which they occur: a set's own differs from run to run."""
+        return {i: None for f in self.factors for i in f.at}.keys()
 
     def renamed(self, names: Mapping[Index, Index]) -> "Term":
         """Return the term with other indices."""
@@ -154,25 +158,56 @@ def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
     """Return the factors in canonical order, with their texts; bound indices are named by what they join."""
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
     marks = {i: f"b{i.dim}" for i in bound}
+    heads = [(f"{f.atom.key}^{f.power}@", f) for f in term.factors] if bound else []
+    holders = {i: [(head, f) for head, f in heads if i in f.at] for i in bound}
     for _ in range(3 if bound else 0):
-        marks = {i: _mark(i, term, names, marks) for i in bound}
+        marks = {i: _mark(i, holders[i], names, marks) for i in bound}
         marks = dict(zip(marks, _short(list(marks.values())), strict=True))
-    pending = sorted(term.factors, key=lambda f: _text(f, names, marks))
+        if len(set(marks.values())) == len(marks):
+            break
+    if len(set(marks.values())) == len(marks):
+        return _walked(sorted(term.factors, key=lambda f: _text(f, names, marks)), names, marks)
+    texts = [_text(f, names, marks) for f in term.factors]
+    starts = [f for f, text in zip(term.factors, texts, strict=True) if text == min(texts)][:_STARTS]
+    walks = [_walked(_along(f, term.factors, names, marks), names, marks) for f in starts]
+    return min(walks, key=lambda walk: [text for text, _ in walk])
+
+
+def _walked(
+    factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
+) -> list[tuple[str, Factor]]:
+    """Return the factors with their texts, in order; bound indices are named as they are met on the way."""
     named = dict(names)
-    for f in pending:
+    for f in factors:
         for i in _positions(f, named, marks):
             if i not in named:
                 named[i] = f"k{len(named)}{i.dim}"
-    return sorted(((_text(f, named, {}), f) for f in term.factors), key=lambda pair: pair[0])
+    return sorted(((_text(f, named, {}), f) for f in factors), key=lambda pair: pair[0])
 
 
-def _mark(i: Index, term: Term, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
+def _along(
+    start: Factor, factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
+) -> list[Factor]:
+    """Return the factors from one on, each after what it joins: of a cycle of equal factors none is the first."""
+    named = dict(names)
+    way, left = [start], [f for f in factors if f is not start]
+    while True:
+        for i in _positions(way[-1], named, marks):
+            named.setdefault(i, f"k{len(named)}{i.dim}")
+        if not left:
+            return way
+        way.append(min(left, key=lambda f: _text(f, named, marks)))
+        left = [f for f in left if f is not way[-1]]
+
+
+def _mark(
+    i: Index, holders: Sequence[tuple[str, Factor]], names: Mapping[Index, str], marks: Mapping[Index, str]
+) -> str:
     found = []
-    for f in term.factors:
-        if i in f.at:
-            where = "" if f.atom.symmetric else str([k for k, j in enumerate(f.at) if j == i])
-            others = sorted(names.get(j, marks.get(j, "")) for j in f.at if j != i)
-            found.append(f"{f.atom.key}^{f.power}@{where}{others}")
+    for head, f in holders:
+        where = "" if f.atom.symmetric else str([k for k, j in enumerate(f.at) if j == i])
+        others = sorted(names.get(j, marks.get(j, "")) for j in f.at if j != i)
+        found.append(f"{head}{where}{others}")
     return f"{i.dim}|{sorted(found)}"
 
 
@@ -209,7 +244,7 @@ def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
 
 def size_of(dim: str) -> Tensor:
     """Return a size, such as n or n - 1, as a number."""
-    name, _, less = dim.partition("-")
+    name, _, less = dim.replace("+ ", "- -").partition("- ")
     if dim.isdecimal():
         return scalar(Fraction(int(dim)))
     whole = of_atom(Atom("size", name.strip()), ())
@@ -249,8 +284,9 @@ def appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
     found: dict[Index, None] = {}
     for tensor in tensors:
         wild = dict.fromkeys(tensor.free, "?")
-        for term in sorted(tensor.terms, key=lambda t: (key_of(t, wild), str(t.coef))):
-            for _, f in _ordered(term, dict(wild)):
+        ways = [(_ordered(t, dict(wild)), str(t.coef)) for t in tensor.terms]
+        for way, _ in sorted(ways, key=lambda pair: ("*".join(text for text, _ in pair[0]), pair[1])):
+            for _, f in way:
                 for i in f.at:
                     if i in wild:
                         found.setdefault(i)
@@ -292,10 +328,12 @@ def bracket(x: Tensor) -> Term:
     """Return a sum as one factor, a number that all its terms share taken out, its first term positive."""
     sizes = {magnitude(t.coef) for t in x.terms}
     share: Number = sizes.pop() if len(sizes) == 1 else Fraction(1)
-    first = min(x.terms, key=lambda t: key_of(t, {i: f"_{n}" for n, i in enumerate(appearance([x]))}))
+    at = appearance([x])
+    names = {i: f"_{n}" for n, i in enumerate(at)}
+    first = min(x.terms, key=lambda t: key_of(t, names))
     share = -share if first.coef < 0 else share
     inner = scaled(x, 1 / share)
-    at = appearance([inner])
+    at = appearance([inner]) if share != 1 else at
     atom = Atom(
         "group",
         args=(_inside(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),

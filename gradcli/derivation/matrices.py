@@ -1,48 +1,19 @@
 """From tensors to expressions of matrices: bound indices are summed one by one, by the product that does it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from gradcli.derivation import expression as ex
 from gradcli.derivation.expression import E, call, matmul, mul, number, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, magnitude, slot
+from gradcli.derivation.parts import entries, pad_of, slice_of, squeezed
+from gradcli.derivation.pieces import Part, Piece, piece
+from gradcli.derivation.products import is_product
+from gradcli.derivation.triangles import kept, product_of, times, triangle_of
 from gradcli.errors import NotSupported
 
 _NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
 _SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
-
-
-@dataclass(frozen=True)
-class Piece:
-    """An expression that can be written with its axes in either order."""
-
-    at: tuple[Index, ...]
-    write: Callable[[tuple[Index, ...]], E]
-    natural: tuple[Index, ...] = ()
-
-    def e(self, at: tuple[Index, ...]) -> E:
-        """Return the expression, its axes in this order."""
-        return self.write(at)
-
-
-def piece(e: E, at: tuple[Index, ...]) -> Piece:
-    """Return an expression as a piece: in the other order it is transposed."""
-    return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A factor of a product: pieces of the same axes, over others."""
-
-    at: tuple[Index, ...]
-    top: tuple[Piece, ...]
-    low: tuple[Piece, ...] = ()
-
-    def e(self, at: tuple[Index, ...] | None = None) -> E:
-        """Return the product, its axes in this order."""
-        order = self.at if at is None else at
-        return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
 
 
 class Printer:
@@ -99,9 +70,10 @@ class Printer:
         """Return a term, and whether it has all the axes that it should have."""
         scalars = [f for f in term.factors if not f.at]
         top, low = self._scalars(scalars)
-        traces, factors = self._traces([f for f in term.factors if f.at], at)
-        sums = [(e, "") for e in traces]
-        parts = _merged([self._part(f) for f in factors])
+        picked, factors = entries([f for f in term.factors if f.at], at, self.atom)
+        traces, factors = self._traces(factors, at)
+        sums = [(e, "") for e in (*traces, *(p.e() for p in picked if not p.at))]
+        parts = _merged([*(self._part(f) for f in factors), *(p for p in picked if p.at)])
         bound = list(dict.fromkeys(i for p in parts for i in p.at if i not in at))
         while bound:
             i = min(bound, key=lambda i: _cost(parts, i))
@@ -138,7 +110,7 @@ class Printer:
     def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
         """Return an atom to its power, and whether it stands above the line; exp(u)**-1 is exp(-u)."""
         e = write()
-        if f.atom.op == "exp" and f.power.denominator == 1:
+        if f.atom.op == "exp" and f.power.denominator == 1 and e.text == "exp":
             (u,) = e.args
             inner = u if abs(f.power) == 1 else mul([number(abs(f.power)), u])
             return call("exp", ex.neg(inner) if f.power < 0 else inner), True
@@ -193,7 +165,7 @@ class Printer:
                 return None, False
             return (only.e() if only is row else E("column", (only.e(),))), False
         top = [
-            *(x.e(at) for x in matrix.top),
+            *kept([x.e(at) for x in matrix.top]),
             *([row.e()] if row else []),
             *([E("column", (column.e(),))] if column else []),
         ]
@@ -212,7 +184,7 @@ class Printer:
             return self._raised(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
 
         one = Piece(at, write, at)
-        above = f.power > 0 or f.atom.op == "exp"
+        above = f.power > 0 or (f.atom.op == "exp" and not is_product(f.atom))
         return Part(at, (one,)) if above else Part(at, (), (one,))
 
     def _summed(self, parts: list[Part], i: Index) -> Part | E:
@@ -230,7 +202,7 @@ class Printer:
             if vector is None:
                 order = min(((k, i), (i, k)), key=lambda order: m.e(order).size)
                 return Part((k,), (piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
-            return Part((k,), (piece(matmul(m.e((k, i)), vector.e()), (k,)),))
+            return Part((k,), (piece(times(m.e((k, i)), vector.e()), (k,)),))
         a, b = others
         (k,) = (x for x in a.at if x != i)
         (l,) = (x for x in b.at if x != i)
@@ -255,12 +227,16 @@ class Printer:
 
     def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         if atom.op == "input":
-            e = ex.name(atom.name, scalar=not atom.dims)
+            e = squeezed(atom)
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
         if atom.op in ("size", "pi", "number"):
             return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
         if atom.op == "delta":
             return call("eye", ex.name(atom.dims[0]))
+        if atom.op == "unit":
+            return ex.indexed(call("eye", ex.name(atom.dims[0])), [atom.name])
+        if atom.op == "tri":
+            return triangle_of(atom, order)
         axes = [slot(k, atom.dims[k]) for k in order]
         if atom.op == "group":
             return self.write(atom.args[0], axes)
@@ -269,9 +245,9 @@ class Printer:
         if atom.op == "inv":
             return self._inverse(atom, axes)
         if atom.op == "slice":
-            return self._slice(atom, order)
+            return slice_of(atom, order, self.atom)
         if atom.op == "pad":
-            return self._pad(atom)
+            return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
         if atom.op in _SIGNS:
             return E("compare", tuple(args), _SIGNS[atom.op])
@@ -281,25 +257,11 @@ class Printer:
             return call("softplus", next(a for a in args if a != number(Fraction(0))))
         if atom.op == "log" and args[0].op == "call" and args[0].text == "sum" and args[0].args[0].text == "exp":
             return E("call", args[0].args[0].args, "logsumexp", options=args[0].options)
+        if is_product(atom):
+            return product_of(args[0])
         if atom.op == "softmax" and len(atom.axes) < len(atom.dims):
             return call("softmax", *args, axis=str(order.index(atom.axes[0])))
         return call(_NAMES.get(atom.op, atom.op), *args)
-
-    def _slice(self, atom: Atom, order: tuple[int, ...]) -> E:
-        (whole,) = atom.args[0].terms
-        e = self.atom(whole.factors[0].atom, order)
-        start, less = int(atom.param or 0), _less(whole.factors[0].atom.dims[atom.axes[0]], atom.dims[atom.axes[0]])
-        stop = "" if start == less else str(start - less)
-        span = f"{start or ''}:{stop}"
-        place = order.index(atom.axes[0])
-        return E("index", (e,), f"[{span}]" if place == 0 else f"[:, {span}]")
-
-    def _pad(self, atom: Atom) -> E:
-        inner = self.write(atom.args[0], list(atom.args[0].free))
-        start, less = int(atom.param or 0), _less(atom.dims[0], atom.args[0].free[0].dim)
-        zeros = [", ".join(["0"] * k) for k in (start, less - start)]
-        parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
-        return E("concat", (inner,), "|".join(parts))
 
     def _inverse(self, atom: Atom, axes: list[Index]) -> E:
         """Return an inverse: of the matrix as it reads best, transposed where that is the other one."""
@@ -320,16 +282,6 @@ def _of_matrix(parts: Sequence[Part]) -> bool:
     """Whether the one part is the sum of a matrix along an axis, so that its sum is that of the matrix."""
     top = [x.e(p.at) for p in parts for x in p.top]
     return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
-
-
-def _less(whole: str, part: str) -> int:
-    """Return by how much a size is less than another: 1 for n and n - 1."""
-    if whole.isdecimal() and part.isdecimal():
-        return int(whole) - int(part)
-    (a, _, b), (c, _, d) = whole.partition(" - "), part.partition(" - ")
-    if a != c:
-        raise NotSupported("a slice has a size of its own")
-    return int(d or 0) - int(b or 0)
 
 
 def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:

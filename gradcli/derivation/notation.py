@@ -4,10 +4,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from xml.sax.saxutils import escape
 
-from gradcli.derivation.expression import ATOM, COMPARE, MINUS, POWER, PRODUCT, SUM, E, is_scalar, written
+from gradcli.derivation.code.ranks import axes
+from gradcli.derivation.expression import ATOM, COMPARE, MINUS, POWER, PRODUCT, SUM, E, is_scalar, places, written
 
 Write = Callable[[E, int], str]
 _RAISED = str.maketrans("0123456789-+.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺·")
+_LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
 _GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lam": "λ", "lambda_": "λ", "mu": "μ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "rho": "ρ", "eta": "η", "kappa": "κ", "pi": "π",
@@ -62,12 +64,27 @@ def _unicode(e: E) -> str:
     if e.op == "compare":
         return f"[{unicode(e.args[0], SUM)} {e.text} {unicode(e.args[1], SUM)}]"
     if e.op == "index":
-        return f"{unicode(e.args[0], ATOM)}{e.text}"
+        return f"e{_lowered(e)}" if is_unit(e) else f"{unicode(e.args[0], ATOM)}{e.text}"
     if e.op == "concat":
         return f"[{', '.join(filter(None, [_zeros(e, 0), unicode(e.args[0]), _zeros(e, 1)]))}]"
     if e.op == "column":
         return f"{unicode(e.args[0], MINUS)} 1ᵀ"
     return _called(e)
+
+
+def is_unit(e: E) -> bool:
+    """Whether it is a row of the identity: a unit vector."""
+    inner = e.args[0]
+    return e.op == "index" and places(e) == 1 and "," not in e.text and inner.op == "call" and inner.text == "eye"
+
+
+def _lowered(e: E) -> str:
+    return e.text[1:-1].translate(_LOWERED)
+
+
+def by_entry(e: E) -> bool:
+    """Whether it is a power of a matrix entry by entry, which reads as a product of the matrix with itself."""
+    return (axes(e.args[0]) or 0) > 1
 
 
 def _zeros(e: E, k: int) -> str:
@@ -96,6 +113,8 @@ def _raised(e: E) -> str:
     base, p = e.args
     if base.op == "dot" and base.args[0] == base.args[1] and p.op == "number":
         return f"‖{unicode(base.args[0])}‖{written(2 * p.number).translate(_RAISED)}"
+    if by_entry(e):
+        return f"{unicode(base, ATOM)}^∘{unicode(p, ATOM)}"
     if p.op == "number" and isinstance(p.number, Fraction) and p.number.denominator == 1:
         return f"{unicode(base, ATOM)}{written(p.number).translate(_RAISED)}"
     return f"{unicode(base, ATOM)}^{unicode(p, ATOM)}"
@@ -164,7 +183,8 @@ def _latex(e: E) -> str:
             return rf"\left\lVert {latex(a)} \right\rVert^{{2}}"
         return rf"{latex(a, ATOM)}^{{\top}} \, {latex(b, MINUS if b.op != 'matmul' else PRODUCT)}"
     if e.op == "pow":
-        return rf"{latex(e.args[0], ATOM)}^{{{latex(e.args[1])}}}"
+        sign = r"\circ " if by_entry(e) else ""
+        return rf"{latex(e.args[0], ATOM)}^{{{sign}{latex(e.args[1])}}}"
     if e.op == "T":
         inner = e.args[0]
         if inner.op == "call" and inner.text == "inv":
@@ -174,7 +194,7 @@ def _latex(e: E) -> str:
         signs = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
         return rf"\left[{latex(e.args[0], SUM)} {signs.get(e.text, e.text)} {latex(e.args[1], SUM)}\right]"
     if e.op == "index":
-        return rf"{latex(e.args[0], ATOM)}_{{{e.text[1:-1]}}}"
+        return rf"{'e' if is_unit(e) else latex(e.args[0], ATOM)}_{{{e.text[1:-1]}}}"
     if e.op == "concat":
         return rf"\left[{', '.join(filter(None, [_zeros(e, 0), latex(e.args[0]), _zeros(e, 1)]))}\right]"
     if e.op == "column":
@@ -238,13 +258,15 @@ def _element(e: E) -> str:
     if e.op == "div":
         return f"<mfrac>{_mathml(e.args[0])}{_mathml(e.args[1])}</mfrac>"
     if e.op == "pow":
-        return f"<msup>{_mathml(e.args[0], ATOM)}{_mathml(e.args[1])}</msup>"
+        power = f"<mrow><mo>&#8728;</mo>{_mathml(e.args[1])}</mrow>" if by_entry(e) else _mathml(e.args[1])
+        return f"<msup>{_mathml(e.args[0], ATOM)}{power}</msup>"
     if e.op == "T":
         return f"<msup>{_mathml(e.args[0], ATOM)}<mo>&#8868;</mo></msup>"
     if e.op == "compare":
         return f"<mrow>{_mathml(e.args[0], SUM)}<mo>{escape(e.text)}</mo>{_mathml(e.args[1], SUM)}</mrow>"
     if e.op == "index":
-        return f"<msub>{_mathml(e.args[0], ATOM)}<mi>{escape(e.text[1:-1])}</mi></msub>"
+        base = "<mi>e</mi>" if is_unit(e) else _mathml(e.args[0], ATOM)
+        return f"<msub>{base}<mi>{escape(e.text[1:-1])}</mi></msub>"
     if e.op == "concat":
         ends = [f"<mn>{_zeros(e, k)}</mn>" if _zeros(e, k) else "" for k in (0, 1)]
         return f"<mrow><mo>[</mo>{'<mo>,</mo>'.join(filter(None, [ends[0], _mathml(e.args[0]), ends[1]]))}<mo>]</mo></mrow>"

@@ -1,6 +1,7 @@
 """What is to be derived: a function of inputs whose sizes have names, what is assumed of them, and points of it."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,10 @@ RECORDINGS = 3  # sizes at which a function is recorded and checked
 
 @dataclass(frozen=True)
 class Problem:
-    """A function of inputs whose sizes have names, and what is assumed of them."""
+    """A function of inputs whose sizes have names, and what is assumed of them.
+
+    `direction` is an input that f has not: a second derivative is taken along it.
+    """
 
     f: Function
     dims: Mapping[str, Dims]
@@ -23,6 +27,7 @@ class Problem:
     seed: int = 0
     layout: str = "denominator"
     style: str = "differential"
+    direction: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -37,3 +42,9 @@ def point_of(problem: Problem, sizes: Mapping[str, int], rng: Any) -> dict[str, 
         size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
         values[name] = drawn(problem.facts.get(name, frozenset()), size, rng)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
+
+
+def first_free(stems: Iterable[str], stem: str, taken: Iterable[str]) -> str:
+    """Return the first of several names that is not taken, or one with a number."""
+    used = set(taken)
+    return next(n for n in itertools.chain(stems, (f"{stem}{k}" for k in itertools.count(1))) if n not in used)

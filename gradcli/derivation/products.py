@@ -53,9 +53,18 @@ def one(x: Tensor) -> Term:
     return x.terms[0] if len(x.terms) == 1 else bracket(x)
 
 
+def is_product(atom: Atom) -> bool:
+    """Whether an atom is the exponential of a sum of logarithms, which stands for a product of whatever sign."""
+    inner = atom.args[0].terms if atom.op == "exp" else ()
+    logs = [f for t in inner for f in t.factors if f.atom.op == "log"]
+    return len(inner) == len(logs) == 1 and len(inner[0].factors) == 1 and inner[0].coef == logs[0].power == 1
+
+
 def positive(f: Factor) -> bool:
     """Whether an atom is known to be positive, entry by entry."""
     atom = f.atom
+    if is_product(atom):
+        return False
     if atom.op in POSITIVE or "positive" in atom.facts:
         return True
     if atom.op == "det":
@@ -129,18 +138,19 @@ def tidied(term: Term, free: Sequence[Index]) -> Term:
     """
     kept = tuple(free)
     for _ in range(200):
-        term = _summed_still(term, _joined(term), kept)
+        term = summed_still(term, _joined(term), kept)
         for rule in RULES:
             found = rule(term, kept)
             if found is not None:
-                term = found if rule in COUNTING else _summed_still(term, found, kept)
+                term = found if rule in COUNTING else summed_still(term, found, kept)
                 break
         else:
             return term
     return term
 
 
-def _summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
+def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
+    """Return what became of a term times the sizes of the bound indices that it lost: it is summed over them as before."""
     lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
     if not lost or after.coef == 0:
         return after

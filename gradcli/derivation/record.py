@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Transposer, Value
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.core.shapes import shape
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.replay import pulled, with_rules
@@ -39,11 +40,26 @@ class _DetRule:
         return (ybar if self.of_log else ybar * y) * np.transpose(np.linalg.inv(xs[0]))
 
 
-RULES = {"det": _DetRule(False), "logdet": _DetRule(True)}
+@dataclass(frozen=True, slots=True)
+class _CumsumRule:
+    """Sums up to each entry as a product with a triangle of ones, whose transpose pulls back: no axis is turned round."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return primitive(xdot, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        lengths, axis = shape(xs[0]), params["axis"]
+        if len(lengths) > 2:
+            raise NotSupported("cumsum of an array of more than two axes has no closed form here")
+        ones = np.tri(lengths[axis])
+        return ybar @ ones if axis == 1 else ones.T @ ybar
 
 
-def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]) -> Sweep:
-    """Return the reverse sweep of `g`, a function of named values, as graphs.
+RULES: dict[str, Rule] = {"det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule()}
+
+
+def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str], seed: str = SEED) -> Sweep:
+    """Return the reverse sweep of `g`, a function of named values, as graphs; `seed` is the cotangent of an array.
 
     Raises  NotSupported where the result does not depend on the inputs.
     """
@@ -54,15 +70,15 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
 
     with np.errstate(all="ignore"):
         y, inputs, tape = record(of_wrt, [graphs[name] for name in wrt])
-        return Sweep(y, _cotangents(y, inputs, tape), tape, inputs)
+        return Sweep(y, _cotangents(y, inputs, tape, seed), tape, inputs)
 
 
-def _cotangents(y: Value, inputs: Sequence[Recorded], tape: Tape) -> list[Value]:
+def _cotangents(y: Value, inputs: Sequence[Recorded], tape: Tape, seed: str) -> list[Value]:
     if not isinstance(y, Recorded) or y.slot == CONSTANT:
         return [np.zeros(np.shape(x.primal.value)) for x in inputs]
     shape = y.primal.shape
     rng = np.random.default_rng(0)
-    one = Graph.lift(1.0) if shape == () else Graph.variable(SEED, rng.uniform(0.5, 1.5, shape))
+    one = Graph.lift(1.0) if shape == () else Graph.variable(seed, rng.uniform(0.5, 1.5, shape))
     return _swept_back(y, inputs, tape, one)
 
 

@@ -17,7 +17,9 @@ from gradcli.derivation.index import (
     size_of,
     unbound,
 )  # fmt: skip
-from gradcli.derivation.products import COUNTING, ONE, RULES, identity, one, power, sum_over, without
+from gradcli.derivation.inverses import inverse_of_product, over_itself
+from gradcli.derivation.products import COUNTING, ONE, RULES, identity, one, power, sum_over, summed_still, without
+from gradcli.derivation.units import at_rows, at_unit
 
 
 def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -193,8 +195,8 @@ def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
     for f in term.factors:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
-            return Term(term.coef, (*without(term, f), *rest))
-        if (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op in ("greater", "less")) and f.power > 1:
+            return summed_still(term, Term(term.coef, (*without(term, f), *rest)), free)
+        if (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op in ("greater", "less", "tri")) and f.power > 1:
             return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
         if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
             inner = unbound(outside(f).terms[0], f.at)
@@ -209,7 +211,8 @@ def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
     """|u|^2k is u^2k; sign(u) |u|^p, p odd, is u^p; u sign(u) is |u|; sign(u)^2 is 1 off the kink."""
     for f in term.factors:
         if f.atom.op == "sign" and f.power not in (0, 1):
-            return Term(term.coef, (*without(term, f), *((f._replace(power=ONE),) if f.power % 2 else ())))
+            kept = (f._replace(power=ONE),) if f.power % 2 else ()
+            return summed_still(term, Term(term.coef, (*without(term, f), *kept)), free)
         if f.atom.op != "absolute":
             continue
         sign = next(
@@ -219,7 +222,7 @@ def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
         if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
             base = power(outside(f), f.power)
             gone = (f,) if sign is None or not odd else (f, sign)
-            return _times(Term(term.coef, without(term, *gone)), base)
+            return summed_still(term, _times(Term(term.coef, without(term, *gone)), base), free)
     return None
 
 
@@ -252,7 +255,7 @@ def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
     if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
         return None
     term = outside(f).terms[0]
-    over = term.indices - set(f.at)
+    over = set(term.indices) - set(f.at)
     if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or term.factors[0].power != 1 or not over:
         return None
     return term.factors[0], over, 1 / term.coef if term.coef != 1 else ONE
@@ -279,17 +282,23 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-COUNTING |= {_delta, _inverse, _diagonal, _sums_to_one, _centred}
+COUNTING |= {
+    at_unit, at_rows, over_itself, _delta, _inverse, inverse_of_product, _diagonal, _facts, _signs, _sums_to_one, _centred,
+}  # fmt: skip
 RULES[:] = [
     _numbers,
     _delta,
+    at_rows,
     _inverse,
+    inverse_of_product,
     _diagonal,
     _facts,
     _signs,
     _softmax,
     _sigmoid,
     _logistic,
+    at_unit,
     _sums_to_one,
     _centred,
+    over_itself,
 ]

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, bracket, fresh, of_atom, outside, unbound
-from gradcli.derivation.products import identity, multiply, tidied
+from gradcli.derivation.index import Factor, Index, Tensor, Term, add, bracket, fresh, outside, unbound
+from gradcli.derivation.logistic import SAYS, complemented
+from gradcli.derivation.products import tidied
 
 ONE = Fraction(1)
 _ROUNDS = 60
@@ -27,6 +29,7 @@ Measure = Callable[[Tensor], int]
 def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Tensor:
     """Return the smallest form that opening brackets and collecting factors finds."""
     best = x
+    cost = cache(cost)
     for _ in range(_ROUNDS):
         smaller = min(_candidates(best, cost), key=lambda pair: cost(pair[1]), default=None)
         if smaller is None or cost(smaller[1]) >= cost(best):
@@ -48,11 +51,18 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                     own = unbound(inner.terms[0], f.at)
                     whole = tidied(Term(term.coef * own.coef, (*others, *own.factors)), x.free)
                     yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
+                for other in complemented(outside(f), expanded):
+                    inside = collected(other, cost)
+                    whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
+                    others = tuple(g for g in term.factors if g is not f)
+                    made = tidied(Term(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
+                    yield SAYS, add([*rest, Tensor(x.free, (made,))], x.free)
                 opened = expanded(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
                 yield "distribute and collect", collected(add([*rest, opened], x.free), cost)
     if len(x.terms) > 1:
         yield "collect like terms", collected(x, cost)
+        yield from ((SAYS, collected(other, cost)) for other in complemented(x, expanded))
 
 
 def expanded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
@@ -82,9 +92,11 @@ def collected(x: Tensor, cost: Measure) -> Tensor:
 
 
 def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
+    """Yield each factor that a later term has too, but where the same one was yielded at an earlier term."""
     for k, term in enumerate(x.terms):
         for f in term.factors:
-            if any(_match(f, g, x.free) for j, t in enumerate(x.terms) if j > k for g in t.factors):
+            found = [sum(_match(f, g, x.free) for g in t.factors) for t in x.terms]
+            if any(found[k + 1 :]) and not (found[k] == 1 and 1 in found[:k]):
                 yield k, f
 
 
@@ -93,9 +105,10 @@ def _match(f: Factor, g: Factor, free: tuple[Index, ...]) -> bool:
     if f.atom != g.atom or f.power != g.power:
         return False
     names: dict[Index, Index] = {}
-    return all(
+    same = all(
         i == j if i in free or j in free else names.setdefault(j, i) == i for i, j in zip(f.at, g.at, strict=True)
     )
+    return same and len({*names.values()}) == len(names)  # P[i,j] is not P[k,k]
 
 
 def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
@@ -119,39 +132,3 @@ def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
     one = total.terms[0] if len(total.terms) == 1 else bracket(total)
     whole = tidied(Term(one.coef, (*one.factors, f)), x.free)
     return add([*outside_, Tensor(x.free, (whole,))], x.free)
-
-
-def linear(x: Tensor, seed: str) -> Tensor:
-    """Return a tensor with every bracket that holds the seed opened, so that the seed is a factor of each term."""
-    pending, done = list(x.terms), []
-    while pending:
-        term = pending.pop()
-        if any(f.atom.op == "input" and f.atom.name == seed for f in term.factors):
-            done.append(term)
-            continue
-        f = next(f for f in term.factors if f.atom.op == "group" and f.power == 1 and holds(f.atom, seed))
-        pending += expanded(term, f, x.free).terms
-    return add([Tensor(x.free, (t,)) for t in done], x.free)
-
-
-def holds(atom: Atom, name: str) -> bool:
-    """Whether an atom is, or is made of, an input."""
-    if atom.op == "input":
-        return atom.name == name
-    return any(holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
-
-
-def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
-    """Return the coefficient of the seed, a tensor of the output's indices too: row by row, a Jacobian."""
-    free = (*output, *x.free)
-    parts = []
-    for term in linear(x, seed).terms:
-        f = next(f for f in term.factors if f.atom.op == "input" and f.atom.name == seed)
-        rest = Term(term.coef, tuple(g for g in term.factors if g is not f))
-        for i, o in zip(f.at, output, strict=True):
-            if i not in x.free:
-                rest = rest.renamed({i: o})
-                continue
-            rest = multiply(Tensor(free, (rest,)), of_atom(identity(i.dim), (o, i))).terms[0]
-        parts.append(Tensor(free, (tidied(rest, free),)))
-    return add(parts, free)

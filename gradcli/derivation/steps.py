@@ -1,6 +1,5 @@
 """How a derivative is found: what is named, each differential or adjoint by its rule, what is read off, what is simplified."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcli.core.primitive import Primitive
-from gradcli.core.provenance import place
 from gradcli.core.shapes import spread_like
-from gradcli.derivation.expression import E, text
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term
-from gradcli.derivation.index import slot as index_slot
+from gradcli.derivation.expression import text
+from gradcli.derivation.index import Index, Tensor
+from gradcli.derivation.index_notation import indexed
+from gradcli.derivation.lines import names, products, where
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.record import RULES, Sweep
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.tape import CONSTANT, transpose
+from gradcli.interpreters.tape import CONSTANT, Recorded, transpose
 from gradcli.report.derive import Step
 
 if TYPE_CHECKING:
@@ -29,12 +28,13 @@ _NAMES = {
     "add": "sum rule", "subtract": "sum rule", "sum": "linearity", "multiply": "product rule", "divide": "quotient rule",
     "matmul": "product rule", "einsum": "product rule", "inv": "inverse", "det": "determinant", "logdet": "determinant",
     "solve": "solve", "square": "power rule", "integer_power": "power rule", "power": "power rule", "sqrt": "power rule",
-    "reciprocal": "power rule", "norm": "norm", "negative": "linearity",
+    "reciprocal": "power rule", "norm": "norm", "negative": "linearity", "prod": "product rule", "cumsum": "linearity",
+    "concatenate": "linearity", "transpose": "linearity", "reshape": "linearity",
 }  # fmt: skip
 _CONDITIONS = {
     "inv": "invertible", "solve": "invertible", "det": "invertible", "log": "positive", "sqrt": "positive",
     "divide": "divisor not 0", "reciprocal": "not 0", "absolute": "not 0", "sign": "not 0", "maximum": "no tie",
-    "minimum": "no tie", "relu": "not 0", "norm": "not 0", "power": "base positive",
+    "minimum": "no tie", "relu": "not 0", "norm": "not 0", "prod": "not 0", "power": "base positive",
 }  # fmt: skip
 
 
@@ -47,24 +47,24 @@ class _Named:
     definition: list[Any]
     moved: list[Any]
     slot: int = 0
+    where: str | None = None
 
 
 def told(
     made: "Derivation", wrt: str, sweeps: Sequence[Sweep], tensor: Tensor, moves: Sequence[tuple[str, Tensor]],
-    printer: Printer, axes: Sequence[Index | None], result: E,
+    printer: Printer, axes: Sequence[Index | None],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps from the function to the result."""
-    steps: list[Step] = []
+    steps = [Step("gradient", made.problem.f.text, made.begun.text(made.function))] if made.begun else []
     if len(sweeps[0].tape.lines) <= _MOST:
         try:
             steps += _differentials(made, wrt, sweeps, printer)
         except NotSupported:
-            steps = []
-    letter = letter_for(made.problem.dims)
+            steps = steps[:1] if made.begun else []
+    letter = made.letter
     last = _written(printer, tensor, axes)
     if last is not None:
-        pairing = f"df = <{letter}, d{wrt}>"
-        steps.append(Step("read off", pairing, f"{letter} = {last}"))
+        steps.append(Step("read off", _pairing(made, wrt), f"{letter} = {last}"))
     before = last or ""
     assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in made.problem.facts.items()) or None
     for rule, after in moves:
@@ -75,10 +75,21 @@ def told(
     return tuple(steps)
 
 
-def letter_for(taken: Iterable[str]) -> str:
-    """Return what the derivative is called: G, or the first letter after it that no input has."""
+def letter_for(taken: Iterable[str], order: int = 1) -> str:
+    """Return what the derivative is called: G, or the first letter after it that no input has; of order two, the next."""
     used = set(taken)
-    return next(letter for letter in ("G", "H", "J", "D", "grad") if letter not in used)
+    return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
+
+
+def _pairing(made: "Derivation", wrt: str) -> str:
+    """Return what the derivative is read off from."""
+    if made.problem.order == 1:
+        return f"df = <{made.letter}, d{wrt}>"
+    if made.problem.style == "graph":
+        return f"{wrt}_bar"
+    if made.problem.direction:
+        return f"d{made.function}, d{wrt} being {made.problem.direction}"
+    return f"d{made.function} = {made.letter}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
 
 
 def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> str | None:
@@ -90,7 +101,7 @@ def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> str |
 
 def _differentials(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[Step]:
     style = made.problem.style
-    named = _lines(wrt, sweeps, {*made.problem.dims, *made.sizes}, backward=style == "graph")
+    named = _lines(made, wrt, sweeps, backward=style == "graph")
     reader = made.reader()
 
     def shown(graphs: list[Any], name: str) -> str:
@@ -99,58 +110,70 @@ def _differentials(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], printe
             return indexed(value.tensor, value.axes, name)
         return f"{name} = {text(printer.write(value.tensor, value.axes))}"
 
-    steps = [Step("name", "", shown(line.definition, line.name)) for line in named if line.definition]
+    steps = [Step("name", "", shown(line.definition, line.name), line.where) for line in named if line.definition]
     for line in reversed(named) if style == "graph" else named:
         mark = f"{line.name}_bar" if style == "graph" else f"d{line.name}"
         rule = "adjoint" if style == "graph" else _NAMES.get(line.operation, f"chain rule: {line.operation}")
         before = shown(line.definition, line.name) if line.definition else line.name
-        steps.append(Step(rule, before, shown(line.moved, mark), condition=_CONDITIONS.get(line.operation)))
+        steps.append(Step(rule, before, shown(line.moved, mark), line.where, _CONDITIONS.get(line.operation)))
     return steps
 
 
-def _lines(wrt: str, sweeps: Sequence[Sweep], taken: set[str], backward: bool) -> list[_Named]:
+def _lines(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
     """Return the lines of the program by name, each in terms of those before it; what only moves entries is not told.
 
     How they move is their differential or, `backward`, their adjoint in terms of those after them.
     """
     named: list[_Named] = []
+    taken = {*made.problem.dims, *made.sizes, made.function}
     count = len(sweeps[0].tape.lines)
     values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
-    result = getattr(sweeps[0].y, "slot", count - 1)
+    result = _last(sweeps[0])
+    given, within = names(sweeps[0].tape.lines), products(sweeps[0].tape.lines)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.lines[k][0], sweeps[0].tape.lines[k][5]
-        last = k == result or sweeps[0].tape.lines[k + 1][5] != position
         if primitive is None:
             for r, sweep in enumerate(sweeps):
                 x = sweep.tape.lines[k][3]
                 values[k][r], dots[k][r] = x, Graph.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
             continue
         pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
-        if k != result and (primitive.name in QUIET or _adds_nothing(sweeps[0].tape.lines[k])):
+        if k != result and (primitive.name in QUIET or k in within or _adds_nothing(sweeps[0].tape.lines[k])):
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue
-        name = "f" if k == result else _free(_assigned(position) if last else "t", taken)
+        name = made.function if k == result else _free(given[k] or "t", taken)
         taken.add(name)
-        named.append(_Named(name, primitive.name, [y for y, _ in pairs], [d for _, d in pairs], k))
+        here = None if made.begun else where(position)  # what is told of is no line of the user's
+        operation = "prod" if k - 1 in within else primitive.name
+        named.append(_Named(name, operation, [y for y, _ in pairs], [d for _, d in pairs], k, here))
         for r, (y, ydot) in enumerate(pairs):
             values[k][r] = Graph.variable(name, y.value)
             dots[k][r] = Graph.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
-    return _adjoints(wrt, sweeps, named, values, result) if backward else named
+    seed = made.problem.direction or _free("v", taken)
+    return _adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
+
+
+def _last(sweep: Sweep) -> int:
+    """Return the line that makes the result, what only gives it another shape left out; CONSTANT where none does."""
+    lines, k = sweep.tape.lines, sweep.y.slot if isinstance(sweep.y, Recorded) else CONSTANT
+    while k != CONSTANT:
+        primitive, slots = lines[k][:2]
+        if primitive is None or primitive.name != "reshape" or lines[slots[0]][0] is None:
+            break
+        k = slots[0]
+    return k
 
 
 def _adjoints(
-    wrt: str, sweeps: Sequence[Sweep], named: list[_Named], values: list[list[Any]], result: int
+    wrt: str, sweeps: Sequence[Sweep], named: list[_Named], values: list[list[Any]], result: int, seed: str
 ) -> list[_Named]:
     """Return the lines with their adjoints: contributions of all that use them, summed."""
     by_slot = {line.slot: line for line in named}
     for r, sweep in enumerate(sweeps):
-        one = (
-            Graph.lift(1.0)
-            if np.shape(values[result][r].value) == ()
-            else Graph.variable("v", values[result][r].value * 0 + 1)
-        )
+        ones = np.ones(np.shape(values[result][r].value))
+        one = Graph.lift(ones) if np.shape(sweep.y.primal) == () else Graph.variable(seed, ones)
         bars: dict[int, Any] = {result: one}
         for k in range(result, -1, -1):
             if k not in bars:
@@ -176,23 +199,9 @@ def _adjoints(
 
 def assigned(lines: Sequence[Any]) -> dict[int, str]:
     """Return the lines that give a name of the user's its value; a name that is given twice is none."""
-    found = {}
-    for k, line in enumerate(lines):
-        last = k + 1 == len(lines) or lines[k + 1][5] != line[5]
-        if line[0] is not None and last and (word := _assigned(line[5])) != "t":
-            found[k] = word
+    found = {k: word for k, word in enumerate(names(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
-
-
-def _assigned(position: Any) -> str:
-    """Return the name that the user's line or statement gives its value; `t` where it gives none."""
-    named = getattr(position, "name", None)
-    if named:
-        return str(named)
-    where = place(position)
-    match = re.match(r"\s*([A-Za-z_]\w*)\s*=[^=]", where.source) if where is not None and where.source else None
-    return match[1] if match else "t"
 
 
 def _adds_nothing(line: Any) -> bool:
@@ -221,59 +230,3 @@ def _moved(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) ->
 
 def _rule(primitive: Primitive, i: int) -> Any:
     return RULES.get(primitive.name) or primitive.rule(i)
-
-
-def indexed(x: Tensor, axes: Sequence[Index | None], name: str = "G") -> str:
-    """Return a tensor in index notation: G[i,j] = sum_k A[i,k]*B[k,j]."""
-    names: dict[Index, str] = {}
-    letters = iter("ijklmnpqrstuvwabc")
-    for i in axes:
-        if i is not None and i not in names:
-            names[i] = next(letters, "z")
-    head = name + (f"[{','.join(names[i] for i in axes if i is not None)}]" if names else "")
-    return f"{head} = {_indexed(x, names, letters)}"
-
-
-def _indexed(x: Tensor, names: dict[Index, str], letters: Any) -> str:
-    shown = ""
-    for term in x.terms:
-        sign, size = ("-", -term.coef) if term.coef < 0 else ("+", term.coef)
-        part = _term(term, size, dict(names), letters)
-        shown += (f" {sign} " if shown else "-" if sign == "-" else "") + part
-    return shown or "0"
-
-
-def _term(term: Term, size: Any, names: dict[Index, str], letters: Any) -> str:
-    bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
-    for i in bound:
-        names[i] = next(letters, "z")
-    parts = [] if size == 1 and term.factors else [str(size)]
-    parts += [_factor(f, names, letters) for f in term.factors]
-    total = f"sum_{','.join(names[i] for i in bound)} " if bound else ""
-    return total + "*".join(parts)
-
-
-def _factor(f: Factor, names: dict[Index, str], letters: Any) -> str:
-    at = f"[{','.join(names[i] for i in f.at)}]" if f.at else ""
-    power = "" if f.power == 1 else f"^{f.power}" if f.power.denominator == 1 else f"^({f.power})"
-    return f"{_atom(f.atom, [names[i] for i in f.at], at, letters)}{power}"
-
-
-def _atom(atom: Atom, own: list[str], at: str, letters: Any) -> str:
-    if atom.op in ("input", "size", "number", "pi"):
-        return f"{atom.name}{at}"
-    if atom.op == "delta":
-        return f"delta{at}"
-    if atom.op in ("inv", "det"):
-        matrix = atom.args[0]
-        return f"{atom.op}({text(Printer({}).write(matrix, sorted(matrix.free, reverse=True)))}){at}"
-    names = {index_slot(k, d): own[k] for k, d in enumerate(atom.dims)}
-    inside = []
-    for arg in atom.args:
-        inner = dict(names)
-        for i in arg.free:
-            inner.setdefault(i, next(letters, "z"))
-        inside.append(_indexed(arg, inner, letters))
-    if atom.op == "group":
-        return f"({inside[0]})"
-    return f"{atom.op}({', '.join(inside)})" + (at if atom.op == "softmax" else "")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.derivation.convert import Reader
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.facts import FACTS, facts_of
+from gradcli.derivation.given import Given, at_point
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.problem import RECORDINGS, Problem
 from gradcli.derivation.simplify import simplified
@@ -19,6 +19,7 @@ from gradcli.exits import Exit
 from gradcli.interpreters.graph import Graph
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
+from gradcli.report.encode import ABSENT
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function
 from gradcli.source.loading import load
@@ -68,6 +69,7 @@ class Wanted:
     layout: str = "denominator"
     style: str = "differential"
     seed: int = 0
+    given: Given | None = None
 
 
 def derive(f: Function, wanted: Wanted) -> DeriveReport:
@@ -75,28 +77,57 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
 
     Raises  BadOption, BadShape.
     """
-    dims = _dims(f, wanted.shapes)
+    given = wanted.given
+    dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
     facts = facts_of(list(wanted.assume), dims)
-    names = chosen_inputs([n for n in f.inputs if n in dims], wanted.wrt)
+    names = _chosen([n for n in f.inputs if n in dims], wanted.wrt)
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
-    made = _made(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
+    made, given = _at_sizes(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style), given)
     results: list[Result] = []
     findings: list[Finding] = []
     for name in names:
         try:
-            result = made.result(name)
+            own = made.by(name)
+            result = own.result(name)
         except (NotSupported, Unverified) as error:
-            findings.append(finding("refused", "inconclusive", f"by {name}: {error.what}", hint=error.do))
+            says = f"by {name}: {error.what}"
+            findings.append(finding("refused", "inconclusive", says, hint=error.do, at=error.where))
             continue
         result = result if wanted.steps else replace(result, steps=())
+        if given is not None:
+            result, doubt = at_point(result, own.problem, own.sizes, given)
+            findings += [doubt] if doubt else []
         if wanted.answer is not None:
-            result = replace(result, answer=judged(made, result, wanted.answer))
+            result = replace(result, answer=judged(own, result, wanted.answer))
         results.append(result)
-    return DeriveReport(
-        Target(f.kind, f.text), dict(dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
+    report = DeriveReport(
+        Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
     )  # fmt: skip
+    if given is None:
+        return report
+    return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
+
+
+def _at_sizes(problem: Problem, given: Given | None) -> tuple[Derivation, Given | None]:
+    """Return what derives; where f runs at no other sizes than those that were read from values, at these."""
+    try:
+        return _made(problem), given
+    except GradcliError:
+        if given is None or not given.named:
+            raise
+    ones, numbers = given.stricter()
+    try:
+        return _made(replace(problem, dims=ones.dims)), ones
+    except GradcliError:
+        return _made(replace(problem, dims=numbers.dims)), numbers
+
+
+def _chosen(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
+    """Return the inputs to differentiate by, in the order in which --wrt names them."""
+    parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
+    return tuple(dict.fromkeys(name for part in parts for name in chosen_inputs(inputs, part)))
 
 
 def _said(layout: str) -> str:
@@ -141,20 +172,19 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
         raise BadOption(
             f"the answer uses '{unknown[0]}', which is no input", do=f"inputs: {', '.join(made.problem.dims)}"
         )
+    what = f"{result.kind} by {result.wrt}" + (f", times {result.direction}" if result.direction else "")
     error = verifier.error(formula)
     if not error <= ALLOWED:
         says = "it has another shape" if error == float("inf") else f"it is off by {error:.2g} of the largest entry"
         right = f"; the {result.kind} is {result.formula.expression}"
         mistake = _mistake(made, result, text)
         likely = f"; likely mistake: {mistake}" if mistake else ""
-        return Answer(
-            text, "wrong", "numbers", f"{text} is not the {result.kind} by {result.wrt}: {says}{right}{likely}"
-        )
+        return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {says}{right}{likely}")
     how = "formulas" if _same(made, result, formula) else "numbers"
     sure = (
         "the difference simplifies to zero" if how == "formulas" else f"to {error:.0e} at random points of three sizes"
     )
-    return Answer(text, "right", how, f"{text} is the {result.kind} by {result.wrt}: {sure}")
+    return Answer(text, "right", how, f"{text} is the {what}: {sure}")
 
 
 def _mistake(made: Derivation, result: Result, text: str) -> str | None:
@@ -164,11 +194,14 @@ def _mistake(made: Derivation, result: Result, text: str) -> str | None:
         return None
     values = {n: x for n, x in made.points[0].items() if n in problem.f.inputs}
     try:
-        found = expression_at(problem.f.text, [values], seed=problem.seed, shapes={}, count=1, wrt=result.wrt)
+        sizes = {n: v[0] for n, v in made.sizes.items()}
+        found = expression_at(
+            problem.f.text, [values], seed=problem.seed, shapes={}, count=1, wrt=result.wrt, sizes=sizes
+        )
         report = check(
             request_for(found, Claiming("grad", text), Settings(modes="certified,reverse,finite-difference"))
         )
-    except GradcliError:  # an answer that uses the names of sizes, which claims do not know
+    except GradcliError:
         return None
     diagnosis = report.points[0].diagnosis
     return diagnosis.message if report.verdict == "fail" and diagnosis and diagnosis.kind != "unknown" else None
@@ -192,5 +225,5 @@ def _read(made: Derivation, f: Expression) -> Any:
         point = made.points[k] | {n: int(v[k]) for n, v in made.sizes.items()}
         values = {n: Graph.variable(n, x) if n in made.problem.dims else x for n, x in point.items() if n in f.inputs}
         graphs.append(f(values))
-    value = Reader(made.sizes, made.problem.facts).read(graphs)
+    value = made.reader().read(graphs)
     return value.tensor, value.axes

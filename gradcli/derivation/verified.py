@@ -7,12 +7,13 @@ import numpy as np
 
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.program import Program
+from gradcli.derivation.selftest import SelfTest
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point
 from gradcli.report.derive import Check
-from gradcli.source.derived import Gradient
+from gradcli.source.derived import Gradient, Weighted
 from gradcli.source.expression import Expression
 from gradcli.verify.compare import attempt
 
@@ -58,15 +59,18 @@ class Verifier:
     def truth(self, point: dict[str, Any]) -> Any:
         """Return the certified derivative at a point; None where there is none."""
         f = self.problem.f
+        given = {n: x for n, x in point.items() if n != self.problem.direction}
         if self.kind == "hessian":
-            f = Gradient(f, (self.wrt,), point)
-        q = Question(f, Point(point), (self.wrt,), mode_timeout=_SECONDS)
+            f = Gradient(f, (self.wrt,), given)
+        if self.problem.direction:  # H[V] is the gradient of <G, V>
+            f = Weighted(f, np.ravel(point[self.problem.direction]), f"gradient along {self.problem.direction}")
+        q = Question(f, Point(given), (self.wrt,), mode_timeout=_SECONDS)
         with np.errstate(all="ignore"):
             for name in ("certified", "reverse"):
                 found = attempt(MODES[name], q)
                 if found.estimate is not None:
                     value = np.asarray(found.estimate.value[self.wrt], dtype=np.float64)
-                    if self.kind == "hessian":
+                    if self.kind == "hessian" and not self.problem.direction:
                         value = value.reshape((*np.shape(point[self.wrt]), *np.shape(point[self.wrt])))
                     if "tied" in self.problem.facts.get(self.wrt, ()):
                         value = value + value.T - np.diag(np.diag(value))
@@ -75,14 +79,17 @@ class Verifier:
                     return value if np.all(np.isfinite(value)) else None
         return None
 
-    def check(self, made: Program, code: str) -> Check:
-        """Return how well a form and its code agree with certified derivatives. Raises Unverified."""
+    def check(self, made: Program, code: str, test: SelfTest | None = None) -> Check:
+        """Return how well a form and its code agree with certified derivatives; the code passes its test. Raises Unverified."""
         try:
             worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))
         except GradcliError as error:
             raise Unverified(f"the closed form found for {self.wrt} cannot be read: {error.what}") from None
         if not worst <= ALLOWED:
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
+            raise Unverified(says, do="please report it; gradcli grad computes the derivative")
+        if test is not None and not test.holds(self._ran(code)):
+            says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
         sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
         return Check("pass", worst, len(self.points()), sizes)
@@ -106,7 +113,8 @@ class Verifier:
 
     def _least(self, point: dict[str, Any]) -> float:
         """Return the size below which a slope is one that cancels to zero but for rounding."""
-        return UNSEEN * max(1.0, float(np.max(np.abs(np.asarray(self.problem.f(point), dtype=float)), initial=0.0)))
+        y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
+        return UNSEEN * max(1.0, float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0)))
 
     def _ran(self, code: str) -> Any:
         scope: dict[str, Any] = {}

@@ -12,7 +12,8 @@ from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
 from gradcli.primitives.kinds import Partial
 
 _EPS = float(np.finfo(np.float64).eps)
-_MOVES = np.setdiff1d(np.arange(-16.0, 17.0), [0.0])  # in units of eps, exact in float64
+LARGEST = 16.0  # move, in units of eps
+_MOVES = np.setdiff1d(np.arange(-LARGEST, LARGEST + 1), [0.0])  # in units of eps, exact in float64
 SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # of a typical move
 _POOL = 16_381  # random signs, of which each operation takes some; a prime, so that rows of arrays do not repeat them
 
@@ -23,9 +24,9 @@ class Shake:
     The numbers have many sizes: two equal values that cancel must not be moved alike.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, ulps: float = LARGEST) -> None:
         self.rng = np.random.default_rng(seed)
-        self.pool = 1.0 + _EPS * self.rng.choice(_MOVES, _POOL)
+        self.pool = 1.0 + _EPS * ulps / LARGEST * self.rng.choice(_MOVES, _POOL)
 
     def __call__(self, x: Value) -> Value:
         start = int(self.rng.integers(_POOL))
@@ -50,24 +51,28 @@ class Shaken:
         return self.rule.pull(self.shake(ybar), i, y, xs, params, transpose)
 
 
-def shaken(tape: Tape, shake: Shake, kernels: bool = True) -> Tape:
+def shaken(tape: Tape, shake: Shake, kernels: bool = True, rough: Mapping[str, Shake] = {}) -> Tape:
     """Return the same run on the same branches, every value and every cotangent off by one rounding.
 
-    Without `kernels`, slopes are the textbook's, which may lose digits that gradcli's own keep.
+    Without `kernels`, slopes are the textbook's, which may lose digits that gradcli's own keep. Operations in `rough`,
+    and their operands, are off by more.
     """
 
     @cache
     def loosened(primitive: Primitive) -> Primitive:
         own = primitive.rules if kernels else map(_textbook, primitive.rules)
-        return replace(primitive, rules=tuple(Shaken(rule, shake) for rule in own))
+        return replace(primitive, rules=tuple(Shaken(rule, rough.get(primitive.name, shake)) for rule in own))
 
     made = Tape(tape.level)
     for primitive, slots, xs, y, params, position in tape.lines:
         if primitive is not None:
             xs = [x if slot == CONSTANT else made.lines[slot][3] for slot, x in zip(slots, xs, strict=True)]
-            if primitive.kind == "differential":  # its inner roundings are those of operands a little off
-                xs = [shake(x) if isinstance(x, float | np.ndarray) else x for x in xs]
-            y = shake(primitive.fun(*xs, **(params or {})))
+            own = rough.get(primitive.name, shake)
+            if (
+                primitive.kind == "differential" or own is not shake
+            ):  # inner roundings are those of operands a little off
+                xs = [own(x) if isinstance(x, float | np.ndarray) else x for x in xs]
+            y = own(primitive.fun(*xs, **(params or {})))
             primitive = loosened(primitive)
         made.lines.append((primitive, slots, xs, y, params, position))
     return made

@@ -1,5 +1,6 @@
 """How far rounding can have carried a float64 gradient at one point: by balls of 53 bits, or by shaken runs."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,19 +75,23 @@ def _by_balls(q: "Question", kernels: bool) -> list[Any] | None:
     return radii if all(np.all(np.isfinite(r)) for r in radii) else None
 
 
-def by_shaking(q: "Question", kernels: bool) -> list[Array]:
+def by_shaking(q: "Question", kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
     """Return how far each entry of the gradient moves in runs whose every operation is off by one rounding.
+
+    `rough` names operations that may be off by more, and by how many ulps.
 
     Shapes  one array for each input, as our Jacobian.
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
     y, inputs, tape = q.recording
     if size(q.value) > sum(size(x) for x in q.xs) or not all(is_plain(line[3]) for line in tape.lines):
-        return [8 * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
+        most = max(8.0, *rough.values(), 0.0)
+        return [most * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.reverse_seconds < limit), 1)
     moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if moves(y) else 0):
-        again = shaken(tape, Shake(q.seed + run), kernels)
+        looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
+        again = shaken(tape, Shake(q.seed + run), kernels, looser)
         rows = [pulled(again, y, seed, inputs) for seed in directions(q.value)]
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])

@@ -8,15 +8,18 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape
-from gradcli.modes.bounds import SAFETY
+from gradcli.modes.bounds import SAFETY, by_shaking
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.compiler import Compiler
+from gradcli.source.draws import NO_SIZES, Sizes
 from gradcli.source.program import Program
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
+NARROWER = 0.25  # of what shaken runs are granted in float64: sums in narrow formats are kept in wider ones
+GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format of which no program is known
 GRANT_ESTIMATED = GRANT / SAFETY  # the same, where an estimate with a safety factor of its own stands for a radius
 
 
@@ -24,6 +27,14 @@ class Claimed(Protocol):
     """A claimed gradient: its text, the inputs it is claimed for, and its value at a point."""
 
     text: str
+
+    @property
+    def coarseness(self) -> float:
+        """How much larger one rounding of it is than in float64."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a second call may well give another gradient."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,12 +63,18 @@ class WrongShape(BadClaim):
 
 
 class ClaimedExpressions:
-    """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression."""
+    """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression; it may use names of sizes."""
 
     mutates = False
+    keeps_state = False
+    coarseness = 1.0
 
-    def __init__(self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset(), sizes: Sizes = NO_SIZES
+    ) -> None:
         self.text = text
+        self.sizes = {name: np.float64(n) for name, n in sizes.items()}
+        given = given | frozenset(sizes)
         self.programs: dict[str, Program] = {}
         self.excluded: set[str] = set()
         shared, pieces = shared_and_parts(text)
@@ -96,12 +113,13 @@ class ClaimedExpressions:
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Array]:
         """Return the claimed gradient for each input it names."""
         found = {}
+        values = {**self.sizes, **values}
         for name, program in self.programs.items():
             missing = set(program.inputs) - set(values)
             if missing:
                 raise BadClaim(
                     f"the claim uses {', '.join(sorted(missing))}, which is no input of the function",
-                    do="use the inputs' names",
+                    do='use the inputs\' names, and those of sizes: --shapes "x: n"',
                 )
             with np.errstate(all="ignore"):
                 try:
@@ -159,8 +177,14 @@ class Claim:
                     turned = "; the function returns an array of one entry: return a scalar"
                 says = f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
                 raise WrongShape(says, name, claimed)
+        coarse = self.claimed.coarseness
+        if coarse > 1.0 and not q.untraced:
+            shaken = by_shaking(q, kernels=False)
+            return Estimate(
+                value, {n: NARROWER * coarse * m for n, m in zip(q.wrt, shaken, strict=True) if n in value}, narrow=True
+            )
         ulps = {name: EPS * np.abs(x) for name, x in value.items()}
         rounding, balls = (ulps, True) if q.untraced else q.rounding_of_textbook
-        grant = GRANT if balls else GRANT_ESTIMATED
-        bound = {name: grant * rounding[name] + 4 * EPS * np.abs(value[name]) for name in value}
-        return Estimate(value, bound, cost=Cost(evaluations=0))
+        grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
+        bound = {name: grant * rounding[name] + 4 * EPS * coarse * np.abs(value[name]) for name in value}
+        return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0))

@@ -11,6 +11,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed
+from gradcli.frameworks.native import Native
 from gradcli.modes.claim import WrongShape
 from gradcli.modes.mode import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
@@ -23,9 +24,15 @@ class ClaimedFunction:
     """A claim that is computed: `compute(values)` is what the user's code says, `match` puts it to the inputs' names."""
 
     def __init__(
-        self, text: str, compute: Callable[[Mapping[str, Value]], Any], match: Matcher, at: Mapping[str, Any]
+        self,
+        text: str,
+        compute: Callable[[Mapping[str, Value]], Any],
+        match: Matcher,
+        at: Mapping[str, Any],
+        coarseness: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self.text = text
+        self._coarseness = coarseness
         self._compute = compute
         self._match = match
         self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
@@ -39,9 +46,19 @@ class ClaimedFunction:
             raise BadClaim(f"{text} claims the gradient of no input", do="does it lack a return statement?")
 
     @property
+    def coarseness(self) -> float:
+        """How much larger one rounding of it is than in float64."""
+        return self._coarseness()
+
+    @property
     def mutates(self) -> bool:
         """Whether the user's code writes into the inputs it is given."""
         return isinstance(self._compute, Called) and self._compute.function.copies
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a second call may well give another gradient: the user's code differentiates by a framework."""
+        return isinstance(self._compute, Called) and self._compute.keeps_state
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim for what is no gradient."""
@@ -61,6 +78,7 @@ class Called:
 
     function: PythonFunction
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    keeps_state: bool = False
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
         return self.function.pair({**values, **self.fixed})
@@ -73,6 +91,7 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
 
     Raises  BadClaim for what cannot be called.
     """
+    state = isinstance(claim, Native)
     if not callable(claim):
         raise BadClaim(f"{text} is not a function", do="name a function that takes the same arguments")
     signature = signature_of(claim)
@@ -82,21 +101,21 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if not more and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
-        return Called(PythonFunction(claim, text, nodes, ()))
+        return Called(PythonFunction(claim, text, nodes, ()), keeps_state=state)
     left_over = sorted(required - set(arguments))
     if (
         len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
     ):  # the vector has a name of its own, wherever it stands
         nodes = {name: node for name, node in arguments.items() if name in names}
         with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
-        return Called(with_vector, {"the vector": more[0]})
+        return Called(with_vector, {"the vector": more[0]}, state)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
     count = len(arguments) if takes_all else max(0, len(positional) - len(more))
     chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
     extra = {f"extra {k}": x for k, x in enumerate(more)}
     by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
-    return Called(by_position, extra)
+    return Called(by_position, extra, state)
 
 
 def matcher(

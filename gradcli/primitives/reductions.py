@@ -225,6 +225,10 @@ def prod(
     real_dtype("prod", dtype)
     a = masked(as_value(a), where, 1.0)
     over = reduced_over(a, axis)
+    system = arithmetic(a)
+    if system is not None and system.symbolic:
+        y = np.exp(np.sum(np.log(a), axis=over))
+        return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
     rest = tuple(k for k in range(len(shape(a))) if k not in over)
     count, others = int(counted(a, over)), tuple(shape(a)[k] for k in rest)
     y = np.reshape(np.transpose(a, (*over, *rest)), (count, *others))

@@ -20,7 +20,7 @@ def settle(a: Value, b: Value) -> None:
     """Record that a <= b, as the float64 values have it. Raises Undecided where another arithmetic finds otherwise."""
     if not (shapes.size(a) and shapes.size(b)):
         return
-    holds = np.less_equal(a, b)
+    holds = plain(np.less_equal(a, b))
     if not np.all(holds | np.isnan(plain(a)) | np.isnan(plain(b))):
         raise Undecided(
             "two entries are equal in float64 and not in ball arithmetic", do="the function may have a kink here"

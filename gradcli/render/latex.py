@@ -21,11 +21,11 @@ def render(report: Any, page: Page) -> str:
     lines = [_HEAD, r"\noindent\texttt{" + escaped(f"f = {report.target.text}") + "}\n"]
     for result in report.results:
         lines.append(rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}")
-        lines += [
-            r"\begin{align*}",
-            *(rf"  & {part} \\" for part in result.formula.latex.split(r" \\ ")),
-            r"\end{align*}",
-        ]
+        *parts, last = result.formula.latex.split(r" \\ ")
+        last = f"{result.name} = {last}" if result.direction else last
+        lines += [r"\begin{align*}", *(rf"  & {part} \\" for part in (*parts, last)), r"\end{align*}"]
+        if result.direction:
+            lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
         if result.steps:
             lines.append(r"\begin{enumerate}")
             lines += [rf"  \item {escaped(s.rule)}: \texttt{{{escaped(s.after)}}}" for s in result.steps]

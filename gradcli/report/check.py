@@ -10,6 +10,7 @@ from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Code, Paragraph, Verdict
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Given, Values
+from gradcli.report.native import NativeReport
 from gradcli.report.tidy import entries
 
 
@@ -137,6 +138,7 @@ class CheckReport:
     schema: str = "gradcli.check/1"
     derivative: str = "gradient"
     line: int | Absent = ABSENT
+    native: NativeReport | Absent = ABSENT
 
     @property
     def passed(self) -> bool:
@@ -162,6 +164,7 @@ class CheckReport:
         blocks: list[Block] = [Verdict(word, tone, self.sentence())]
         for number, point in enumerate(self.points):
             blocks += point_blocks(self, point, number)
+        blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
         if self.command:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
         return tuple(blocks)
@@ -197,7 +200,10 @@ class CheckReport:
             )
             if shape:
                 return shape
-            whose = f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
+            whose = self._whose()
+            also = [f for p in self.points for f in p.findings if f.severity == "error"]
+            if not wrong and also:
+                return f"{also[0].kind}: {also[0].message}"
             return (
                 f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
                 if wrong
@@ -210,8 +216,18 @@ class CheckReport:
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"
         if self.claim is not None:
-            return f"the claimed {self.derivative} is right{better}{self._unclaimed()}"
+            return f"{self._whose()} is right{better}{self._format()}{self._unclaimed()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def _whose(self) -> str:
+        if isinstance(self.native, NativeReport):
+            return str(self.claim)
+        return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
+
+    def _format(self) -> str:
+        """Say in which format a gradient is right, where that is not float64."""
+        narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
+        return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")

@@ -29,7 +29,8 @@ def blocks(report: CompareReport) -> tuple[Block, ...]:
     found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
     found += [Paragraph(said) for said in _said(report)]
     for f in report.findings:
-        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
+        install = f": {f.hint}" if f.kind == "unavailable" else ""
+        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
     found += _products(report)
     found += _precision(report.precision or ())
     if report.accumulation:

@@ -9,6 +9,7 @@ import numpy as np
 
 MAX_ENTRIES = 10_000
 WORST = 10
+TEXT_ONLY = "text only"  # the mark, in a field's metadata, of what says how text is shown
 
 
 Values = Annotated[Any, "array"]  # a field that holds a number or an array; a large array is summarised
@@ -25,10 +26,15 @@ class Absent:
 ABSENT = Absent()
 
 
+def document_fields(x: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the fields that documents have: not those that only say how text is shown."""
+    return tuple(field for field in dataclasses.fields(x) if not field.metadata.get(TEXT_ONLY))
+
+
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
+        fields = {field.name: getattr(x, field.name) for field in document_fields(x)}
         return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}

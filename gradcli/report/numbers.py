@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.report.blocks import Cell, Piece
 
 _SHOWN = 4
+_LISTED = 16  # entries that are shown one by one
 
 
 def full(x: Any) -> str:
@@ -81,6 +82,16 @@ def value(x: Any) -> str:
     more = f", ... {array.size} entries" if array.size > _SHOWN else ""
     kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
     return f"{kind}[{listed}{more}]"
+
+
+def listed(x: Any) -> str:
+    """Return a value with all its entries, where these are few: [[1, 2], [3, 4]]."""
+    array = np.asarray(x)
+    if array.size > _LISTED:
+        return value(array)
+    if not array.ndim:
+        return short(array)
+    return f"[{', '.join(listed(row) for row in array)}]"
 
 
 def compared(x: float, reference: float) -> Cell:

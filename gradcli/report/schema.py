@@ -4,7 +4,7 @@ import dataclasses
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gradcli.report.encode import Absent
+from gradcli.report.encode import Absent, document_fields
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ _SIMPLE: dict[Any, Json] = {
 
 def _object(kind: type) -> Json:
     hints = get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(kind)
+    fields = document_fields(kind)
     required = [field.name.rstrip("_") for field in fields if Absent not in get_args(hints[field.name])]
     properties = {field.name.rstrip("_"): _type(hints[field.name]) for field in fields}
     return {"type": "object", "required": required, "properties": properties}

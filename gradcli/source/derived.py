@@ -77,6 +77,18 @@ class Weighted(_Derived):
         return np.sum(self.f(values) * self.w)
 
 
+class Completed(_Derived):
+    """The function with those of its arguments that no derivative is taken by: they stay as they are."""
+
+    def __init__(self, f: Function, others: Mapping[str, Any]) -> None:
+        super().__init__(f)
+        self.others = dict(others)
+        self.text = f.text
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return self.f({**self.others, **values})
+
+
 def gradient_in(f: Function) -> Gradient | None:
     """Return the gradient that a function is, or is taken along a line of; None for other functions."""
     inner = f.f if isinstance(f, Along) else f

@@ -14,6 +14,7 @@ from typing import Any
 
 from gradcli.core.provenance import own, raised_at, shown
 from gradcli.errors import BadTarget, Place
+from gradcli.lowering.quiet import quiet_imports
 from gradcli.source.names import nearest
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
@@ -222,7 +223,8 @@ def _offers(module: ModuleType, file: str) -> str:
 def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
     """Turn whatever the user's code raises while it is loaded into one error with its own message and line."""
     try:
-        yield
+        with quiet_imports():
+            yield
     except BadTarget:
         raise
     except SyntaxError as error:

@@ -1,7 +1,7 @@
 """From what the command line says to named values: merging, several points, shapes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,19 +64,27 @@ def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int
     Raises  BadOption for a size that is not a whole number.
     """
     found: dict[str, tuple[int, ...]] = {}
+    for name, words in pairs(texts):
+        known = [str(sizes.get(word, word)) for word in words]
+        if not all(word.isdecimal() and len(word) < 15 for word in known):
+            says = f"the sizes of {name} are not whole numbers: {' '.join(words)}"
+            raise BadOption(says, do="values need numbers: --shapes W:3,4")
+        found[name] = tuple(map(int, known))
+    return found
+
+
+def pairs(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each input and the words of its sizes in `W:3,4` or `W: m n; x: n`. Raises BadOption."""
     for text in texts:
         for part in filter(None, (piece.strip() for piece in text.split(";"))):
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
-            words = [str(sizes.get(word, word)) for word in match["sizes"].replace(",", " ").split()]
-            if not all(word.isdecimal() and len(word) < 15 for word in words):
-                raise BadOption(
-                    f"the sizes of {match['name']} are not whole numbers: {match['sizes'].strip()}",
-                    do="values need numbers: --shapes W:3,4",
-                )
-            found[folded(match["name"])] = tuple(map(int, words))
-    return found
+            yield folded(match["name"]), tuple(map(_size, match["sizes"].replace(",", " ").split()))
+
+
+def _size(word: str) -> str:
+    return folded(word) if word.isidentifier() else word
 
 
 def as_input(name: str, x: Any) -> Any:

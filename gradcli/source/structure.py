@@ -32,6 +32,10 @@ class Branch:
 Node = Leaf | Branch
 
 
+class Named(dict[str, Any]):
+    """Values whose paths are their own names: the parameters of a module, `layers.0.weight`."""
+
+
 def taken_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
     """Return the structure of a value and its leaves by path.
 
@@ -57,6 +61,8 @@ def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
     """Return the parts of a container with their paths, or None for a leaf."""
     if isinstance(x, Tracer | np.ndarray):
         return None
+    if isinstance(x, Named):
+        return list(x.items())
     if isinstance(x, Mapping):
         return [(_member(path, key), part) for key, part in x.items()]
     if isinstance(x, tuple) and hasattr(x, "_fields"):
@@ -143,7 +149,7 @@ def _keys(path: str) -> list[Any]:
 
 
 def _listed(x: Any) -> Any:
-    if not isinstance(x, dict):
+    if not isinstance(x, dict) or isinstance(x, Named):
         return x
     members = {key: _listed(part) for key, part in x.items()}
     if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):

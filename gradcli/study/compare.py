@@ -1,6 +1,6 @@
 """`compare-modes`: what each mode says, how good it is, and what it costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.sweep import summary
 from gradcli.study.truth import slope_along
 from gradcli.verify.check import Request, check
-from gradcli.verify.compare import Outcome, reference_of, run
+from gradcli.verify.compare import Outcome, answered, missing, reference_of, run
 from gradcli.verify.environment import environment
 
 FULL = 16.0  # digits of a float64
@@ -79,7 +79,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         outcomes = run(q, [*([Claim(request.claim)] if request.claim else []), *modes])
         reference = reference_of({name: o for name, o in outcomes.items() if name != "claim"})
         right = outcomes[reference].estimate if reference else None
-        told = _findings(q, right)
+        told = (*_findings(q, right), *missing(outcomes))
         open_ = {f.kind for f in told if f.severity == "inconclusive"}
         smooth = not open_ and not q.kinks
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
@@ -92,16 +92,22 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=told,
-        exit_status=int(Exit.INCONCLUSIVE if open_ else Exit.CONFIRMED) if judged is None else judged.exit_status,
+        exit_status=_status(outcomes, bool(open_)) if judged is None else judged.exit_status,
         verdict=ABSENT if judged is None else judged.verdict, message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
         growth=ABSENT if studies.sizes is None else growth(*studies.sizes, studies.timeout),
-        environment=environment(),
+        environment=environment(answered(outcomes)),
         derivative="Hessian" if isinstance(q.f, Gradient) else "Jacobian" if shape(q.value) else "gradient",
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
+
+
+def _status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
+    if any(outcome.status == "unavailable" for outcome in outcomes.values()):
+        return int(Exit.UNUSABLE)
+    return int(Exit.INCONCLUSIVE if inconclusive else Exit.CONFIRMED)
 
 
 def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 from gradcli.core.primitive import Primitive
 from gradcli.errors import BadOption
 from gradcli.exits import Exit
-from gradcli.modes.registry import MODES
+from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
 from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
 from gradcli.source.loading import load
@@ -13,7 +13,7 @@ from gradcli.study.accuracy import functions, operation, operations
 from gradcli.verify.environment import environment, installed
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
-_WITH = {"certified": "python-flint", "symbolic": "sympy"}
+_WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for name in FRAMEWORKS}
 
 
 def available_modes() -> ModesReport:
@@ -24,7 +24,7 @@ def available_modes() -> ModesReport:
         package = _WITH.get(name, "numpy")
         version = installed(package)
         rests = tuple(w.value for w in Witness if w in mode.rests_on)
-        what = (type(mode).__doc__ or "").strip().split("\n")[0].rstrip(".")
+        what = (mode.__doc__ or "").strip().split("\n")[0].rstrip(".")
         entries.append(
             ModeEntry(name, state.yes, f"{package} {version}" if version else None, rests, what, state.install or None)
         )

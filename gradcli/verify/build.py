@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from gradcli.errors import BadOption
+from gradcli.frameworks.adapt import PLAIN
+from gradcli.frameworks.framework import Natively
 from gradcli.modes.claim import Claimed
 from gradcli.modes.registry import chosen
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
@@ -12,6 +14,7 @@ from gradcli.source.names import nearest
 from gradcli.verify.check import Request
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
 from gradcli.verify.compare import Tolerance
+from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
 
 QUICK = 0.2  # seconds: a mode that takes longer is run when it is asked for
@@ -33,6 +36,7 @@ class Settings:
     has_gradient: bool = False
     stepping: Stepping = AS_WE_LIKE
     mutate: bool = False
+    natively: Natively = PLAIN
 
 
 def request_for(
@@ -42,10 +46,19 @@ def request_for(
 
     Raises  BadOption, BadClaim, BadTarget.
     """
-    notices = (*found.notices, *_unchecked(found, claiming, settings))
+    own = None
+    if claiming is None and not settings.has_gradient:
+        own = own_gradient(found, settings.seed, settings.order, settings.natively.expect)
+        if settings.natively.expect and not (own and any(n.kind in settings.natively.expect for n in own[0].notices)):
+            raise BadOption(
+                "straight-through estimators are expected, and there is no staircase", do="leave out --expect"
+            )
+    notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, settings))
     modes = chosen(settings.modes)
+    if own is not None and settings.modes is None:
+        modes = tuple(mode for mode in modes if mode != "symbolic")  # it would take longer than all else
     _known_inputs(found, settings.stepping)
-    looked_at, claim = _claimed(found, claiming, settings)
+    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, settings)
     fixed = (
         None
         if settings.rtol is None and settings.atol is None
@@ -55,6 +68,7 @@ def request_for(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
         settings.mode_timeout, QUICK if settings.modes is None else None, notices,
         settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings), settings.stepping, settings.mutate,
+        None if own is None else own[2], settings.natively,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
+_WHOLE = 1e-6  # of a number of calls: so near a whole one is it
 _NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
 
 
@@ -46,6 +47,12 @@ class Case:
         if found is None:
             raise KeyError(mode)
         return found
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the claim may well be another at a second call."""
+        mode = self.outcomes["claim"].mode
+        return isinstance(mode, Claim) and mode.claimed.keeps_state
 
     def inconclusive(self, kind: str, message: str, **where: Any) -> None:
         """Note why there may be no verdict."""
@@ -196,12 +203,25 @@ def unsteady(case: Case) -> Finding | None:
     try:
         again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
+        if apart and _grows(again, first.value):
+            says = "each call adds its gradient to what the calls before have left: .grad is not set to zero"
+            return finding("accumulates", "error", says, hint="zero it first: optimizer.zero_grad(), x.grad = None")
         how = f"two calls with the same arguments give different values by {apart:.1e}"
     except (GradcliError, KeyError, ValueError):
         apart, how = np.inf, "a second call with the same arguments fails"
     hint = "fix the seed inside the claim; keep no state"
     says = f"the claimed gradient is not deterministic: {how}"
     return finding("not deterministic", "error", says, hint=hint) if apart else None
+
+
+def _grows(again: Any, first: Any) -> bool:
+    """Whether a second gradient is the first one once more on top of a whole number of them."""
+    pairs = [(np.ravel(again[name]), np.ravel(x)) for name, x in first.items()]
+    after, before = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    size = float(np.dot(before, before))
+    ratio = float(np.dot(after, before)) / size if size else 0.0
+    calls = 1.0 / (ratio - 1.0) if ratio > 1.0 else 0.5
+    return abs(calls - round(calls)) < _WHOLE and bool(np.allclose(after, ratio * before, rtol=_WHOLE))
 
 
 def _beyond(again: Any, x: Any, bound: Any) -> float:

@@ -10,9 +10,11 @@ import numpy as np
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
 from gradcli.exits import Exit, worst
+from gradcli.frameworks.adapt import PLAIN
+from gradcli.frameworks.framework import Natively
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.registry import MODES
+from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport
@@ -22,9 +24,21 @@ from gradcli.source.derived import STEP, root_of
 from gradcli.source.function import Function, Notice
 from gradcli.source.outputs import named_outputs
 from gradcli.verify.case import Case, add_claim, compare_all, place_findings
-from gradcli.verify.compare import CANNOT_TELL, DISAGREE, Outcome, Tolerance, allowed, reference_of, run, word_of
+from gradcli.verify.compare import (
+    CANNOT_TELL,
+    DISAGREE,
+    Outcome,
+    Tolerance,
+    allowed,
+    missing,
+    reference_of,
+    run,
+    word_of,
+)
 from gradcli.verify.environment import environment
+from gradcli.verify.examine import examined
 from gradcli.verify.mutate import mutants
+from gradcli.verify.native import Own
 from gradcli.verify.projection import projected
 from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
@@ -54,6 +68,8 @@ class Request:
     derivative: str = "gradient"
     stepping: Stepping = AS_WE_LIKE
     mutate: bool = False
+    own: Own | None = None  # the framework's own gradient, where it is the claim
+    natively: Natively = PLAIN
 
 
 def check(request: Request, progress: Progress | None = None) -> CheckReport:
@@ -65,18 +81,29 @@ def check(request: Request, progress: Progress | None = None) -> CheckReport:
         )
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
-    return CheckReport(
+    report = CheckReport(
         target=Target(request.f.kind, root_of(request.f).text),
         claim=request.claim.text if request.claim else None,
         seed=request.seed,
         command=request.command,
-        exit_status=_excused(request, status, points),
+        exit_status=int(worst([Exit(_excused(request, status, points)), *_unmet(points)])),
         verdict=verdict,
         detects=max((point.detects for point in points), key=lambda d: -1.0 if d.relative is None else d.relative),
         points=points,
-        environment=environment(),
+        environment=environment(_frameworks(points)),
         derivative=_named(request, points),
     )
+    return report if request.own is None else examined(request, report, request.own, check)
+
+
+def _unmet(points: Sequence[PointReport]) -> list[Exit]:
+    """Return the status of modes that were asked for by name and are not installed."""
+    states = {result.status for point in points for result in point.modes.values()}
+    return [Exit.UNUSABLE] if "unavailable" in states else []
+
+
+def _frameworks(points: Sequence[PointReport]) -> tuple[str, ...]:
+    return tuple(name for name in FRAMEWORKS if any(name in p.modes and p.modes[name].status == "ok" for p in points))
 
 
 def _heard(point: PointReport, number: int, progress: Progress | None) -> PointReport:
@@ -117,7 +144,7 @@ def _point(
         said = [projection]
     modes = [MODES[name] for name in request.modes]
     outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
-    case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=said)
+    case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)])
     place_findings(_noticed(case, request, point))
     confirmed = first_order(
         q,

@@ -9,6 +9,8 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadOption, BadTarget
+from gradcli.frameworks.adapt import claimant
+from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.claimed import ClaimedFunction, called, dense, hessian_blocks, matcher
 from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
@@ -74,16 +76,17 @@ def second_order(found: Located) -> Located:
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     """Return the function a claim's text names, or the text of an expression."""
     claim = claiming.claim
+    native = native_of(found.f)
     if not isinstance(claim, str):
-        return claim
+        return claimant(claim, native)
     text = claim.strip()
     if is_python(text):
-        return load(text).found  # type: ignore[no-any-return]
+        return claimant(load(text).found, native)
     if found.module is None or not all(part.isidentifier() for part in text.split(".")):
         return claim
     function = member(found.module, text)
     if callable(function):
-        return function  # type: ignore[no-any-return]
+        return claimant(function, native)
     if text in found.f.inputs or text == "None":
         return claim
     known = names_of(found.module)
@@ -97,12 +100,12 @@ def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
 def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Located, Claimed]:
     given = frozenset(found.f.inputs)
     if claiming.kind in ("grad", "jac"):
-        return found, ClaimedExpressions(text, found.wrt, given)
+        return found, ClaimedExpressions(text, found.wrt, given, found.sizes)
     if claiming.kind != "hess":
         raise BadClaim(
             f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
         )
-    whole = ClaimedExpressions(text, ("H",), given)
+    whole = ClaimedExpressions(text, ("H",), given, found.sizes)
     at = found.points[0].values
 
     def compute(values: Mapping[str, Value]) -> Any:

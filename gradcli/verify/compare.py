@@ -1,6 +1,6 @@
 """Running several modes on one question, and comparing what they say, entry by entry."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +9,15 @@ import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.mode import Contradiction, Mode, NotRun, Question, TraceDiffers, timed
-from gradcli.modes.registry import MODES
+from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Array, Estimate
+from gradcli.report.common import Finding, finding
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; the larger is the worse
 WORDS = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
+USEFUL_NARROW = 0.3  # the same for formats of few digits, relative to the largest entry
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 
@@ -63,6 +65,17 @@ def attempt(mode: Mode, q: Question) -> Outcome:
         return Outcome(mode, "unsupported", error=error)
     except (Contradiction, TraceDiffers, Undecided) as error:
         return Outcome(mode, "failed", error=error)
+
+
+def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
+    """Return the frameworks that answered."""
+    return tuple(name for name in FRAMEWORKS if name in outcomes and outcomes[name].status == "ok")
+
+
+def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
+    """Return a finding for each mode that was asked for and is not installed."""
+    errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
+    return tuple(finding("unavailable", "warning", error.what, hint=error.do) for error in errors if error is not None)
 
 
 def reference_of(outcomes: dict[str, Outcome]) -> str | None:
@@ -116,8 +129,11 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
         verdict = np.where(close, AGREE, DISAGREE)
         if fixed is None:  # a user who sets a tolerance has said what is near enough
             size = np.abs(y)
-            wide = room > USEFUL * np.maximum(size, scale)
-            wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
+            if a.narrow:
+                wide = room > USEFUL_NARROW * max(_largest(y), scale)
+            else:
+                wide = room > USEFUL * np.maximum(size, scale)
+                wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
             if np.any(wide):  # two equal zeros agree, unless the bound is as wide as the slopes of f
                 unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
                 verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)

@@ -16,6 +16,7 @@ def installed(package: str) -> str | None:
 
 
 @cache
-def environment() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    return {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}
+def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the versions that a result depends on, those of frameworks that took part among them."""
+    own = {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}
+    return own | {name: installed(name) or "unknown" for name in frameworks}

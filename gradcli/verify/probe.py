@@ -2,14 +2,16 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, GradcliError
+from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError
+from gradcli.frameworks.adapt import PLAIN, adapted, takes_less
+from gradcli.frameworks.framework import Natively
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Point
@@ -21,7 +23,7 @@ from gradcli.source.loading import load
 from gradcli.source.names import nearest
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Leaf, Node, nested
+from gradcli.source.structure import Leaf, Named, Node, nested
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 
@@ -32,7 +34,8 @@ ATTEMPTS = 60
 class Located:
     """What is looked at: the function, the points, the inputs to differentiate, and whether the user `chose` them.
 
-    `arguments` is the structure of each parameter, and `module` where the user's function was found.
+    `arguments` is the structure of each parameter, `module` where the user's function was found, and `sizes` are the names
+    of sizes, with their numbers.
     """
 
     f: Function
@@ -42,6 +45,7 @@ class Located:
     arguments: dict[str, Node]
     module: ModuleType | None = None
     notices: tuple[Notice, ...] = ()
+    sizes: Sizes = field(default_factory=dict)
 
 
 def locate(
@@ -55,6 +59,7 @@ def locate(
     has_gradient: bool = False,
     sizes: Sizes = NO_SIZES,
     stepping: Stepping = AS_WE_LIKE,
+    natively: Natively = PLAIN,
 ) -> Located:
     """Return what a target's text names, at the points that texts name; inputs called like a size have its value.
 
@@ -63,10 +68,11 @@ def locate(
     if is_python(text):
         loaded = load(text)
         given = [_sized(point, sizes, _parameters(loaded.found)) for point in read(at, seed, sizes) or [{}]]
-        return function_at(
+        found = function_at(
             loaded.found, loaded.text, given, seed=seed, shapes=shapes, wrt=wrt, typed=True, has_gradient=has_gradient,
-            module=loaded.module, stepping=stepping,
+            module=loaded.module, stepping=stepping, natively=natively,
         )  # fmt: skip
+        return replace(found, sizes=sizes)
     _meant_as_python(text)
     if has_gradient:
         raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
@@ -109,7 +115,7 @@ def expression_at(
     names = chosen_inputs([name for name in f.inputs if name not in fixed or wrt is not None], wrt)
     wanted = [_sized(point, sizes, f.inputs) for point in given or [{} for _ in range(count if f.inputs else 1)]]
     points = tuple(_complete(f, point, number, seed, shapes, stepping) for number, point in enumerate(wanted))
-    return Located(f, points, names, wrt is not None, {name: Leaf(name) for name in f.inputs})
+    return Located(f, points, names, wrt is not None, {name: Leaf(name) for name in f.inputs}, sizes=sizes)
 
 
 def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
@@ -134,11 +140,48 @@ def function_at(
     has_gradient: bool = False,
     module: ModuleType | None = None,
     stepping: Stepping = AS_WE_LIKE,
+    natively: Natively = PLAIN,
 ) -> Located:
-    """Return a Python function at points given by parameter; values of a report's flat paths are put together again."""
+    """Return a Python function at points given by parameter; values of a report's flat paths are put together again.
+
+    A framework's function is one of numpy arrays from here on, a module's parameters are inputs by their names, and what
+    cannot be called in float64 is called in float32.
+    """
+    native = adapted(function, text, module, natively, seed)
+    if native is None:
+        return _at_points(function, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+    given = [native.numbers(point) for point in given]
+    for point in given[:1]:
+        native.build(point)
+    if native.parameters:
+        given = [{"parameters": Named(native.parameters), **point} for point in given]
+    try:
+        return _at_points(native, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+    except FunctionFailed as error:
+        if not takes_less(error.what, natively):
+            raise
+    narrow = adapted(function, text, module, replace(natively, dtype="float32"), seed)
+    given = given if narrow is None else [narrow.numbers(point) for point in given]
+    found = _at_points(narrow, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+    says = "it only takes float32: its gradient is judged with the bounds of that format"
+    return replace(found, notices=(*found.notices, Notice("precision", "info", says)))
+
+
+def _at_points(
+    function: Any,
+    text: str,
+    given: Sequence[dict[str, Any]],
+    seed: int,
+    shapes: dict[str, tuple[int, ...]] | None,
+    wrt: str | None,
+    typed: bool,
+    has_gradient: bool,
+    module: ModuleType | None,
+    stepping: Stepping,
+) -> Located:
     f: PythonFunction | None = None
     points: list[Point] = []
-    said: dict[str, Notice] = {}
+    said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
         named = nested(named_arguments(function, point))
         named |= {

@@ -30,6 +30,14 @@ class ProjectedClaim:
     def mutates(self) -> bool:
         return self.claim.mutates
 
+    @property
+    def keeps_state(self) -> bool:
+        return self.claim.keeps_state
+
+    @property
+    def coarseness(self) -> float:
+        return self.claim.coarseness
+
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}
 

@@ -89,6 +89,10 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     _contradicted(case)
     right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
     if right and not _blocked(case):
+        changing = unsteady(case) if case.may_change else None
+        if changing is not None:
+            case.findings.append(changing)
+            return "fail"
         _weak_evidence(case)
         return "pass"
     _why_not(case, confirmed, words)

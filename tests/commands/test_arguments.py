@@ -86,7 +86,7 @@ USAGE = [
     (("check", "x", "-o", "report.pdf"),        "report.pdf has no ending this command can write", "endings: .json"),
     (("grad", "x", "-o", "report.dot"),         "report.dot has no ending this command can write", "endings: .json"),
     (("grad", "x", "-o", "no/folder/r.json"),   "no/folder/r.json",                       "folder"),
-    (("check", "x", "--shapes", "x:a"),         "the sizes of x are not whole numbers: a", "--shapes W:3,4"),
+    (("check", "x", "--shapes", "x:2.5"),         "the sizes of x are not whole numbers: 2.5", "--shapes W:3,4"),
     (("check", "x", "--shapes", "x"),           "the shape 'x' cannot be read",           "--shapes"),
     (("ops", "sine"),                           "there is no primitive 'sine'",           "did you mean 'sin'?"),
     (("grad", "x", "y", "x=1"),                 "",                                       ""),

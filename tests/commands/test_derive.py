@@ -34,6 +34,9 @@ RUNS = {
     "right answer":      (0, (*LEAST, "--wrt", "y", "--answer", "y - W@x")),
     "wrong answer":      (1, (*LEAST, "--wrt", "y", "--answer", "W@x - y")),
     "refused":           (3, ("max(x)", "--shapes", "x: n")),
+    "in torch and jax":  (0, (*LEAST, "--code", "torch,jax")),
+    "in C":              (0, ("x*y**2", "--code", "c")),
+    "in all languages":  (0, (*LEAST, "--wrt", "W", "--code", "all")),
     "partly refused":    (3, ("c*sum(x) + max(x)", "--shapes", "x: n")),
 }
 BAD = [
@@ -48,6 +51,9 @@ BAD = [
     (("x@x", "--shapes", "x: n", "--assume", "spd"),   "the assumption 'spd' cannot be read",                     'write --assume "S: spd; y: simplex"'),
     (("x@x", "--shapes", "x: n", "--layout", "up"),    "--layout does not know 'up'",                             "known: denominator, numerator"),
     (("x@x", "--shapes", "x: n", "--style", "up"),     "--style does not know 'up'",                              "known: differential, graph, index"),
+    (("x@x", "--shapes", "x: n", "--code", "tosh"),     "--code does not know 'tosh'",                            "did you mean 'torch'? known: numpy, torch, jax, c, all"),
+    (("x@x", "--shapes", "x: n", "--code", "numpy,fortran"), "--code does not know 'fortran'",                   "known: numpy, torch, jax, c, all"),
+    (("x@x", "--shapes", "x: n", "--code", ","),       "--code names no language",                               "known: numpy, torch, jax, c, all"),
     (("x@x", "--shapes", "x: n", "--wrt", "q"),        "--wrt names 'q', which is no input",                      "inputs: x"),
     (("x@x", "--shapes", "x: n", "--order", "3"),      "Invalid value for '--order'",                             "gradcli derive --help"),
     (("x@x", "--shapes", "x: n", "--seed", "1.5"),     "--seed takes a whole number or 'random', not '1.5'",      "write --seed 0"),
@@ -96,7 +102,8 @@ def test_the_document_is_validated_for_real(gradcli: Gradcli, validator: Any) ->
 def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> None:
     ran = gradcli("derive", *argv, environ={"COLUMNS": str(columns)})
     assert (ran.exit_status, ran.stderr) == (status, "")
-    prose = [line for line in ran.stdout.splitlines() if not line.startswith(("  import", "  from", "  def", "      "))]
+    code = ("  import", "  from", "  def", "  static", "  double", "      ")
+    prose = [line for line in ran.stdout.splitlines() if not line.startswith(code)]
     assert max(map(len, prose)) <= columns and "\x1b" not in ran.stdout
     assert "layout" in ran.stdout and "variables" in ran.stdout
 
@@ -107,6 +114,13 @@ def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> 
     ((*GAUSS, "--wrt", "S"), "S n x n (spd)"), ((*LEAST, "--wrt", "W"), "against certified"), ((*LEAST, "--wrt", "W"), "return np.outer(W@x - y, x)"),
     (("max(x)", "--shapes", "x: n"), "refused: by x:"), (("softmax(z)", "--shapes", "z: n"), "jacobian by z, n"),
     (("sum(x**3)", "--shapes", "x: n", "--order", "2"), "hessian by x, n"),
+    (LEAST, "code the numpy code was run against certified values; the torch and jax code carry a self-test"),
+    (("x*y",), "the numpy code was run against certified values; the torch, jax and C code carry a self-test"),
+    ((*LEAST, "--wrt", "W", "--code", "torch"), "import torch def gradient(*, W, x, y): return torch.outer(W@x - y, x)"),
+    ((*LEAST, "--wrt", "W", "--code", "all"), "in jax: import jax.numpy as jnp def gradient(*, W, x, y): return jnp.outer(W@x - y, x)"),
+    ((*LEAST, "--wrt", "W", "--code", "all"), "no C code: C is written for functions of numbers, and W is none"),
+    (("sum(torch**2)", "--shapes", "torch: n"), "no torch code: what is called torch hides a module in the code"),
+    (("sin(gamma)", "--code", "C"), "#include <math.h> double gradient(double gamma_) { return cos(gamma_); }"),
 ])  # fmt: skip
 def test_the_text_says(gradcli: Gradcli, argv: tuple, says: str) -> None:
     assert says in " ".join(gradcli("derive", *argv).stdout.split())
@@ -127,6 +141,30 @@ def test_quiet_says_nothing(gradcli: Gradcli) -> None:
     for status, argv in RUNS.values():
         ran = gradcli("derive", *argv, "-q")
         assert (ran.exit_status, ran.stdout, ran.stderr) == (status, "", "")
+
+
+@pytest.mark.parametrize("code", ["numpy", "c", "all"])
+def test_documents_have_all_code(gradcli: Gradcli, code: str) -> None:
+    (result,) = gradcli("derive", "x*exp(y)", "--wrt", "x", "--json", "--code", code).json["results"]
+    assert list(result["code"]) == ["numpy", "torch", "jax", "c"] and result["uncoded"] == {}
+    assert all('print("ok")' in text or 'puts("ok")' in text for text in result["code"].values())
+    document = gradcli("derive", *LEAST, "--wrt", "x", "--json").json
+    (result,) = document["results"]
+    assert list(result["code"]) == ["numpy", "torch", "jax"] and list(result["uncoded"]) == ["c"]
+    assert "shown" not in document
+
+
+def test_text_leaves_self_tests_out(gradcli: Gradcli) -> None:
+    for argv in (LEAST, ("x*exp(y)",)):
+        shown = gradcli("derive", *argv, "--code", "all").stdout
+        assert "__main__" not in shown and "int main" not in shown and "stdio" not in shown
+
+
+@pytest.mark.parametrize("f", ["x*inf", "logit(cos(pi))*x"])
+def test_a_part_that_is_never_finite_is_refused(gradcli: Gradcli, f: str) -> None:
+    ran = gradcli("derive", f)
+    assert (ran.exit_status, ran.stderr) == (3, "")
+    assert "whatever its inputs are" in " ".join(ran.stdout.split())
 
 
 def test_no_steps_are_told(gradcli: Gradcli) -> None:
@@ -191,6 +229,8 @@ def wrong(reason: str, *argv: str) -> Any:
     ("sum(softmax(X, axis=1))", "--shapes", "X: m n"),
     ("trace(inv(X.T@X))", "--shapes", "X: m n"),
     ("var(sum(X, axis=0))", "--shapes", "X: m n"),
+    ("where(x > y, x**2, y)",), ("where((x > 1)*(y > 0), x**2, x)*y",), ("2**x", ), ("x**y", "--assume", "x: positive"), ("x**x", "--assume", "x: positive"),
+    ("sum((x[1:] - x[:-1])**2)*ones(n - 1)@x[1:]", "--shapes", "x: n"), ("0.1*pi*x**2",), ("0.5641895835477563*(x@x)", "--shapes", "x: n"),
     wrong("an input hides the module that code is qualified by", "sum(sigmoid(special))", "--shapes", "special: n"),
 ], ids=" ".join)  # fmt: skip
 def test_simple_functions_are_derived(gradcli: Gradcli, argv: tuple) -> None:

@@ -13,17 +13,22 @@ SIZES = {"n": 3, "m": 4}
 ONE = Fraction(1)
 
 
+def length(dim: str) -> int:
+    """Return a size: of a name, or a number, or `n - 1`."""
+    return int(eval(dim, {}, SIZES))
+
+
 def at_point(x: Tensor, values: Mapping[str, Any], order: Sequence[Index] | None = None) -> Any:
     """Return the array of a tensor, its axes in an order; an index that a term lacks is broadcast."""
     axes = tuple(x.free if order is None else order)
-    total = np.zeros([SIZES[i.dim] for i in axes])
+    total = np.zeros([length(i.dim) for i in axes])
     for term in x.terms:
         ids = {i: k for k, i in enumerate(dict.fromkeys((*axes, *(j for f in term.factors for j in f.at))))}
         operands: list[Any] = []
         for f in term.factors:
             operands += [_atom(f.atom, values) ** float(f.power), [ids[i] for i in f.at]]
         for i in axes:
-            operands += [np.ones(SIZES[i.dim]), [ids[i]]]
+            operands += [np.ones(length(i.dim)), [ids[i]]]
         total = total + float(term.coef) * np.einsum(*operands, [ids[i] for i in axes]) if operands else total + float(term.coef)  # fmt: skip
     return total
 
@@ -32,7 +37,14 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
     if atom.op == "input":
         return np.asarray(values[atom.name], dtype=float)
     if atom.op == "delta":
-        return np.eye(SIZES[atom.dims[0]])
+        return np.eye(length(atom.dims[0]))
+    if atom.op == "unit":
+        return np.eye(length(atom.dims[0]))[int(atom.name)]
+    if atom.op == "tri":
+        return np.tri(*(length(d) for d in atom.dims), k=int(atom.name))
+    if atom.op == "slice":
+        spans = [atom.name if k == atom.axes[0] else ":" for k in range(len(atom.dims))]
+        return eval(f"whole[{', '.join(spans)}]", {"whole": at_point(atom.args[0], values)})
     if atom.op in ("size", "number", "pi"):
         return np.asarray({"size": SIZES.get(atom.name), "pi": np.pi}.get(atom.op) or float(atom.name))
     if atom.op == "det":

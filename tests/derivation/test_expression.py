@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from gradcli.derivation import expression as ex
+from gradcli.derivation.code.dialect import NUMPY
+from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
-from gradcli.derivation.program import code, program
+from gradcli.derivation.program import program
 from gradcli.source.expression import Expression
 
+RANKS = {"A": 2, "B": 2, "X": 2, "x": 1, "y": 1, "s": 0, "r": 0}
+code = Writer(NUMPY, RANKS, "A").code
 rng = np.random.default_rng(0)
 VALUES: dict[str, Any] = {n: rng.uniform(0.3, 1.5, (3, 3)) for n in "AB"} | {"s": 0.7, "r": 1.3}
 MADE: dict[str, Callable[..., Any]] = {

@@ -14,6 +14,7 @@ from gradcli.derivation.notation import latex, mathml, name_in_latex, unicode
 from tests.derivation.test_expression import array
 
 A, B, S, x, y, u, lam = (name(n) for n in ("A", "B", "S", "x", "y", "u1", "lam"))
+X, w = name("X", axes=2), name("w", axes=1)
 HALF, TWO = number(Fraction(1, 2)), number(Fraction(2))
 
 # fmt: off
@@ -33,6 +34,20 @@ SHOWN = [
     (call("eye", name("n")),                        "I",                   "I"),
     (call("sigmoid", x),                            "sigmoid(x)",          r"\sigma\left(x\right)"),
     (call("trace", A),                              "trace(A)",            r"\operatorname{tr}\left(A\right)"),
+    (power(X, Fraction(2)),                         "X^∘2",                r"X^{\circ 2}"),
+    (power(matmul(X, w), Fraction(2)),              "(X w)²",              r"\left(X \, w\right)^{2}"),
+    (power(matmul(transpose(X), X), Fraction(3)),   "(Xᵀ X)^∘3",           r"\left(X^{\top} \, X\right)^{\circ 3}"),
+    (power(call("tanh", X), Fraction(2)),           "tanh(X)^∘2",          r"\tanh\left(X\right)^{\circ 2}"),
+    (power(w, Fraction(2)),                         "w²",                  "w^{2}"),
+    (power(call("sum", X, axis="0"), Fraction(2)),  "sum(X, axis=0)²",     r"\operatorname{sum}_{\mathrm{axis}\,0}\left(X\right)^{2}"),
+    (power(ex.indexed(X, ["0"]), Fraction(2)),      "X[0]²",               "X_{0}^{2}"),
+    (power(ex.indexed(X, ["1:"]), Fraction(2)),     "X[1:]^∘2",            r"X_{1:}^{\circ 2}"),
+    (ex.indexed(call("eye", name("n")), ["0"]),     "e₀",                  "e_{0}"),
+    (ex.indexed(call("eye", name("n")), ["-1"]),    "e₋₁",                 "e_{-1}"),
+    (ex.indexed(call("eye", name("n")), ["1:"]),    "I[1:]",               "I_{1:}"),
+    (ex.indexed(call("eye", name("n")), [":", "1"]), "I[:, 1]",            "I_{:, 1}"),
+    (mul([ex.indexed(w, ["0"]), w]),                "w[0] w",              "w_{0} w"),
+    (mul([ex.indexed(X, ["0"]), w]),                "X[0] ∘ w",            r"X_{0} \odot w"),
     (u,                                             "u1",                  "u_{1}"),
     (lam,                                           "λ",                   r"\lambda"),
 ]

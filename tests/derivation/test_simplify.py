@@ -10,7 +10,8 @@ import pytest
 from gradcli.derivation import rules  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.index import Tensor, add, fresh
 from gradcli.derivation.products import multiply, sum_over
-from gradcli.derivation.simplify import bulk, collected, simplified, unseeded
+from gradcli.derivation.seeds import unseeded
+from gradcli.derivation.simplify import bulk, collected, simplified
 from tests.derivation.evaluate import at_point, factor, known, sum_of, tensor
 
 i, j, k, o = (fresh("n") for _ in range(4))
@@ -43,6 +44,7 @@ CASES = {
     "(x + y) - y":                (tensor((i,), (1, PLUS), (-1, factor(y, i))),                                                           1),
     "z (x + y) - z x":            (tensor((i,), (1, factor(z, i), PLUS), (-1, factor(z, i), factor(x, i))),                               1),
     "x' (A x - y) z":             (tensor((k,), (COEF, factor(x, i), AX_Y, factor(z, k))),                                                1),
+    "tr A + x' A y":              (tensor((), (1, factor(A, i, i)), (1, factor(A, j, k), factor(x, j), factor(y, k))),                     2),
     "A x + y":                    (tensor((i,), (1, factor(A, i, j), factor(x, j)), (1, factor(y, i))),                                   2),
     "2 x y - 2 x y":              (add([tensor((i,), (2, factor(x, i), factor(y, i))), tensor((i,), (-2, factor(y, i), factor(x, i)))]),  0),
 }

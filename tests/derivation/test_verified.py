@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradcli.derivation import derive
+from gradcli.derivation.code import languages
 from gradcli.derivation.index import Tensor, add, scalar, scaled
 from gradcli.derivation.simplify import simplified
 
@@ -40,10 +41,8 @@ def test_what_is_not_planted_is_shown(gradcli: Callable[..., Any], monkeypatch: 
 
 
 def test_wrong_code_is_refused(gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    right = derive.numpy_code
-    monkeypatch.setattr(
-        derive, "numpy_code", lambda *args, **options: right(*args, **options).replace("return ", "return -")
-    )
+    right = languages.in_arrays
+    monkeypatch.setattr(languages, "in_arrays", lambda *args: right(*args).replace("return ", "return -"))
     ran = gradcli(*ARGV)
     assert ran.exit_status == 3 and "def gradient" not in ran.stdout
 

@@ -112,7 +112,7 @@ CSV = [
     (("grad", "sum(x**2)", "x=[1,2]"), 2),
     (("compare-modes", "x**2", "x=1", "--modes", "fwd,rev"), 2),
     (("trace", "x*y", "x=1", "y=2"), 3),
-    (("modes",), 6),
+    (("modes",), 10),
     (("ops", "sin"), 1),
     (("check", "x**2", "x=3", "--grad", "x", *QUICK), 5),
     (("check", "sum(x)", "x=[1,2]", "--grad", "1", "--modes", "fwd"), 2),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gradcli.interpreters.tape import Recorded
 from gradcli.modes.mode import Question
 from gradcli.modes.plan import plan
-from gradcli.modes.registry import MODES
+from gradcli.modes.registry import OWN
 from gradcli.modes.symbolic_worker import differentiate
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression
@@ -187,7 +187,7 @@ def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: i
         q = Question(f, Point({name: at[name] for name in f.inputs}), f.inputs, mode_timeout=60.0)
         with np.errstate(all="ignore"):
             assume(np.isfinite(q.value) and abs(q.value) < 1e12 and not q.kinks and q.not_finite is None)
-            found = {name: attempt(MODES[name], q) for name in MODES if name != "symbolic"}
+            found = {name: attempt(OWN[name], q) for name in OWN if name != "symbolic"}
             by_sympy = symbolic(q)
         assert found["certified"].estimate is not None, (formula.text, point, found["certified"].error)
         for name in f.inputs:

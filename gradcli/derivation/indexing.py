@@ -1,0 +1,257 @@
+"""Parts of arrays, and their transposes, which put them back among zeros: entries, slices, diagonals at fixed places."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, of_atom, slot
+from gradcli.derivation.products import identity, multiply, sum_over
+from gradcli.derivation.structure import Axis, Value, ordered
+from gradcli.derivation.units import cut, rows, triangle, unit
+from gradcli.errors import NotSupported
+from gradcli.interpreters.graph import Graph
+
+if TYPE_CHECKING:
+    from gradcli.derivation.convert import Reader
+
+_NOWHERE = "an index that depends on the values, or on the sizes in this way, has no formula"
+_PARTS = "write the function of each part by itself"
+_WHOLE = "write sums and products of whole arrays, or give sizes as numbers: --shapes x:3"
+
+
+class Pick(NamedTuple):
+    """What an index does to one axis: a `new` one, `all` of it, one entry `at` a place, a `span` of it, or the `diagonal`."""
+
+    kind: str
+    text: str = ""
+
+
+def picks(indices: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Pick]:
+    """Return what an index does, axis by axis, the same at all sizes. Raises NotSupported."""
+    spelled = [_parts(index, len(shape)) for index, shape in zip(indices, shapes, strict=True)]
+    if len({len(parts) for parts in spelled}) > 1:
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    found, axis = [], 0
+    for here in zip(*spelled, strict=True):
+        if all(p is None for p in here):
+            found.append(Pick("new"))
+            continue
+        found.append(_pick(here, [shape[axis] for shape in shapes]))
+        axis += 1
+    kinds = [p.kind for p in found]
+    if kinds.count("diagonal") == 1:
+        found = [Pick("all") if p.kind == "diagonal" else p for p in found]
+    several = sum(p.text.startswith("[") for p in found)
+    first = kinds.index("diagonal") if "diagonal" in kinds else 0
+    apart = kinds.count("diagonal") > 1 and kinds[first : first + 2] != ["diagonal", "diagonal"]
+    if apart or kinds.count("diagonal") > 2 or several > 1 or (several and {"at", "diagonal"} & set(kinds)):
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    return found
+
+
+def _parts(index: Any, rank: int) -> list[Any]:
+    """Return an index with a part for each axis."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    dots = next((k for k, p in enumerate(parts) if p is Ellipsis), len(parts))
+    named = sum(p is not None and p is not Ellipsis for p in parts)
+    return [*parts[:dots], *[slice(None)] * (rank - named), *parts[dots + 1 :]]
+
+
+def _pick(here: Sequence[Any], lengths: Sequence[int]) -> Pick:
+    if all(isinstance(p, slice) for p in here):
+        return _span(here, lengths)
+    arrays = [np.asarray(p) for p in here]
+    if any(a.dtype.kind not in "iu" or a.ndim > 1 for a in arrays):
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    if arrays[0].ndim == 0:
+        return Pick("at", edge([int(a) for a in arrays], lengths))
+    if all(np.array_equal(a, np.arange(n)) for a, n in zip(arrays, lengths, strict=True)):
+        return Pick("diagonal")
+    if any(not np.array_equal(a, arrays[0]) for a in arrays):
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    return Pick("span", str([int(k) for k in arrays[0]]))
+
+
+def _span(here: Sequence[slice], lengths: Sequence[int]) -> Pick:
+    """Return a slice; one that is cut off at one of the sizes is another one at larger ones."""
+    exact = [s.indices(n) for s, n in zip(here, lengths, strict=True)]
+    steps = {step for _, _, step in exact}
+    step = steps.pop()
+    if steps or any(abs(b or 0) > n for s, n in zip(here, lengths, strict=True) for b in (s.start, s.stop)):
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    firsts = [0 if step > 0 else n - 1 for n in lengths]
+    lasts = [n if step > 0 else -1 for n in lengths]
+    start = _bound([a for a, _, _ in exact], firsts, lengths)
+    stop = _bound([b for _, b, _ in exact], lasts, lengths)
+    if (start, stop, step) == ("", "", 1):
+        return Pick("all")
+    return Pick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
+
+
+def _bound(places: list[int], ends: list[int], lengths: Sequence[int]) -> str:
+    return "" if places == ends else edge(places, lengths)
+
+
+def edge(places: Sequence[int], lengths: Sequence[int]) -> str:
+    """Return a place that is the same at all sizes, counted from the start or from the end. Raises NotSupported."""
+    from_end = {k if k < 0 else k - n for k, n in zip(places, lengths, strict=True)}
+    from_start = {k + n if k < 0 else k for k, n in zip(places, lengths, strict=True)}
+    for found in (from_start, from_end):
+        if len(found) == 1:
+            return str(found.pop())
+    raise NotSupported(_NOWHERE, do=_WHOLE)
+
+
+def _getitem(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    wanted = picks([p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs])
+    after = iter(reader.axes([g.shape for g in graphs]))
+    own, tensor = iter(xs[0].axes), xs[0].tensor
+    axes: list[Axis] = []
+    diagonal: Axis = None
+    for pick in wanted:
+        if pick.kind == "new":
+            axes.append(next(after))
+            continue
+        i = next(own)
+        if pick.kind == "at":
+            tensor = (
+                tensor if i is None else sum_over(multiply(tensor, of_atom(unit(i.dim, int(pick.text)), (i,))), [i])
+            )
+        elif pick.kind == "diagonal" and diagonal is not None:
+            tensor = tensor.renamed({i: diagonal}) if i is not None else tensor
+            tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
+        elif pick.kind == "span":
+            new = next(after)
+            tensor = _cut(tensor, i, new, pick.text)
+            axes.append(new)
+        else:
+            next(after)
+            diagonal = i if pick.kind == "diagonal" else diagonal
+            axes.append(i)
+    return ordered(axes, tensor)
+
+
+def _cut(x: Tensor, i: Axis, new: Axis, span: str) -> Tensor:
+    """Return a tensor of which a span is kept along an axis; of one entry the axis has no index."""
+    if i is None:
+        return x
+    if new is None:
+        return sum_over(multiply(x, of_atom(unit(i.dim, _single(span)), (i,))), [i])
+    return cut(x, i, new, span)
+
+
+def _single(span: str) -> int:
+    """Return the one place of a span of length one."""
+    if span.startswith("["):
+        return int(span[1:-1])
+    return int(span.partition(":")[0] or ("-1" if span.endswith(":-1") else "0"))
+
+
+def _scatter(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """The transpose of taking a part: what is outside of it is zero."""
+    wanted = picks([p["index"] for p in params], [p["into"] for p in params])
+    into = reader.axes([p["into"] for p in params])
+    if len(into) == 1 and len(xs[0].axes) == 1 and (padded := _padded(xs[0], wanted[-1].text, into[0])) is not None:
+        return padded
+    own, to, tensor = iter(xs[0].axes), iter(into), xs[0].tensor
+    axes: list[Axis] = []
+    diagonal: Axis = None
+    for pick in wanted:
+        if pick.kind == "new":
+            next(own)
+            continue
+        j = next(to)
+        if pick.kind == "at":
+            tensor = tensor if j is None else multiply(tensor, of_atom(unit(j.dim, int(pick.text)), (j,)))
+            axes.append(j)
+        elif pick.kind == "diagonal" and diagonal is not None:
+            assert j is not None
+            tensor = multiply(tensor, of_atom(identity(j.dim), (diagonal, j)))
+            axes.append(j)
+        elif pick.kind == "span" and j is not None:
+            tensor = _among_zeros(tensor, next(own), j, pick.text)
+            axes.append(j)
+        else:
+            i = next(own)
+            diagonal = i if pick.kind == "diagonal" else diagonal
+            axes.append(i)
+    return ordered(axes, tensor)
+
+
+def _among_zeros(x: Tensor, i: Axis, j: Index, span: str) -> Tensor:
+    if i is None:
+        return multiply(x, of_atom(unit(j.dim, _single(span)), (j,)))
+    picks = rows(span, j, i) if span == "::-1" else rows(span, i, j)  # what is turned round is symmetric
+    return sum_over(multiply(x, picks), [i])
+
+
+def _padded(x: Value, span: str, j: Axis) -> Value | None:
+    """Return a vector among zeros, where it is known how many there are before and after; None elsewhere."""
+    i = x.axes[0]
+    start, colon, stop = span.partition(":")
+    if i is None or j is None or not colon or ":" in stop or start.startswith("-"):
+        return None
+    if stop and not stop.startswith("-") and not j.dim.isdecimal():
+        return None
+    inner = x.tensor.renamed({i: slot(0, i.dim)})
+    atom = Atom("pad", span, (inner,), (j.dim,), axes=(0,))
+    new = fresh(j.dim)
+    return Value((new,), of_atom(atom, (new,)))
+
+
+def _concatenate(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Parts end to end: each among zeros, where at most one of them has a length that is not the same at all sizes."""
+    k = params[0]["axis"]
+    if len(xs) == 1:
+        return xs[0]
+    into = reader.axes([g.shape for g in graphs])
+    spans = _spans([[np.shape(getattr(g.args[n], "value", g.args[n]))[k] for g in graphs] for n in range(len(xs))])
+    full = [(x, span) for x, span in zip(xs, spans, strict=True) if x.tensor.terms]
+    if len(full) == 1 and len(into) == 1 and (padded := _padded(full[0][0], full[0][1], into[0])) is not None:
+        return padded
+    j = into[k]
+    assert j is not None
+    axes = [j if n == k else i for n, i in enumerate(into)]
+    parts = []
+    for x, span in full:
+        names = {mine: to for n, (mine, to) in enumerate(zip(x.axes, axes, strict=True)) if n != k and mine and to}
+        i = x.axes[k]
+        own = {i: fresh(i.dim)} if i is not None else {}
+        parts.append(_among_zeros(x.tensor.renamed(names | own), own.get(i) if i is not None else None, j, span))
+    return ordered(axes, add(parts, tuple(i for i in axes if i is not None)) if parts else Tensor((), ()))
+
+
+def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
+    """Return the places of parts that stand end to end. Raises NotSupported."""
+    moving = [k for k, n in enumerate(lengths) if len(set(n)) > 1]
+    if len(moving) > 1:
+        raise NotSupported("a concatenation has a formula where all lengths but one are numbers", do=_PARTS)
+    last = moving[0] if moving else len(lengths)
+    found, start = [], 0
+    for k, n in enumerate(lengths[:last], 1):
+        found.append(f"{start or ''}:{start + n[0] if k < len(lengths) else ''}")
+        start += n[0]
+    rest = [n[0] for n in lengths[last + 1 :]]
+    if moving:
+        found.append(f"{start or ''}:{-sum(rest) or ''}")
+    for k, length in enumerate(rest):
+        after = sum(rest[k + 1 :])
+        found.append(f"-{length + after}:{-after or ''}")
+    return found
+
+
+def _cumsum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Sums up to each entry: the product with a triangle of ones."""
+    k = params[0]["axis"]
+    i = xs[0].axes[k]
+    if i is None:
+        return xs[0]
+    new = fresh(i.dim)
+    whole = sum_over(multiply(xs[0].tensor, of_atom(triangle((i.dim, i.dim), 0), (new, i))), [i])
+    return ordered([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
+
+
+INDEXING: dict[str, Callable[["Reader", list[Value], list[Any], Sequence[Graph]], Value]] = {
+    "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate,
+}  # fmt: skip

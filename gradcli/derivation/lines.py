@@ -1,0 +1,81 @@
+"""Where a recorded line comes from: the user's line or the place in the expression, and the name the statement gives."""
+
+import ast
+import linecache
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from gradcli.core.provenance import place
+from gradcli.errors import Place, Span
+
+Statement = tuple[int, int, str]  # its first and its last line, and the name it gives its value, if it gives one
+
+
+def where(position: Any) -> str | None:
+    """Return where a recorded position is: `loss.py:5`, or `columns 7-9` of an expression; None where it is not known."""
+    found = place(position)
+    if isinstance(found, Place):
+        return f"{found.file}:{found.line}"
+    if isinstance(found, Span):
+        first, last = found.column + 1, found.column + len(found.source.split("\n")[0])
+        column = f"column {first}" if first >= last else f"columns {first}-{last}"
+        return f"line {found.line}, {column}" if "\n" in found.text else column
+    return None
+
+
+def names(lines: Sequence[Any]) -> list[str | None]:
+    """Return, for each line of a tape, the user's name for its value: the last one of a statement has it."""
+    statements = [_statement(line[5]) for line in lines]
+    found: list[str | None] = []
+    for k, (key, name) in enumerate(statements):
+        last = k + 1 == len(lines) or key is None or statements[k + 1][0] != key
+        found.append(name if last and lines[k][0] is not None else None)
+    return found
+
+
+def products(lines: Sequence[Any]) -> set[int]:
+    """Return the lines within a product: of the logarithms and their sum, whose exponential the next line is."""
+    found: set[int] = set()
+    for k in range(len(lines) - 2):
+        made = [line[0].name if line[0] is not None else "" for line in lines[k : k + 3]]
+        chained = lines[k + 1][1] == (k,) and lines[k + 2][1] == (k + 1,)
+        if made == ["log", "sum", "exp"] and chained and lines[k][5] == lines[k + 1][5] == lines[k + 2][5]:
+            found |= {k, k + 1}
+    return found
+
+
+def _statement(position: Any) -> tuple[Any, str | None]:
+    """Return what tells the statement of a position from others, and the name it gives its value."""
+    if not isinstance(position, tuple):
+        return (None if position is None else id(position)), getattr(position, "name", None)
+    spot = place(position)
+    if not isinstance(spot, Place):
+        return None, None
+    file = position[0].co_filename
+    inside = [s for s in _statements("".join(linecache.getlines(file))) if s[0] <= spot.line <= s[1]]
+    if not inside:
+        return (file, spot.line), None
+    innermost = min(inside, key=lambda s: s[1] - s[0])
+    return (file, innermost), innermost[2] or None
+
+
+@cache
+def _statements(source: str) -> tuple[Statement, ...]:
+    """Return the simple statements of a file; none where it cannot be read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    simple = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
+    return tuple(
+        (node.lineno, node.end_lineno or node.lineno, next(_named(node), ""))
+        for node in ast.walk(tree)
+        if isinstance(node, simple)
+    )
+
+
+def _named(node: ast.stmt) -> Iterator[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if len(targets) == 1 and isinstance(targets[0], ast.Name):
+        yield targets[0].id

@@ -1,0 +1,79 @@
+"""Jacobians: the coefficient of the seed of a reverse sweep, which is linear in it."""
+
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, fresh, of_atom
+from gradcli.derivation.products import identity, multiply, product, sum_over, tidied
+from gradcli.derivation.simplify import expanded
+from gradcli.derivation.units import cut, rows
+from gradcli.errors import NotSupported
+
+
+def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
+    """Return the coefficient of the seed, a tensor of the output's indices too: row by row, a Jacobian.
+
+    Raises  NotSupported where the seed stands in what is not opened.
+    """
+    free = (*output, *x.free)
+    parts = []
+    for term in _linear(x, seed).terms:
+        f = next(f for f in term.factors if _is_seed(f.atom, seed))
+        own = tuple(dict.fromkeys((*x.free, *f.at)))
+        rest = Tensor(own, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+        whole = multiply(rest, product(_coefficient(f, output)))
+        parts.append(sum_over(whole, [i for i in own if i not in x.free]))
+    return Tensor(free, tuple(tidied(t, free) for t in add(parts, free).terms))
+
+
+def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
+    """Return what the seed, or a part of it, is by the output: identities, cut as it is."""
+    if f.atom.op != "slice":
+        return [of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
+    (g,) = f.atom.args[0].terms[0].factors
+    k = f.atom.axes[0]
+    whole = fresh(g.at[k].dim)
+    at = tuple(whole if n == k else i for n, i in enumerate(f.at))
+    found = _coefficient(g._replace(at=at), output)
+    return [cut(c, whole, f.at[k], f.atom.name) if whole in c.free else c for c in found]
+
+
+def _linear(x: Tensor, seed: str) -> Tensor:
+    """Return a tensor with all that holds the seed opened, so that the seed is a factor of each term."""
+    pending, done = list(x.terms), []
+    while pending:
+        term = pending.pop()
+        if any(_is_seed(f.atom, seed) for f in term.factors):
+            done.append(term)
+            continue
+        f = next((f for f in term.factors if f.power == 1 and _holds(f.atom, seed)), None)
+        if f is not None and f.atom.op == "group":
+            pending += expanded(term, f, x.free).terms
+        elif f is not None and f.atom.op == "pad":
+            pending += _unpadded(term, f, x.free).terms
+        else:
+            raise NotSupported("a part of an array of parts has no derivative in closed form")
+    return add([Tensor(x.free, (t,)) for t in done], x.free)
+
+
+def _unpadded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
+    """Return a term with a vector among zeros as the product of rows of the identity and the vector."""
+    (inside,) = f.atom.args
+    (i,), (old,) = f.at, inside.free
+    new = fresh(old.dim)
+    whole = sum_over(multiply(inside.renamed({old: new}), rows(f.atom.name, new, i)), [new])
+    kept = tuple(dict.fromkeys((*free, i)))
+    rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+    parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
+    return add([sum_over(p, [i]) if i not in free else p for p in parts], free)
+
+
+def _is_seed(atom: Atom, seed: str) -> bool:
+    """Whether an atom is the seed, or a part of it."""
+    while atom.op == "slice":
+        atom = atom.args[0].terms[0].factors[0].atom
+    return atom.op == "input" and atom.name == seed
+
+
+def _holds(atom: Atom, name: str) -> bool:
+    """Whether an atom is, or is made of, an input."""
+    if atom.op == "input":
+        return atom.name == name
+    return any(_holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)

@@ -1,0 +1,203 @@
+"""Entries and spans at fixed places: the unit vector that picks one, rows of the identity that pick several, triangles."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS
+from gradcli.derivation.index import (
+    Atom,
+    Factor,
+    Index,
+    Tensor,
+    Term,
+    add,
+    fresh,
+    function,
+    of_atom,
+    outside,
+    scalar,
+    slot,
+)  # fmt: skip
+from gradcli.derivation.products import identity, multiply, one, power, product, sum_over, summed_still, tidied, without
+from gradcli.derivation.spans import at, span_of
+
+ONE = Fraction(1)
+_OWN = {"exp", "log", "absolute"}  # functions that algebra writes its own way
+_ELEMENTWISE = FUNCTIONS | _OWN | {"power"}
+
+
+def unit(dim: str, place: int) -> Atom:
+    """Return the vector of zeros with a 1 at one place; places before 0 count from the end."""
+    return Atom("unit", str(place + int(dim) if place < 0 and dim.isdecimal() else place), dims=(dim,))
+
+
+def triangle(dims: Sequence[str], k: int) -> Atom:
+    """Return the matrix with ones on and below its k-th diagonal, and zeros."""
+    return Atom("tri", str(k), dims=tuple(dims))
+
+
+def complement(x: Tensor) -> Tensor | None:
+    """Return 1 - x where x is a triangle of ones: the other triangle. None for anything else."""
+    f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
+    if f is None or f.atom.op != "tri" or x.terms[0].coef != 1:
+        return None
+    return Tensor(x.free, of_atom(triangle(f.atom.dims[::-1], -1 - int(f.atom.name)), f.at[::-1]).terms)
+
+
+def rows(span: str, new: Index, old: Index) -> Tensor:
+    """Return the matrix that picks a span of places: rows of the identity."""
+    return of_atom(_slice(identity(old.dim), 0, span, (new, old)), (new, old))
+
+
+def cut(x: Tensor, i: Index, new: Index, span: str) -> Tensor:
+    """Return a tensor of which, along an index, only a span of places is kept: so are all factors that have it."""
+    free = tuple(new if j == i else j for j in x.free)
+    parts = []
+    for term in x.terms:
+        others = tuple(f for f in term.factors if i not in f.at)
+        rest = Tensor(tuple(dict.fromkeys(j for f in others for j in f.at)), (Term(term.coef, others),))
+        whole = product([rest, *(_cut(f, i, new, span) for f in term.factors if i in f.at)])
+        parts.append(Tensor(free, tuple(tidied(t, free) for t in whole.terms)))
+    return add(parts, free) if parts else Tensor(free, ())
+
+
+def _cut(f: Factor, i: Index, new: Index, span: str) -> Tensor:
+    def kept(x: Tensor) -> Tensor:
+        return cut(x, i, new, span)
+
+    def written(g: Factor) -> Tensor:
+        if g.atom.op == "delta":
+            return rows(span, new, next((j for j in g.at if j != i), new))
+        known = _known_cut(g, i, new, span)
+        if known is not None:
+            return known
+        places = g.at
+        atom = g.atom
+        for k, j in enumerate(g.at):
+            if j == i:
+                places = tuple(new if n == k else a for n, a in enumerate(places))
+                atom = _slice(atom, k, span, places)
+        return of_atom(atom, places)
+
+    return _pushed(f, tuple(dict.fromkeys(new if j == i else j for j in f.at)), kept, written)
+
+
+def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
+    """Return a span of what is mostly zeros: of a unit vector, of rows of the identity, of a vector among zeros."""
+    wanted = span_of(span)
+    if f.atom.op == "unit" and wanted is not None:
+        place = int(f.atom.name)
+        if at(place).apart(wanted):
+            return Tensor((new,), ())
+        if place >= 0 and wanted.start >= 0 and at(place).within(wanted):
+            return of_atom(unit(new.dim, place - wanted.start), (new,))
+        return None
+    if f.atom.op == "pad" and f.atom.name == span:
+        return f.atom.args[0].renamed({f.atom.args[0].free[0]: new})
+    if not _is_rows(f._replace(power=ONE)) or f.at[1] != i or f.at[0] == i:
+        return None
+    if f.atom.name == span:
+        return of_atom(identity(new.dim), (f.at[0], new))
+    own = span_of(f.atom.name)
+    return Tensor((f.at[0], new), ()) if own is not None and wanted is not None and own.apart(wanted) else None
+
+
+def _slice(atom: Atom, k: int, span: str, places: tuple[Index, ...]) -> Atom:
+    inner = of_atom(atom, tuple(slot(n, d) for n, d in enumerate(atom.dims)))
+    return Atom("slice", span, (inner,), tuple(j.dim for j in places), axes=(k,))
+
+
+def _pushed(
+    f: Factor, left: tuple[Index, ...], enter: Callable[[Tensor], Tensor], written: Callable[[Factor], Tensor]
+) -> Tensor:
+    """Return a part of a factor: of a sum that of its terms, of a function that of its arguments, `written` of the rest."""
+    if f.atom.op == "group":
+        found = enter(outside(f))
+    elif _opens(f):
+        args = [enter(outside(f, k)) for k in range(len(f.atom.args))]
+        own = ALGEBRA[f.atom.op] if f.atom.op in _OWN else None
+        found = own(*args) if own else function(f.atom.op, args, left, param=f.atom.param)
+    else:
+        found = written(f._replace(power=ONE))
+    found = Tensor(left, found.terms)
+    return found if f.power == 1 else power(found, f.power)
+
+
+def _opens(f: Factor) -> bool:
+    return f.atom.op == "group" or (f.atom.op in _ELEMENTWISE and not f.atom.axes)
+
+
+def at_unit(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """A unit vector picks an entry of all that has its index; alone it sums to one."""
+    for f in term.factors:
+        if f.atom.op != "unit":
+            continue
+        if f.power > 1:
+            return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
+        (i,) = f.at
+        others = [g for g in term.factors if g is not f and i in g.at]
+        bound = i not in free
+        if f.power != 1 or (not others and not bound) or (bound and len(others) == 1 and _stays(others[0], f)):
+            continue
+        picked = product([_picked(g, f) for g in others])
+        if not picked.terms:
+            return Term(Fraction(0))
+        whole = one(picked)
+        return Term(term.coef * whole.coef, (*without(term, f, *others), *(() if bound else (f,)), *whole.factors))
+    return None
+
+
+def _stays(g: Factor, f: Factor) -> bool:
+    """Whether an entry of a factor is written as such: of an input, of an inverse."""
+    opened = _opens(g) or g.atom.op == "delta"
+    return g.power == 1 and g.at.count(f.at[0]) == 1 and not opened and _in_common(g, f) is None
+
+
+def _in_common(g: Factor, f: Factor) -> int | None:
+    """Return the product of two unit vectors, 1 or 0; None where one counts from the end, and of anything else."""
+    if g.atom.op != "unit" or (int(g.atom.name) < 0) != (int(f.atom.name) < 0):
+        return None
+    return int(g.atom.name == f.atom.name)
+
+
+def _picked(g: Factor, f: Factor) -> Tensor:
+    """Return a factor at the place of a unit vector."""
+    (i,) = f.at
+    left = tuple(j for j in dict.fromkeys(g.at) if j != i)
+
+    def entry(x: Tensor) -> Tensor:
+        parts = [sum_over(multiply(Tensor(x.free, (t,)), of_atom(f.atom, (i,))), [i]) for t in x.terms]
+        own = tuple(j for j in x.free if j != i)
+        return add(parts, own) if parts else Tensor(own, ())
+
+    def written(g: Factor) -> Tensor:
+        common = _in_common(g, f)
+        if common is not None:
+            return scalar(Fraction(common))
+        if g.atom.op == "delta":
+            return of_atom(f.atom, left) if left else scalar(ONE)
+        places = [fresh(i.dim) if j == i else j for j in g.at]
+        units = [Factor(f.atom, (new,)) for new, j in zip(places, g.at, strict=True) if j == i]
+        return Tensor(left, (Term(ONE, (g._replace(at=tuple(places)), *units)),))
+
+    return _pushed(g, left, entry, written)
+
+
+def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Rows of the identity keep a span of places of all that has their other index."""
+    for f in term.factors:
+        if not _is_rows(f) or f.at[1] in free or f.at[0] == f.at[1]:
+            continue
+        new, old = f.at
+        others = [g for g in term.factors if g is not f and old in g.at]
+        kept = product([_cut(g, old, new, f.atom.name) for g in others])
+        if not kept.terms:
+            return Term(Fraction(0))
+        whole = one(kept)
+        after = Term(term.coef * whole.coef, (*without(term, f, *others), *whole.factors))
+        return summed_still(term.renamed({old: new}), after, free)
+    return None
+
+
+def _is_rows(f: Factor) -> bool:
+    return f.atom.op == "slice" and f.power == 1 and f.atom.args[0].terms[0].factors[0].atom.op == "delta"

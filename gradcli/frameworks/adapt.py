@@ -1,0 +1,64 @@
+"""From what a target names to a function of numpy arrays, where it is written in a framework."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from gradcli.errors import BadOption, BadTarget
+from gradcli.frameworks.framework import KNOWN, Natively, Placed, framework
+from gradcli.frameworks.native import Native
+from gradcli.frameworks.recognise import recognised
+from gradcli.source.python import message_of
+
+_ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
+PLAIN = Natively()
+
+
+def adapted(found: Any, text: str, module: ModuleType | None, natively: Natively, seed: int) -> Native | None:
+    """Return a target as a function of numpy arrays that runs it in its framework; None for plain Python and numpy.
+
+    Raises  BadOption for a framework, a format or a device that is not there; BadTarget for a class that cannot be made.
+    """
+    if isinstance(found, Native):
+        return found
+    name = recognised(found, module, natively.framework)
+    if name is None:
+        if natively.device is not None or natively.compiles or natively.localises or natively.expect:
+            option = next(o for o, on in _OPTIONS if on(natively))
+            raise BadOption(f"{option} is for functions written in a framework", do="leave it out, or say --framework")
+        return None
+    own = framework(name)
+    placed = Placed(natively.dtype or KNOWN[name].dtype, natively.device or "cpu")
+    try:
+        prepared = own.prepared(found, placed, seed)
+    except TypeError as error:
+        raise BadTarget(
+            f"{text} cannot be made without arguments: {message_of(error)}", do="name a factory: model.py:make_net()"
+        ) from error
+    if natively.compiles:
+        prepared = replace(prepared, function=own.compiled(prepared.function))
+    made = Native(prepared, own, placed, seed)
+    made.__name__ = text
+    return made
+
+
+def takes_less(said: str, natively: Natively) -> bool:
+    """Whether an error in float64 is about formats, where the user has chosen none."""
+    return natively.dtype is None and any(word in said for word in _ABOUT_FORMATS)
+
+
+def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
+    """Return the user's own gradient function as one of numpy arrays, where the target is a framework's."""
+    if native is None or isinstance(claim, Native):
+        return claim
+    prepared = native.framework.prepared(claim, native.placed, native.seed)
+    return Native(prepared, native.framework, native.placed, native.seed, differentiates=True)
+
+
+_OPTIONS: tuple[tuple[str, Callable[[Natively], Any]], ...] = (
+    ("--device", lambda n: n.device),
+    ("--compile", lambda n: n.compiles),
+    ("--localise", lambda n: n.localises),
+    ("--expect", lambda n: n.expect),
+)

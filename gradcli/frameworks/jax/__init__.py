@@ -1,0 +1,1 @@
+"""JAX: its functions as targets, and its programs replayed in numpy."""

@@ -1,0 +1,302 @@
+"""JAX as gradcli asks it: arrays, values, its own gradients, and what it did."""
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import set_current_trace
+
+from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.jax.calls import custom_calls
+from gradcli.frameworks.jax.record import Analytic, host, recorded
+from gradcli.frameworks.program import Program
+from gradcli.frameworks.raised import told
+from gradcli.point import Array
+from gradcli.source.python import message_of
+from gradcli.source.structure import put_together, taken_apart
+
+_FORMATS = {
+    "float64": jnp.float64, "float32": jnp.float32, "float16": jnp.float16, "bfloat16": jnp.bfloat16, "tf32": jnp.float32,
+}  # fmt: skip
+_MOST_ALONE = 4  # inputs that are differentiated one at a time
+_ROUNDING = 1e4  # roundings by which two ways to compute a value may differ
+_STEP = 1e-12  # of the real part: an imaginary part below it is a complex step
+_JITTED = type(jax.jit(lambda: None))
+_OWN = (jax.custom_vjp, jax.custom_jvp, _JITTED)
+
+
+class Jax:
+    """The adapter for JAX."""
+
+    name = "jax"
+
+    def holds(self, x: Any) -> bool:
+        return isinstance(x, jax.Array)
+
+    def owns(self, x: Any) -> bool:
+        """Functions with rules of their own, and jitted ones."""
+        return isinstance(x, _OWN)
+
+    def tensor(self, x: Array, placed: Placed) -> Tensor:
+        x = np.asarray(x)
+        wide = placed.dtype == "float64"
+        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None
+        with _wide(wide), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # integers and complex numbers become as narrow as the floats
+            return jax.device_put(jnp.asarray(x, dtype=dtype), _device(placed.device))
+
+    def array(self, x: Tensor) -> Array:
+        return host(x)
+
+    def is_float(self, x: Tensor) -> bool:
+        return bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+    def joined(self, ys: Sequence[Tensor]) -> Tensor:
+        return jnp.concatenate([jnp.ravel(y) for y in ys])
+
+    def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
+        _device(placed.device)
+        if placed.dtype not in _FORMATS:
+            raise BadOption(f"jax has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+        if inspect.isclass(found):
+            with _wide(True):
+                found = found()
+        name = getattr(found, "__name__", type(found).__name__)
+        leaves, tree = jax.tree_util.tree_flatten_with_path(found)
+        if len(leaves) == 1 and leaves[0][1] is found:
+            return Prepared(found, name, {})
+        return Prepared(*_of_module(found, leaves, tree))
+
+    def devices(self) -> list[str]:
+        """Return the devices that are there."""
+        return _devices()
+
+    def called(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
+    ) -> Any:
+        with _as_wide_as((args, kwargs)):
+            if any(map(_is_complex_step, taken_apart("", (args, kwargs))[1].values())):
+                return _analytically(function, args, kwargs)
+            return jax.block_until_ready(function(*args, **kwargs))
+
+    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        with _as_wide_as(xs), told():
+            y, pull = jax.vjp(lambda *ts: f(ts), *xs)
+            return [host(xbar) for xbar in pull(_like(w, y))]
+
+    def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
+        with _as_wide_as(xs), told():
+            xdots = tuple(_like(v, x) for v, x in zip(vs, xs, strict=True))
+            try:
+                return host(jax.jvp(lambda *ts: f(ts), tuple(xs), xdots)[1])
+            except (TypeError, NotImplementedError, FunctionFailed) as error:
+                raise _unsupported(error, ("forward-mode", "jvp")) from error
+
+    def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
+        def along(*ts: Tensor) -> Tensor:
+            y, pull = jax.vjp(lambda *us: f(us), *ts)
+            return sum(jnp.vdot(_like(v, xbar), xbar) for v, xbar in zip(vs, pull(_like(w, y)), strict=True))
+
+        with _as_wide_as(xs), told():
+            try:
+                return [host(part) for part in _at_once(jax.grad(along, argnums=tuple(range(len(xs)))), xs)]
+            except (NotImplementedError, FunctionFailed) as error:
+                raise _unsupported(error, ("not implemented", "NotImplementedError")) from error
+
+    def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        def one(*ts: Tensor) -> Tensor:
+            y = f(ts)
+            return jnp.vdot(_like(w, y), y)
+
+        with _as_wide_as(xs), told():
+            pairs = [jnp.stack([a, b]) for a, b in zip(xs, others, strict=True)]
+            try:
+                gradients = jax.vmap(jax.grad(one, argnums=tuple(range(len(xs)))))
+                return [host(g) for g in _at_once(gradients, pairs)]
+            except (TypeError, NotImplementedError, FunctionFailed) as error:
+                raise _unsupported(error, ("ConcretizationTypeError", "Tracer", "Batching rule", "vmap")) from error
+
+    def variants(
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
+    ) -> dict[str, list[Array | None] | str]:
+        """One input at a time; and whether the value that is differentiated, which a fwd returns, is the function's."""
+        found: dict[str, list[Array | None] | str] = {}
+        with _as_wide_as(xs), told():
+            y, plain = jax.vjp(lambda *ts: f(ts), *xs)[0], f(xs)
+            worst = float(np.max(np.abs(host(y - plain)), initial=0.0))
+            if worst > _ROUNDING * float(jnp.finfo(y.dtype).eps) * float(np.max(np.abs(host(plain)), initial=0.0)):
+                found["value of fwd"] = f"the rule returns another value than the function does, off by {worst:.1e}"
+            if 1 < len(xs) <= _MOST_ALONE:
+                found["one input at a time"] = [self._alone(f, xs, w, k) for k in range(len(xs))]
+        return found
+
+    def _alone(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
+        """Return the gradient by one input, the others held."""
+
+        def one(x: Tensor) -> Tensor:
+            y = f([*xs[:k], x, *xs[k + 1 :]])
+            return jnp.vdot(_like(w, y), y)
+
+        return host(_at_once(jax.grad(one), [xs[k]]))
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return _compiled(function)
+
+    def recorded(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> tuple[Program, Any]:
+        node, leaves = taken_apart("", (tuple(args), kwargs))
+        order = {id(x): k for k, x in enumerate(xs)}
+
+        def call(inputs: list[Any]) -> Any:
+            given, named = put_together(
+                node, {path: inputs[order[id(x)]] if id(x) in order else x for path, x in leaves.items()}
+            )
+            return function(*given, **named)
+
+        def outputs(y: Any) -> list[Tensor]:
+            return [t for t in taken_apart("", y)[1].values() if self.holds(t) and self.is_float(t)]
+
+        with _as_wide_as(xs):
+            try:
+                return recorded(call, xs, outputs)
+            except GradcliError as error:
+                raise NotSupported(error.what, where=error.where, do=error.do) from error
+            except (
+                RuntimeError,
+                TypeError,
+                ValueError,
+                jax.errors.UnexpectedTracerError,
+            ) as error:  # JAX itself runs it
+                raise NotSupported(f"JAX does not let it be followed: {message_of(error)[:160]}") from error
+
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+        with _as_wide_as(xs):
+            return custom_calls(f, xs)
+
+
+def _devices() -> list[str]:
+    kinds = {d.platform for d in jax.devices()} - {"cpu"}
+    named = [
+        f"{'cuda' if kind == 'gpu' else kind}:{k}" for kind in sorted(kinds) for k in range(len(jax.devices(kind)))
+    ]
+    return ["cpu", *named]
+
+
+def _device(name: str) -> Any:
+    """Return a device by name. Raises BadOption where it is not there, naming those that are."""
+    kind, _, number = name.partition(":")
+    here = _devices()
+    if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
+        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
+    return jax.devices(kind)[int(number or 0)]
+
+
+def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[..., Any], str, dict[str, Array]]:
+    """Return a callable with arrays inside, a registered pytree, as a function of its inputs and its float arrays."""
+    named = {id(x): name for name, x in getattr(found, "__dict__", {}).items()}
+    paths = [named.get(id(x)) or jax.tree_util.keystr(path, simple=True, separator=".") for path, x in leaves]
+    own = {path: x for path, (_, x) in zip(paths, leaves, strict=True)}
+    moving = {path: host(x) for path, x in own.items() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)}
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        given = {**own, **(parameters or {})}
+        return jax.tree_util.tree_unflatten(tree, [given[path] for path in paths])(*args, **kwargs)
+
+    taken = list(inspect.signature(found).parameters.values())
+    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    call.__name__ = type(found).__name__
+    return call, type(found).__name__, moving
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function jitted in its arrays; what else it is given stays as it is."""
+    known: dict[Any, Callable[..., Any]] = {}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        node, leaves = taken_apart("", (args, kwargs))
+        arrays = {path: x for path, x in leaves.items() if isinstance(x, jax.Array)}
+        others = {path: x for path, x in leaves.items() if path not in arrays}
+
+        def of_arrays(given: dict[str, Any]) -> Any:
+            own, named = put_together(node, {**others, **given})
+            return function(*own, **named)
+
+        key = (tuple(arrays), tuple((path, repr(x)) for path, x in others.items()))
+        if key not in known:
+            known[key] = jax.jit(of_arrays)
+        return known[key](arrays)
+
+    with contextlib.suppress(TypeError, ValueError):
+        call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    call.__name__ = getattr(function, "__name__", "function")
+    return call
+
+
+def _at_once(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
+    """Return a function's result, compiled as a whole, which takes less time than to compile each operation.
+
+    What cannot be compiled, as it branches on values, runs as it is, and says itself what is wrong with it.
+    """
+    try:
+        return jax.jit(function)(*xs)
+    except (GradcliError, TypeError, ValueError, RuntimeError):
+        return function(*xs)
+
+
+def _is_complex_step(x: Any) -> bool:
+    """Whether a value is a real one, moved along the imaginary axis by next to nothing."""
+    if not isinstance(x, jax.Array) or x.dtype.kind != "c":
+        return False
+    z = np.asarray(x)
+    return bool(0 < np.max(np.abs(z.imag), initial=0.0) < _STEP * np.max(np.abs(z.real), initial=1.0))
+
+
+def _analytically(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function; raises TypeError where it treats complex numbers otherwise than real ones."""
+    recorder = Analytic()
+    node, leaves = taken_apart("", (tuple(args), kwargs))
+    with set_current_trace(recorder):
+        given, named = put_together(
+            node, {path: recorder.input(x) if _is_complex_step(x) else x for path, x in leaves.items()}
+        )
+        shaped, results = taken_apart("", function(*given, **named))
+    return put_together(shaped, {path: recorder.value(y) for path, y in results.items()})
+
+
+def _like(v: Array, x: Tensor) -> Tensor:
+    return jnp.asarray(np.asarray(v), dtype=x.dtype).reshape(x.shape)
+
+
+def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+    """Return that JAX cannot do this here, where the error says so; any other error as it is."""
+    said = message_of(error)
+    if "forward-mode autodiff (jvp) to a custom_vjp" in said:
+        return NotSupported("JAX has no forward mode for functions with custom_vjp")
+    if isinstance(error, NotImplementedError) or any(word in said for word in words):
+        return NotSupported(said[:200])
+    return error
+
+
+def _wide(on: bool) -> Any:
+    """Have float64, or not, until the end of the block."""
+    return jax.enable_x64(on)
+
+
+def _as_wide_as(x: Any) -> Any:
+    """Have float64 unless every float that is given is narrower."""
+    floats = [
+        t for t in taken_apart("", x)[1].values() if isinstance(t, jax.Array) and jnp.issubdtype(t.dtype, jnp.floating)
+    ]
+    return _wide(not floats or any(t.dtype.itemsize == 8 for t in floats))
+
+
+FRAMEWORK = Jax()

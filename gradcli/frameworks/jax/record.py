@@ -1,0 +1,277 @@
+"""What a JAX function did, primitive by primitive, as a program of gradcli's own.
+
+A trace of our own receives every primitive with the values it really gets, so that control flow on values is followed as
+it was; jitted functions and other calls are opened. Each primitive is run in numpy at once beside JAX's own result:
+where the two differ, our reading of it is not used.
+"""
+
+import inspect
+import linecache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Literal, set_current_trace
+
+from gradcli.core.provenance import is_users, position, shown
+from gradcli.errors import NotSupported, Place
+from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
+from gradcli.frameworks.jax.known import known
+from gradcli.frameworks.jax.lax import TABLE
+from gradcli.frameworks.program import Program, Slot, Step, ran
+
+_SAME = {8: 1e-9, 4: 1e-3}  # by bytes, of the largest entry: the same operation, rounded in another order
+_NOT_ANALYTIC = {"conj", "sign"}
+_LOOSE = 5e-2  # for narrower formats
+
+
+def host(x: Any) -> Any:
+    """Return an array as numpy has it: floats in float64, 0-d as a number."""
+    x = np.asarray(x)
+    if x.dtype.kind in "iub":
+        return x[()]
+    return np.array(x, dtype=np.complex128 if x.dtype.kind == "c" else np.float64)[()]
+
+
+class At:
+    """Where an equation of a jaxpr came from."""
+
+    __slots__ = ("traceback",)
+
+    def __init__(self, traceback: Any) -> None:
+        self.traceback = traceback
+
+    @property
+    def span(self) -> Place | None:
+        """The innermost line of the user's."""
+        for frame in self.traceback.frames if self.traceback is not None else ():
+            if is_users(frame.file_name):
+                text = linecache.getline(frame.file_name, frame.line_num).rstrip("\n")
+                return Place(shown(frame.file_name), frame.line_num, text)
+        return None
+
+
+class Recorded(jax.core.Tracer):  # type: ignore[misc]
+    """A value that depends on the inputs."""
+
+    __slots__ = ("number", "value")
+
+    def __init__(self, trace: "Recorder", value: Any, number: int) -> None:
+        super().__init__(trace, jax.typeof(value))
+        self.value = value
+        self.number = number
+
+    def to_concrete_value(self) -> Any:
+        """Return the value, so that code may branch on it."""
+        return self.value
+
+
+class Recorder(jax.core.Trace):  # type: ignore[misc]
+    """Records the primitives that are applied to what depends on the inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.program = Program()
+        self.shadows: dict[int, Any] = {}
+        self.here: Any = None
+        self.count = -1
+
+    def input(self, x: Any) -> Recorded:
+        """Return an input as a value that is recorded."""
+        new = self._new(x)
+        self.program.inputs.append(new.number)
+        self.shadows[new.number] = host(x)
+        return new
+
+    def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
+        """Run a primitive; record it where it is given something that is recorded."""
+        if not any(self._ours(x) for x in xs):
+            with jax.core.eval_context():
+                return primitive.bind(*xs, **params)
+        inner = params.get(CALLS.get(primitive.name, ""))
+        if inner is not None:
+            own = known(inner) if primitive.name == "custom_jvp_call" else None
+            ys = self._run(inner, xs) if own is None else self._opaque(inner, own, xs)
+            return ys if primitive.multiple_results else ys[0]
+        values = [x.value if self._ours(x) else x for x in xs]
+        with jax.core.eval_context():
+            y = primitive.bind(*values, **params)
+        news = self._step(
+            primitive.name, lambda: entry(primitive, params, values), xs, y if primitive.multiple_results else [y]
+        )
+        return news if primitive.multiple_results else news[0]
+
+    def _narrowed(self, t: Recorded) -> None:
+        """Note a narrower format on the way."""
+        if EPS.get(t.dtype.name, 0.0) > EPS[self.program.narrowest]:
+            self.program.narrowest = t.dtype.name
+
+    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
+        """Record one operation, what computes it being `made` when it is needed, with the results that JAX has of it."""
+        news = [self._new(y) for y in ys]
+        if not news:
+            return news
+        where = self.here if self.here is not None else position()
+        args = tuple(Slot(x.number) if self._ours(x) else settled(x, jax.typeof(x)) for x in xs)
+        step = Step(
+            f"lax.{name}", _settling(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where
+        )
+        ran(step, self.shadows)
+        if name == "stop_gradient":
+            self.program.cuts.append(("stop", where))
+        for t in news:
+            self._compared(step, t)
+            self._narrowed(t)
+        self.program.steps.append(step)
+        return news
+
+    def _opaque(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[Recorded]:
+        """Record a function of JAX's that gradcli has itself as one operation."""
+        values = [x.value if self._ours(x) else x for x in xs]
+        with jax.core.eval_context():
+            ys = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *values)
+        return self._step(inner.jaxpr.debug_info.func_name, lambda: own, xs, ys)
+
+    def process_call(self, primitive: Any, f: Any, xs: Sequence[Any], params: Any, /) -> Any:
+        """Run a function as it is."""
+        with set_current_trace(self):
+            return f.call_wrapped(*xs)
+
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, xs: Sequence[Any], /, **params: Any) -> Any:
+        """Run the function itself, without its rule."""
+        own = known(fun)
+        if own is None or not any(self._ours(x) for x in xs):
+            with set_current_trace(self):
+                return fun.call_wrapped(*xs)
+        with jax.core.eval_context():
+            ys = fun.call_wrapped(*(x.value if self._ours(x) else x for x in xs))
+        return self._step(fun.debug_info.func_name, lambda: own, xs, ys)
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, xs: Sequence[Any], /, **params: Any
+    ) -> Any:
+        """Run the function itself, without its rule."""
+        with set_current_trace(self):
+            return fun.call_wrapped(*xs)
+
+    def stage_value(self, x: Any) -> Any:
+        """Return a value as it is."""
+        return x
+
+    def _run(self, inner: Any, xs: Sequence[Any]) -> list[Any]:
+        """Run the equations of a jaxpr one by one."""
+        jaxpr, constants = getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
+        values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *xs), strict=True))
+        before = self.here
+        for equation in jaxpr.eqns:
+            operands = [v.val if isinstance(v, Literal) else values[v] for v in equation.invars]
+            found = At(equation.source_info.traceback)
+            self.here = found if found.span is not None else before
+            y = self.process_primitive(equation.primitive, operands, equation.params)
+            values.update(zip(equation.outvars, y if equation.primitive.multiple_results else [y], strict=True))
+        self.here = before
+        return [v.val if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
+
+    def _compared(self, step: Step, t: Recorded) -> None:
+        """Refuse a reading of a primitive that gives another value than JAX does."""
+        if not jax.numpy.issubdtype(t.dtype, jax.numpy.floating):
+            return
+        ours, theirs = self.shadows[t.number], host(t.value)
+        size = np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))
+        within = _SAME.get(t.dtype.itemsize, _LOOSE) * float(size) + 1e-300
+        if np.shape(ours) != np.shape(theirs) or not np.allclose(ours, theirs, rtol=0.0, atol=within, equal_nan=True):
+            place = step.position.span if isinstance(step.position, At) else None
+            raise NotSupported(f"gradcli reads {step.name} otherwise than JAX does", where=place)
+
+    def _ours(self, x: Any) -> bool:
+        return isinstance(x, Recorded) and x._trace is self
+
+    def _new(self, x: Any) -> Recorded:
+        self.count += 1
+        return Recorded(self, x, self.count)
+
+    def value(self, x: Any) -> Any:
+        """Return a result without what records it."""
+        return x.value if self._ours(x) else x
+
+    def result(self, x: Any) -> int:
+        """Return the slot of a result of the whole."""
+        if self._ours(x):
+            return int(x.number)
+        self.count += 1
+        self.program.constants[self.count] = host(x)
+        return self.count
+
+
+class Analytic(Recorder):
+    """Refuses what JAX computes otherwise of complex numbers than the real function's continuation: |z|^2 for a square."""
+
+    def input(self, x: Any) -> Recorded:
+        """Return a complex input as a value that is watched."""
+        return self._new(x)
+
+    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
+        of_parts = any(
+            self._ours(x) and x.dtype.kind == "f" for x in xs
+        )  # the real part, the absolute value: for tests alone
+        if name in _NOT_ANALYTIC or (of_parts and any(jax.typeof(y).dtype.kind in "fc" for y in ys)):
+            raise TypeError(f"lax.{name} is not analytic here")
+        return [self._new(y) for y in ys]
+
+
+def entry(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Callable[..., Any]:
+    """Return what computes a primitive in numpy, on values of the kinds it was given."""
+    known_entry = TABLE.get(primitive.name)
+    if known_entry is not None:
+        return partial(known_entry, **params)
+    closed = jax.make_jaxpr(lambda *xs: primitive.bind(*xs, **params))(*values)
+
+    def replayed(*xs: Any) -> list[Any]:
+        with jax.enable_x64(True):
+            return evaluated(closed, xs)
+
+    return replayed
+
+
+def _settling(compute: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
+    """Return the same with results in the formats that gradcli has."""
+
+    def settling(*xs: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            y = compute(*xs)
+        ys = y if isinstance(y, tuple | list) else (y,)
+        return [settled(part, aval) for part, aval in zip(ys, avals, strict=True)]
+
+    return settling
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Let functions with arguments that have no gradient take recorded ones for these: their rules are not asked here."""
+    own = jax.custom_vjp.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(self.fun).bind(*args, **kwargs).args if self.nondiff_argnums else ()
+        held = [given[k] for k in self.nondiff_argnums if k < len(given)]
+        return self.fun(*args, **kwargs) if any(isinstance(x, Recorded) for x in held) else own(self, *args, **kwargs)
+
+    jax.custom_vjp.__call__ = call
+    try:
+        yield
+    finally:
+        jax.custom_vjp.__call__ = own
+
+
+def recorded(
+    call: Callable[[list[Any]], Any], inputs: Sequence[Any], outputs: Callable[[Any], list[Any]]
+) -> tuple[Program, Any]:
+    """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
+    recorder = Recorder()
+    with set_current_trace(recorder), _plainly():
+        y = call([recorder.input(x) for x in inputs])
+    recorder.program.results = [recorder.result(t) for t in outputs(y)]
+    return recorder.program, y

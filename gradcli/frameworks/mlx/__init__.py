@@ -1,0 +1,1 @@
+"""MLX: what is checked in it, and how it is asked."""

@@ -1,0 +1,238 @@
+"""MLX as gradcli asks it: arrays, values, its own gradients, and what it did.
+
+Several of its functions of float64 compute in float32, so that float32 is the widest format that is judged here.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+
+from gradcli.errors import BadOption, FunctionFailed, NotSupported
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.mlx.record import host, recorded
+from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
+from gradcli.frameworks.program import Program
+from gradcli.frameworks.raised import told
+from gradcli.point import Array
+from gradcli.source.function import Notice
+
+_FORMATS = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+_NARROW = {"i8": np.int32, "c16": np.complex64}  # as MLX has Python's own
+_NOT_THERE = (
+    "Not implemented",
+    "not implemented",
+    "not yet implemented",
+    "NYI",
+    "not supported",
+    "not allowed",
+    "Cannot calculate",
+)
+
+
+class Mlx:
+    """The adapter for MLX."""
+
+    name = "mlx"
+
+    def holds(self, x: Any) -> bool:
+        return isinstance(x, mx.array)
+
+    def owns(self, x: Any) -> bool:
+        """Modules, and functions with gradients of their own."""
+        kind = x if inspect.isclass(x) else type(x)
+        return issubclass(kind, nn.Module | mx.custom_function)
+
+    def tensor(self, x: Array, placed: Placed) -> Tensor:
+        x = np.asarray(x)
+        if x.dtype.kind != "f":
+            return mx.array(x.astype(_NARROW.get(x.dtype.kind + str(x.dtype.itemsize), x.dtype)))
+        return mx.array(x.astype(np.float32)).astype(_FORMATS[placed.dtype])
+
+    def array(self, x: Tensor) -> Array:
+        return host(x)
+
+    def is_float(self, x: Tensor) -> bool:
+        return bool(mx.issubdtype(x.dtype, mx.floating))
+
+    def joined(self, ys: Sequence[Tensor]) -> Tensor:
+        return mx.concatenate([mx.reshape(y, (-1,)) for y in ys])
+
+    def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
+        device = _device(placed.device)
+        if placed.dtype not in _FORMATS:
+            says = "MLX computes several functions of float64 in float32" if placed.dtype == "float64" else None
+            raise BadOption(says or f"mlx has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+        if inspect.isclass(found):
+            mx.random.seed(seed)
+            found = found()
+        if isinstance(found, nn.Module):
+            return _of_module(found, device)
+        if isinstance(found, mx.custom_function):
+            found = applied(found)
+        name = getattr(found, "__name__", type(found).__name__)
+        return Prepared(_on(device, found, found, name), name, {})
+
+    def devices(self) -> list[str]:
+        """Return the devices that are there."""
+        return ["cpu", *(["gpu"] if mx.is_available(mx.gpu) else [])]
+
+    def called(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
+    ) -> Any:
+        with _seeded(seed), guarded() if differentiates else contextlib.nullcontext():
+            y = function(*args, **kwargs)
+            mx.eval(y)
+        return y
+
+    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        with _seeded(seed), guarded():
+            return [host(xbar) for xbar in _pulled(f, w)(*xs)]
+
+    def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
+        with _seeded(seed), guarded():
+            try:
+                return host(mx.jvp(_listed(f), list(xs), [_like(v, x) for v, x in zip(vs, xs, strict=True)])[1][0])
+            except (RuntimeError, ValueError) as error:
+                raise _unsupported(error) from error
+
+    def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
+        with _seeded(seed), guarded():
+            try:
+                along = [_like(v, x) for v, x in zip(vs, xs, strict=True)]
+                return [host(part) for part in mx.vjp(_pulled(f, w), list(xs), along)[1]]
+            except (RuntimeError, ValueError) as error:
+                raise _unsupported(error) from error
+
+    def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        with _seeded(seed), guarded():
+            try:
+                pairs = [mx.stack([a, b]) for a, b in zip(xs, others, strict=True)]
+                return [host(g) for g in mx.vmap(_pulled(f, w))(*pairs)]
+            except (RuntimeError, ValueError, FunctionFailed) as error:
+                raise NotSupported(f"mx.vmap: {' '.join(str(error).split())[:160]}") from error
+
+    def variants(
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
+    ) -> dict[str, list[Array | None] | str]:
+        """The gradient at inputs with every second place in memory left out."""
+        if all(x.ndim == 0 or k in own for k, x in enumerate(xs)):
+            return {}
+        strided = [x if k in own or x.ndim == 0 else mx.stack([x, x], axis=-1)[..., 0] for k, x in enumerate(xs)]
+        mx.eval(strided)
+        return {"non-contiguous inputs": list(self.gradient(f, strided, w, seed))}
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        inner = mx.compile(function)
+        return _signed(
+            lambda *args, **kwargs: inner(*args, **kwargs), function, getattr(function, "__name__", "function")
+        )
+
+    def recorded(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> tuple[Program, Any]:
+        with _seeded(seed):
+            return recorded(function, args, kwargs, xs, lambda: mx.random.seed(seed))
+
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+        with _seeded(seed):
+            return custom_calls(f, xs)
+
+
+def _device(name: str) -> Any:
+    """Return a device by name. Raises BadOption where it is not there, naming those that are."""
+    here = FRAMEWORK.devices()
+    kind = {"mps": "gpu", "cuda": "gpu"}.get(name.partition(":")[0], name)
+    if kind not in here:
+        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
+    return mx.gpu if kind == "gpu" else mx.cpu
+
+
+def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:
+    """Return a function that runs on a device; its backward pass follows it there."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with mx.stream(device):
+            return function(*args, **kwargs)
+
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return _signed(call, like, name)
+
+
+def _signed(
+    call: Callable[..., Any], like: Any, name: str, extra: tuple[inspect.Parameter, ...] = ()
+) -> Callable[..., Any]:
+    """Return a function with the signature of another, and with more keywords."""
+    with contextlib.suppress(TypeError, ValueError):
+        own = list(inspect.signature(like).parameters.values())
+        last = [p for p in own if p.kind is p.VAR_KEYWORD]
+        call.__signature__ = inspect.Signature([*(p for p in own if p not in last), *extra, *last])  # type: ignore[attr-defined]
+    call.__name__ = name
+    return call
+
+
+def _of_module(module: nn.Module, device: Any) -> Prepared:
+    """Return a module as a function of its inputs and of its trainable parameters; what a call changes is put back."""
+    name = type(module).__name__
+    parameters = {
+        path: host(x) for path, x in tree_flatten(module.trainable_parameters()) if mx.issubdtype(x.dtype, mx.floating)
+    }
+    changes = any(isinstance(m, nn.BatchNorm | nn.Dropout) for m in module.modules())
+    mode = "training" if module.training else "evaluation"
+    notices = (Notice("module", "info", f"checked in {mode} mode, as it was handed over"),) if changes else ()
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        before = tree_unflatten([(path, x) for path, x in tree_flatten(module.parameters())])
+        try:
+            module.update(tree_unflatten(list((parameters or {}).items())))
+            return module(*args, **kwargs)
+        finally:
+            module.update(before)
+
+    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
+    of = _signed(_on(device, call, module, name), module, name, (keyword,))
+    return Prepared(of, name, parameters, notices)
+
+
+def _listed(f: Flat) -> Callable[..., list[Tensor]]:
+    return lambda *ts: [f(ts)]
+
+
+def _pulled(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
+    """Return the gradient of <w, f> by all inputs."""
+
+    def weighted(*ts: Tensor) -> Tensor:
+        y = f(ts)
+        return mx.sum(y * _like(w, y))
+
+    def pull(*ts: Tensor) -> list[Tensor]:
+        found = mx.grad(weighted, argnums=tuple(range(len(ts))))(*ts)
+        return list(found) if isinstance(found, tuple | list) else [found]
+
+    return pull
+
+
+def _like(v: Array, x: Tensor) -> Tensor:
+    return mx.reshape(mx.array(np.asarray(v, dtype=np.float32)).astype(x.dtype), x.shape)
+
+
+def _unsupported(error: Exception) -> Exception:
+    """Return that MLX cannot do this here, where the error says so; any other error as it is."""
+    said = " ".join(str(error).split())
+    return NotSupported(said[:200]) if any(word in said for word in _NOT_THERE) else error
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Let random numbers be those of the seed."""
+    mx.random.seed(seed)
+    with told():
+        yield
+
+
+FRAMEWORK = Mlx()

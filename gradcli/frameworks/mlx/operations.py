@@ -1,0 +1,240 @@
+"""MLX's primitives in numpy, by the primitive's name.
+
+An entry takes the input values in their order, and what the primitive itself holds by position in `own`. Integers and
+truth values are plain; they are made of plain numbers alone.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value, named
+from gradcli.core.shapes import shape, size
+from gradcli.core.tracer import Tracer, plain
+from gradcli.errors import NotSupported
+from gradcli.frameworks.convolving import Convolution
+from gradcli.frameworks.places import added, blocks, gathered, padded, put, put_with
+
+Entry = Callable[..., Any]
+Own = Sequence[Any]
+
+_REDUCED: tuple[Entry, ...] = (np.all, np.any, np.sum, np.prod, np.min, np.max)
+_RUNNING: tuple[Entry, ...] = (
+    np.maximum.accumulate, np.minimum.accumulate, np.cumsum, np.cumprod, np.logaddexp.accumulate,
+)  # fmt: skip
+_BEFORE = (-np.inf, np.inf, 0.0, 1.0, -np.inf)  # what stands before the first entry of each
+_WRITTEN: tuple[Entry, ...] = (put_with(np.maximum), put_with(np.minimum), added, put_with(np.multiply), put)
+_LOGS: tuple[Entry, ...] = (np.log2, np.log10, np.log)
+
+
+def plainly(function: Entry) -> Entry:
+    """Return an entry that takes no notice of what the primitive holds."""
+    return lambda *xs, own: function(*xs)
+
+
+def special(name: str) -> Entry:
+    """Return an entry that is a function of scipy.special, by its name among gradcli's primitives."""
+    return lambda *xs, own: named(name)(*xs)
+
+
+def as_type(x: Value, *, own: Own) -> Value:
+    """Return a value as another type; real numbers stay float64."""
+    name = str(own[0]).rpartition(".")[2]
+    if name.startswith("complex"):
+        raise NotSupported("complex numbers of MLX are not replayed")
+    if name.startswith(("float", "bfloat")):
+        return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]
+    if isinstance(x, Tracer):
+        return np.not_equal(x, 0) if name == "bool" else plain(np.trunc(x)).astype(name)
+    return np.asarray(x).astype(name)[()]
+
+
+def scan(x: Value, *, own: Own) -> Value:
+    """Return running sums, products or extremes, from the end where it says so, without the entry itself where it says so."""
+    kind, axis, reverse, inclusive = own
+    turned = np.flip(x, axis) if reverse else x
+    if not inclusive:
+        lead, sizes = (slice(None),) * axis, list(shape(x))
+        sizes[axis] = 1
+        turned = np.concatenate([np.full(sizes, _BEFORE[kind]), turned[(*lead, slice(0, -1))]], axis=axis)
+    y = _RUNNING[kind](turned, axis=axis)
+    return np.flip(y, axis) if reverse else y
+
+
+def softmax(x: Value, *, own: Own) -> Value:
+    """Return the softmax over the last axis."""
+    y = np.exp(x - _largest(x))
+    return y / np.sum(y, axis=-1, keepdims=True)
+
+
+def logsumexp(x: Value, *, own: Own) -> Value:
+    """Return the logarithm of the sum of exponentials over the last axis, which stays."""
+    largest = _largest(x)
+    return np.log(np.sum(np.exp(x - largest), axis=-1, keepdims=True)) + largest
+
+
+def _largest(x: Value) -> Any:
+    found = np.max(plain(x), axis=-1, keepdims=True)
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def split(x: Value, *, own: Own) -> list[Value]:
+    """Return the pieces of an array between positions along an axis."""
+    ends, axis = [0, *own[0], shape(x)[own[1]]], own[1]
+    return [x[(*(slice(None),) * axis, slice(a, b))] for a, b in pairwise(ends)]
+
+
+def pad(x: Value, filling: Value, *, own: Own) -> Value:
+    """Return an array with a filling around it."""
+    ends = [(0, 0, 0)] * len(shape(x))
+    for axis, low, high in zip(*own, strict=True):
+        ends[axis] = (low, high, 0)
+    return gathered(x, padded(shape(x), ends), filling)
+
+
+def _sliced(own: Own) -> tuple[slice, ...]:
+    return tuple(slice(*ends) for ends in zip(*own, strict=True))
+
+
+def _places(x: Value) -> Any:
+    return np.arange(size(x)).reshape(shape(x))
+
+
+def _written(kind: int, x: Value, places: Any, values: Value) -> Value:
+    values = np.broadcast_to(values, places.shape)
+    if isinstance(x, Tracer) or isinstance(values, Tracer) or np.asarray(x).dtype.kind == "f":
+        return _WRITTEN[kind](x, places, values)
+    raise NotSupported("writes into integers of MLX are not replayed")
+
+
+def slice_update(x: Value, values: Value, *, own: Own) -> Value:
+    """Return an array with a block written, or combined with what is there."""
+    return _written(own[0], x, _places(x)[_sliced(own[1:])], values)
+
+
+def _corner(start: Any, axes: Sequence[int], whole: Sequence[int], part: Sequence[int]) -> tuple[slice, ...]:
+    at = [0] * len(whole)
+    for axis, first in zip(axes, np.ravel(start), strict=True):
+        at[axis] = min(max(int(first), 0), whole[axis] - part[axis])
+    return tuple(slice(k, k + n) for k, n in zip(at, part, strict=True))
+
+
+def dynamic_slice(x: Value, start: Any, *, own: Own) -> Value:
+    """Return a block that begins at computed positions."""
+    return x[_corner(start, own[0], shape(x), own[1])]
+
+
+def dynamic_slice_update(x: Value, values: Value, start: Any, *, own: Own) -> Value:
+    """Return an array with a block written at computed positions."""
+    return put(x, _places(x)[_corner(start, own[0], shape(x), shape(values))], values)
+
+
+def _corners(indices: Sequence[Any], axes: Sequence[int], sizes: Sequence[int]) -> list[Any]:
+    batch = np.broadcast_shapes(*(np.shape(at) for at in indices))
+    found: list[Any] = [np.zeros(batch, dtype=int) for _ in sizes]
+    for axis, at in zip(axes, indices, strict=True):
+        whole = np.broadcast_to(np.asarray(at).astype(int), batch)
+        found[axis] = np.where(whole < 0, whole + sizes[axis], whole)
+    return found
+
+
+def gather(x: Value, *indices: Any, own: Own) -> Value:
+    """Return blocks of an array that begin at positions. Shapes: that of the positions, then that of a block."""
+    return gathered(x, blocks(_corners(indices, own[0], shape(x)), shape(x), own[1]))
+
+
+def scatter(x: Value, *rest: Any, own: Own) -> Value:
+    """Return an array with blocks written, or combined with what is there, at positions."""
+    *indices, values = rest
+    corners = _corners(indices, own[1], shape(x))
+    lengths = shape(values)[len(corners[0].shape) :]
+    return _written(own[0], x, blocks(corners, shape(x), lengths), values)
+
+
+def gather_axis(x: Value, at: Any, *, own: Own) -> Value:
+    """Return entries at positions along one axis."""
+    return np.take_along_axis(x, np.asarray(at).astype(int), own[0])
+
+
+def scatter_axis(x: Value, at: Any, values: Value, *, own: Own) -> Value:
+    """Return an array with entries added or written at positions along one axis."""
+    places = np.take_along_axis(_places(x), np.asarray(at).astype(int), own[1])
+    return _written(2 if own[0] == 0 else 4, x, places, values)
+
+
+def as_strided(x: Value, *, own: Own) -> Value:
+    """Return entries at a distance from each other."""
+    sizes, strides, offset = own
+    grid = np.meshgrid(*(np.arange(n) * s for n, s in zip(sizes, strides, strict=True)), indexing="ij")
+    return gathered(x, np.asarray(sum(grid, np.zeros(tuple(sizes), dtype=int)) + offset))
+
+
+def conv(x: Value, w: Value, *, own: Own) -> Value:
+    """Return a convolution; the channels are the last axis."""
+    strides, low, high, dilation, between, groups, flipped = own
+    inner = tuple(range(1, len(shape(x)) - 1))
+    kernel = np.flip(w, inner) if flipped else w
+    ends = [(a, b, d - 1) for a, b, d in zip(low, high, between, strict=True)]
+    first = (0, len(shape(x)) - 1, *inner)
+    x, kernel = np.transpose(x, first), np.transpose(kernel, first)
+    y = Convolution(shape(x), shape(kernel), strides, ends, dilation, groups)(x, kernel)
+    return np.transpose(y, (0, *range(2, len(shape(y))), 1))
+
+
+def inverse(a: Value, *, own: Own) -> Value:
+    """Return the inverse of a matrix, or of one of its triangles."""
+    triangular, upper = own
+    return np.linalg.inv((np.triu if upper else np.tril)(a) if triangular else a)
+
+
+def svd(a: Value, *, own: Own) -> Any:
+    """Return U, s and V^T, or s alone."""
+    return list(np.linalg.svd(a, full_matrices=True)) if own[0] else np.linalg.svd(a, compute_uv=False)
+
+
+def eigh(a: Value, *, own: Own) -> Any:
+    """Return eigenvalues, and vectors where they are asked for."""
+    return list(np.linalg.eigh(a, own[0])) if own[1] else np.linalg.eigvalsh(a, own[0])
+
+
+# fmt: off
+TABLE: dict[str, Entry] = {
+    **{name: plainly(function) for name, function in dict[str, Entry]({
+        "Abs": np.abs, "Negative": np.negative, "Exp": np.exp, "Expm1": np.expm1, "Log1p": np.log1p, "Square": np.square,
+        "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Sinh": np.sinh, "Cosh": np.cosh, "Tanh": np.tanh,
+        "ArcSin": np.arcsin, "ArcCos": np.arccos, "ArcTan": np.arctan, "ArcSinh": np.arcsinh, "ArcCosh": np.arccosh,
+        "ArcTanh": np.arctanh, "ArcTan2": np.arctan2, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign,
+        "Add": np.add, "Subtract": np.subtract, "Multiply": np.multiply, "Divide": np.divide, "Power": np.power,
+        "Maximum": np.maximum, "Minimum": np.minimum, "Remainder": np.remainder, "FloorDivide": np.floor_divide,
+        "LogAddExp": np.logaddexp, "DivMod": lambda a, b: [np.floor_divide(a, b), np.remainder(a, b)],
+        "NotEqual": np.not_equal, "Less": np.less, "LessEqual": np.less_equal,
+        "Greater": np.greater, "GreaterEqual": np.greater_equal,
+        "LogicalNot": np.logical_not, "LogicalAnd": np.logical_and, "LogicalOr": np.logical_or, "BitwiseInvert": np.invert,
+        "Select": np.where, "Matmul": np.matmul, "Full": lambda x: x, "Copy": lambda x: x, "Contiguous": lambda x: x,
+        "StopGradient": lambda x: x, "QRF": lambda a: list(np.linalg.qr(a)),
+    }).items()},
+    "Sigmoid": special("expit"), "Erf": special("erf"), "ErfInv": special("erfinv"),
+    "Sqrt": lambda x, *, own: 1 / np.sqrt(x) if own[0] else np.sqrt(x), "Log": lambda x, *, own: _LOGS[own[0]](x),
+    "Equal": lambda a, b, *, own: np.equal(a, b), "AsType": as_type,
+    "Reduce": lambda x, *, own: _REDUCED[own[0]](x, axis=tuple(own[1]), keepdims=True),
+    "ArgReduce": lambda x, *, own: np.expand_dims((np.argmax if own[0] else np.argmin)(plain(x), axis=own[1]), own[1]),
+    "Scan": scan, "Softmax": softmax, "LogSumExp": logsumexp,
+    "Sort": lambda x, *, own: np.sort(x, axis=own[0]), "Partition": lambda x, *, own: np.sort(x, axis=own[1]),
+    "ArgSort": lambda x, *, own: np.argsort(plain(x), axis=own[0], kind="stable"),
+    "Reshape": lambda x, *, own: np.reshape(x, tuple(own[0])), "Transpose": lambda x, *, own: np.transpose(x, tuple(own[0])),
+    "ExpandDims": lambda x, *, own: np.expand_dims(x, tuple(own[0])), "Squeeze": lambda x, *, own: np.squeeze(x, tuple(own[0])),
+    "Broadcast": lambda x, *rest, own: np.broadcast_to(x, tuple(own[0])),
+    "Concatenate": lambda *xs, own: np.concatenate(xs, axis=own[0]),
+    "Flatten": lambda x, *, own: np.reshape(x, (*shape(x)[: own[0]], -1, *shape(x)[own[1] + 1 :])),
+    "Unflatten": lambda x, *, own: np.reshape(x, (*shape(x)[: own[0]], *own[1], *shape(x)[own[0] + 1 :])),
+    "Arange": lambda *, own: np.arange(*own), "Split": split, "Pad": pad, "AsStrided": as_strided,
+    "Slice": lambda x, *, own: x[_sliced(own)], "SliceUpdate": slice_update,
+    "DynamicSlice": dynamic_slice, "DynamicSliceUpdate": dynamic_slice_update,
+    "Gather": gather, "Scatter": scatter, "GatherAxis": gather_axis, "ScatterAxis": scatter_axis,
+    "AddMM": lambda a, b, c, *, own: own[0] * np.matmul(a, b) + own[1] * c, "Convolution": conv,
+    "Cholesky": lambda a, *, own: np.swapaxes(np.linalg.cholesky(a), -1, -2) if own[0] else np.linalg.cholesky(a),
+    "Inverse": inverse, "SVD": svd, "Eigh": eigh,
+}
+# fmt: on

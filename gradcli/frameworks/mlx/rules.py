@@ -1,0 +1,141 @@
+"""Functions with gradients of their own, `mx.custom_function`: what is inside, their calls in a run, and their answers.
+
+MLX does not look at what a vjp rule returns: too few gradients are read from memory that is not theirs, and None ends the
+process. Here the answer is looked at first.
+"""
+
+import gc
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from gradcli.core.provenance import is_users, place_of, position
+from gradcli.frameworks.framework import Call, Flat
+
+_MOST = 64  # calls that are looked at
+_OF_A_VJP = 3  # primals, cotangents, outputs
+Own = Callable[..., Any]
+
+
+def parts(custom: Any) -> tuple[Own, Own | None]:
+    """Return the function and the vjp rule of a custom function; None where it has no rule for it."""
+    inside = [x for x in gc.get_referents(custom) if callable(x) and not inspect.isclass(x)]
+    rules = [rule for rule in inside[1:] if _count(rule) == _OF_A_VJP]
+    return inside[0], rules[0] if rules else None
+
+
+def _count(rule: Own) -> int:
+    try:
+        return len(inspect.signature(rule).parameters)
+    except (ValueError, TypeError):
+        return 0
+
+
+def applied(custom: Any) -> Own:
+    """Return a custom function as it is called, with the name and the signature of its function."""
+    function = parts(custom)[0]
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return custom(*args, **kwargs)
+
+    apply.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    apply.__name__ = getattr(function, "__name__", "function")
+    apply.__wrapped__ = function  # type: ignore[attr-defined]
+    return apply
+
+
+def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
+    """Return one call for each custom function, and for each shape of what it gets, that a run meets."""
+    found: dict[Any, Call] = {}
+
+    def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
+        function, rule = parts(custom)
+        key = (id(custom), tuple(_key(x) for _, x in tree_flatten([list(args), kwargs])))
+        if _is_users(function) and key not in found and len(found) < _MOST:
+            name = getattr(function, "__name__", "function")
+            found[key] = Call(name, applied(custom), tuple(args), dict(kwargs), position(), place_of(rule))
+        return own(custom, *args, **kwargs)
+
+    with _instead(seen):
+        f(xs)
+    return list(found.values())
+
+
+@contextmanager
+def without_rules() -> Iterator[None]:
+    """Let custom functions be what they compute."""
+    with _instead(lambda own, custom, args, kwargs: parts(custom)[0](*args, **kwargs)):
+        yield
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Let the answers of vjp rules be looked at before MLX gets them."""
+    before: dict[int, tuple[Any, Own]] = {}
+
+    def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
+        rule = parts(custom)[1]
+        if rule is not None and id(custom) not in before:
+            before[id(custom)] = custom, rule
+            custom.vjp(_looked_at(rule))
+        return own(custom, *args, **kwargs)
+
+    try:
+        with _instead(seen):
+            yield
+    finally:
+        for custom, rule in before.values():
+            custom.vjp(rule)
+
+
+@contextmanager
+def _instead(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
+    own = mx.custom_function.__call__
+    mx.custom_function.__call__ = lambda self, *args, **kwargs: call(own, self, args, kwargs)
+    try:
+        yield
+    finally:
+        mx.custom_function.__call__ = own
+
+
+def _looked_at(rule: Own) -> Own:
+    """Return a vjp rule that raises what is wrong with its answer; None stands for zeros."""
+
+    def vjp(primals: Any, cotangents: Any, outputs: Any) -> Any:
+        given = [x for _, x in tree_flatten(primals)]
+        found = [x for _, x in tree_flatten(rule(primals, cotangents, outputs))]
+        arrays = [x for x in given if isinstance(x, mx.array)]
+        if len(found) == len(given):
+            found = [bar for bar, x in zip(found, given, strict=True) if isinstance(x, mx.array)]
+        if len(found) != len(arrays):
+            raise ValueError(
+                f"incorrect number of gradients: the vjp rule returns {len(found)} for {len(arrays)} arrays"
+            )
+        return [_of(bar, x, k) for k, (bar, x) in enumerate(zip(found, arrays, strict=True))]
+
+    return vjp
+
+
+def _of(bar: Any, x: Any, k: int) -> Any:
+    if bar is None:
+        return mx.zeros_like(x)
+    if not isinstance(bar, mx.array):
+        raise TypeError(
+            f"the vjp rule returned an invalid gradient: a {type(bar).__name__} for argument {k}, not an array"
+        )
+    if bar.shape != x.shape:
+        raise ValueError(f"the vjp rule returned an invalid gradient: shape {bar.shape} for argument {k} of {x.shape}")
+    return bar
+
+
+def _is_users(function: Any) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is not None and is_users(code.co_filename)
+
+
+def _key(x: Any) -> Any:
+    return (x.shape, str(x.dtype)) if isinstance(x, mx.array) else repr(x)[:80]

@@ -1,0 +1,230 @@
+"""A framework's function as a function of numpy arrays: called as it is, or, on traced values, as the program it runs."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.tracer import Tracer, plain
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported
+from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
+from gradcli.frameworks.pitfalls import known, told
+from gradcli.frameworks.program import Program
+from gradcli.frameworks.surrogate import surrogate
+from gradcli.source.python import PythonFunction, message_of, signature_of
+from gradcli.source.structure import Node, put_together, taken_apart
+
+_KEPT = 4  # programs of the last points
+
+
+class Native:
+    """A function of tensors that takes and returns numpy arrays; tensors go through untouched.
+
+    Random numbers are those of the seed at every call. Where the format is narrow, values are those of the recorded
+    program in float64, so that differences of them can be taken.
+    """
+
+    def __init__(
+        self, prepared: Prepared, framework: Framework, placed: Placed, seed: int, differentiates: bool = False
+    ) -> None:
+        self.function = prepared.function
+        self.__name__ = prepared.name
+        self.inner = prepared.name
+        self.framework = framework
+        self.placed = placed
+        self.seed = seed
+        self.differentiates = differentiates
+        self.parameters = prepared.parameters
+        self.notices = prepared.notices
+        self._built = prepared.built
+        self._programs: list[tuple[tuple[Any, ...], Program, Callable[[list[Value]], Any]]] = []
+        self._refused: GradcliError | None = None
+        self._stands_in: tuple[Program, Callable[[list[Value]], Any]] | None = None
+        signature = signature_of(prepared.function)
+        if signature is not None:
+            self.__signature__ = signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        node, leaves = taken_apart("", (args, kwargs))
+        if any(self.framework.holds(x) for x in leaves.values()):
+            given, named = put_together(node, {path: self._tensor(x) for path, x in leaves.items()})
+            return self.function(*given, **named)
+        if any(map(_is_complex, leaves.values())):
+            says = f"{self.framework.name}'s functions of complex numbers are others (var, norm, abs)"
+            raise FunctionFailed(says, do="leave the mode complex-step out")
+        if self._stands_in is not None:
+            program, made = self._stands_in
+            return made(program([x for x in leaves.values() if _is_float(x)]))
+        if any(isinstance(x, Tracer) for x in leaves.values()):
+            return self._replayed(node, leaves)
+        return self._replayed(node, leaves) if self._is_narrow(node, leaves) else self._called(node, leaves)
+
+    def _is_narrow(self, node: Node, leaves: Mapping[str, Any]) -> bool:
+        """Whether values on the way are in a narrow format, and the program is known that computes them in float64."""
+        if self.differentiates or self._refused is not None:
+            return False
+        if self.program is None:
+            try:
+                self._replayed(node, leaves)
+            except NotSupported as refused:
+                self._refused = refused
+        return self.program is not None and self.narrowest != "float64"
+
+    @property
+    def narrowest(self) -> str:
+        """The format of fewest digits among that of the inputs and those on the way."""
+        formats = (self.placed.dtype, self.program.narrowest if self.program is not None else "float64")
+        return max(formats, key=lambda name: EPS[name])
+
+    @property
+    def coarseness(self) -> float:
+        """How much larger one rounding is than in float64."""
+        return EPS[self.narrowest] / EPS["float64"]
+
+    def _called(self, node: Node, leaves: Mapping[str, Any]) -> Any:
+        args, kwargs = put_together(node, {path: self._tensor(x) for path, x in leaves.items()})
+        try:
+            y = self.framework.called(self.function, args, kwargs, self.seed, self.differentiates)
+        except (RuntimeError, TypeError, ValueError) as error:
+            pitfall = known(error) if self.differentiates else None
+            if pitfall is None:
+                raise
+            raise told(error, pitfall, FunctionFailed) from error
+        return self._arrays(y)
+
+    def build(self, point: Mapping[str, Any]) -> None:
+        """Let a module that has no parameters before it was called be called at a point. Raises FunctionFailed."""
+        if self._built is None or self.parameters:
+            return
+        node, leaves = taken_apart("", dict(point))
+        given = put_together(node, {path: self._tensor(np.asarray(x)[()]) for path, x in leaves.items()})
+        try:
+            self.parameters = self._built(given)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise FunctionFailed(f"{self.__name__} cannot be called: {message_of(error)}") from error
+
+    def numbers(self, x: Any) -> Any:
+        """Return values with arrays where there were tensors, floats as the format of the inputs has them."""
+        node, leaves = taken_apart("", x)
+        return put_together(node, {path: self._number(leaf) for path, leaf in leaves.items()})
+
+    def _number(self, x: Any) -> Any:
+        if self.framework.holds(x):
+            x = self.framework.array(x)
+        narrow = (
+            self.placed.dtype != "float64" and isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f"
+        )
+        return (
+            self.framework.array(self.framework.tensor(np.asarray(x, dtype=np.float64), self.placed)) if narrow else x
+        )
+
+    def _tensor(self, x: Any) -> Any:
+        return self.framework.tensor(x, self.placed) if _numeric(x) else x
+
+    def _arrays(self, y: Any) -> Any:
+        """Return a result with arrays for tensors; what has no gradient is left out of several results."""
+        node, leaves = taken_apart("", y)
+        found = {path: self.framework.array(x) if self.framework.holds(x) else x for path, x in leaves.items()}
+        floats = [x for x in found.values() if np.asarray(x).dtype.kind in "fc"]
+        if not floats and any(map(self.framework.holds, leaves.values())):
+            kinds = ", ".join(sorted({str(np.asarray(x).dtype) for x in found.values()}))
+            raise FunctionFailed(
+                f"{self.__name__} returns a tensor of {kinds}, which has no gradient", do="return a tensor of floats"
+            )
+        if len(found) > len(floats) > 0:
+            return tuple(floats) if len(floats) > 1 else floats[0]
+        return put_together(node, found)
+
+    def _replayed(self, node: Node, leaves: Mapping[str, Any]) -> Any:
+        """Run the recorded program on values that may be traced. Raises NotSupported."""
+        floats = [x for x in leaves.values() if _is_float(x)]
+        key = self._key(leaves)
+        for kept, program, made in self._programs:
+            if _same(kept, key, program.holds_everywhere):
+                return made(program(floats))
+        program, made = self._recorded(node, {path: plain(x) if _is_float(x) else x for path, x in leaves.items()})
+        self._programs = [(key, program, made), *self._programs[: _KEPT - 1]]
+        return made(program(floats))
+
+    def _key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(plain(x) if _is_float(x) else x for x in leaves.values())
+
+    def _recorded(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Program, Callable[[list[Value]], Any]]:
+        tensors = {path: self._tensor(x) for path, x in leaves.items()}
+        args, kwargs = put_together(node, tensors)
+        xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
+        program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
+        shaped, results = taken_apart("", y)
+        moving = [path for path, x in results.items() if self.framework.holds(x) and self.framework.is_float(x)]
+        if not moving:
+            raise NotSupported(f"{self.__name__} returns no tensor of floats")
+
+        def made(floats: list[Value]) -> Any:
+            if len(moving) < len(results):
+                return tuple(floats) if len(floats) > 1 else floats[0]
+            return put_together(shaped, dict(zip(moving, floats, strict=True)))
+
+        return program, made
+
+    def with_surrogate(self, smooth: Callable[[Value], Value]) -> "Native":
+        """Return the function with a smooth stand-in for the staircases of the program recorded last.
+
+        Tensors still go through the function itself, so that its own gradient is that of the estimator.
+        """
+        if not self._programs:
+            raise self._refused or NotSupported("no program of the function is known")
+        key, program, made = self._programs[0]
+        xs = [x for x in key if _is_float(x)]
+        other = copy.copy(self)
+        other._stands_in = surrogate(program, xs, smooth), made
+        return other
+
+    @property
+    def program(self) -> Program | None:
+        """The program recorded last."""
+        return self._programs[0][1] if self._programs else None
+
+
+def _numeric(x: Any) -> bool:
+    return isinstance(x, np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fciub")
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, np.complexfloating) or (isinstance(x, np.ndarray) and x.dtype.kind == "c")
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tracer | np.float64) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
+
+
+def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
+    """Whether arguments are the same; of floats `in_shape` alone, where that is enough."""
+    return len(a) == len(b) and all(
+        x is y
+        or (
+            type(x) is type(y)
+            and np.shape(x) == np.shape(y)
+            and ((in_shape and _is_float(x) and _is_float(y)) or bool(np.all(np.asarray(x == y))))
+        )
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], framework: Framework) -> Flat:
+    """Return a native function as one of the differentiated tensors, its float results laid end to end."""
+
+    def joined(tensors: Sequence[Tensor]) -> Tensor:
+        leaves = taken_apart("", f.raw({**values, **dict(zip(wrt, tensors, strict=True))}))[1].values()
+        ys = [y for y in leaves if framework.holds(y) and framework.is_float(y)]
+        if not ys:
+            raise FunctionFailed(f"{f.text} returns no tensor of floats", do="return a tensor of floats")
+        return framework.joined(ys)
+
+    return joined
+
+
+def native_of(f: Any) -> Native | None:
+    """Return the native function behind a function of gradcli's, or None."""
+    return f.function if isinstance(f, PythonFunction) and isinstance(f.function, Native) else None

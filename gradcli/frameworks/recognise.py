@@ -1,0 +1,83 @@
+"""Which framework a function is written in: told by what it names, else by what its module imports."""
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+from gradcli.errors import BadOption
+from gradcli.frameworks.framework import framework
+
+_PACKAGES = {
+    "torch": "torch",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "mlx": "mlx",
+}
+_NUMPY = {"numpy", "scipy", "math", "gradcli"}
+_DEPTH = 4  # of functions that call functions of the same module
+
+
+def recognised(found: Any, module: ModuleType | None, wanted: str | None) -> str | None:
+    """Return the framework that a target is written in, or None for plain Python and numpy.
+
+    Raises  BadOption where it names several and the user has not said which.
+    """
+    if wanted is not None:
+        return None if wanted == "numpy" else framework(wanted).name
+    tops = set(_tops(found, 0, set()))
+    named = {_PACKAGES[top] for top in tops if top in _PACKAGES}
+    if not named and not tops & _NUMPY and module is not None:
+        named = {_PACKAGES[top] for top in map(_top, vars(module).values()) if top in _PACKAGES}
+    if len(named) > 1:
+        several = " and ".join(sorted(named))
+        raise BadOption(f"the function uses {several}", do=f"say which it is: --framework {min(named)}")
+    return next(iter(named), None)
+
+
+def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
+    """Yield the top packages of everything a callable is made of and names."""
+    found = getattr(found, "__func__", found)
+    if id(found) in seen or depth > _DEPTH:
+        return
+    seen.add(id(found))
+    for one in inspect.getmro(found if inspect.isclass(found) else type(found)):
+        yield one.__module__.partition(".")[0]
+    wraps = hasattr(found, "__code__") and hasattr(found, "__wrapped__")
+    if wraps:
+        yield from _tops(found.__wrapped__, depth + 1, seen)
+    inner = inspect.unwrap(found) if callable(found) and not wraps else found
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        if inspect.isfunction(type(found).__call__):
+            yield from _tops(type(found).__call__, depth + 1, seen)
+        for name in ("fun", "func", "f"):  # what wraps a function keeps it: custom_vjp, partial
+            if callable(getattr(found, name, None)):
+                yield from _tops(getattr(found, name), depth + 1, seen)
+        return
+    space = dict(inner.__globals__)
+    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+        try:
+            space[name] = cell.cell_contents
+        except ValueError:
+            continue
+    named = [space[name] for name in _names(code) if name in space]
+    named += [x for x in inspect.get_annotations(inner).values() if not isinstance(x, str)]
+    for x in named:
+        yield _top(x)
+        if getattr(x, "__module__", None) == inner.__module__ and callable(x):
+            yield from _tops(x, depth + 1, seen)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from (*code.co_names, *code.co_freevars)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _top(x: Any) -> str:
+    name = x.__name__ if isinstance(x, ModuleType) else getattr(x, "__module__", None) or type(x).__module__
+    return str(name).partition(".")[0]

@@ -1,0 +1,80 @@
+"""Straight-through estimators: the smooth function whose gradient a deliberately wrong backward pass is meant to be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.frameworks.program import Program, Slot, Step, filled, ran
+
+_STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
+_TESTS = {"gt", "ge", "lt", "le"}
+_CHOICES = {"where", "select_n", "masked_fill", "SelectV2"}
+_STOPS = {"detach", "stop_gradient"}
+_CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
+
+#           what a staircase is taken for, beside a constant that keeps its value
+SURROGATES: dict[str, Callable[[Value], Value]] = {
+    "passes the gradient through":                  lambda x: x,
+    "passes the gradient through within [-1, 1]":   lambda x: np.clip(x, -1.0, 1.0),
+    "passes the gradient through within [0, 1]":    lambda x: np.clip(x, 0.0, 1.0),
+    "has no slope, beside what is detached":         lambda x: 0.0 * x,
+}  # fmt: skip
+
+
+def stairs(program: Program) -> list[Step]:
+    """Return the steps of a program that a surrogate may replace: staircases, and tests whose result is a number."""
+    return [
+        step
+        for step in program.steps
+        if _base(step) in _STAIRS or (_base(step) in _TESTS and _is_number(step, program))
+    ]
+
+
+def is_choice(step: Step) -> bool:
+    """Whether a step chooses between values by a mask."""
+    return _base(step) in _CHOICES
+
+
+def surrogate(program: Program, xs: Sequence[Value], smooth: Callable[[Value], Value]) -> Program:
+    """Return the program with its staircases replaced by a smooth function, and with what is stopped held constant.
+
+    Its value at `xs` is that of the program.
+    """
+    values: dict[int, Any] = dict(zip(program.inputs, xs, strict=True)) | dict(program.constants)
+    chosen, steps = {id(step) for step in stairs(program)}, []
+    for step in program.steps:
+        first = filled(step.args[0], values) if step.args else None
+        ran(step, values)
+        y = values[step.outs[0]] if step.outs else None
+        if id(step) in chosen:
+            x0 = np.asarray(first, dtype=float)
+            steps.append(_stair(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
+        elif _base(step) in _STOPS:
+            steps.append(replace(step, compute=_constant(np.array(y)[()])))
+        else:
+            steps.append(step)
+    return replace(program, steps=steps)
+
+
+def _stair(step: Step, smooth: Callable[[Value], Value], offset: Any) -> Step:
+    def compute(x: Value, *args: Any, **kwargs: Any) -> Value:
+        return smooth(x) + offset[()]
+
+    return replace(step, compute=compute)
+
+
+def _constant(y: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: y
+
+
+def _base(step: Step) -> str:
+    return step.name.rpartition(".")[2]
+
+
+def _is_number(step: Step, program: Program) -> bool:
+    """Whether the truth values of a test are used as numbers only."""
+    users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
+    return bool(users) and all(_base(other) in _CASTS for other in users)

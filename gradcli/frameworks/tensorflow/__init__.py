@@ -1,0 +1,1 @@
+"""TensorFlow: what is checked in it, and how it is asked."""

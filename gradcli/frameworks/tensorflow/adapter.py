@@ -1,0 +1,247 @@
+"""TensorFlow as gradcli asks it: tensors, values, its own gradients, and what it did."""
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradcli.errors import BadOption, FunctionFailed, NotSupported
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.program import Program
+from gradcli.frameworks.raised import told
+from gradcli.frameworks.tensorflow.calls import custom_calls
+from gradcli.frameworks.tensorflow.modules import is_made_by_keras, of_keras, of_module
+from gradcli.frameworks.tensorflow.record import host, recorded
+from gradcli.frameworks.tensorflow.seeds import drawn, seeded
+from gradcli.point import Array
+from gradcli.source.structure import taken_apart
+
+_FORMATS = {
+    "float64": tf.float64, "float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16, "tf32": tf.float32,
+}  # fmt: skip
+_COMPILED = type(tf.function(lambda: None))
+_NO_FORWARD = ("ForwardAccumulator", "forward", "gradient registry", "no gradient defined")
+_ZERO = tf.UnconnectedGradients.ZERO
+
+
+class TensorFlow:
+    """The adapter for TensorFlow."""
+
+    name = "tensorflow"
+
+    def holds(self, x: Any) -> bool:
+        return isinstance(x, tf.Tensor | tf.Variable | tf.IndexedSlices)
+
+    def owns(self, x: Any) -> bool:
+        """Modules, layers, compiled functions, and functions with gradients of their own."""
+        kind = x if inspect.isclass(x) else type(x)
+        decorated = getattr(x, "_tf_decorator", None) is not None
+        return issubclass(kind, tf.Module | _COMPILED) or is_made_by_keras(kind) or decorated
+
+    def tensor(self, x: Array, placed: Placed) -> Tensor:
+        x = np.asarray(x)
+        with tf.device(_device(placed.device)):
+            y = tf.constant(x)
+            return tf.cast(y, _FORMATS[placed.dtype]) if x.dtype.kind == "f" else y
+
+    def array(self, x: Tensor) -> Array:
+        return host(x)
+
+    def is_float(self, x: Tensor) -> bool:
+        return bool(x.dtype.is_floating)
+
+    def joined(self, ys: Sequence[Tensor]) -> Tensor:
+        wide = max((y.dtype for y in ys), key=lambda dtype: dtype.size)
+        return tf.concat([tf.reshape(tf.cast(y, wide), (-1,)) for y in ys], 0)
+
+    def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
+        device = _device(placed.device)
+        if placed.dtype not in _FORMATS:
+            raise BadOption(f"tensorflow has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+        kind = found if inspect.isclass(found) else type(found)
+        if is_made_by_keras(kind):
+            return of_keras(found, placed.dtype, seed)
+        if inspect.isclass(found):
+            with seeded(seed):
+                found = found()
+        if isinstance(found, tf.Module):
+            return of_module(found, _FORMATS[placed.dtype])
+        return Prepared(_on(device, found), getattr(found, "__name__", type(found).__name__), {})
+
+    def devices(self) -> list[str]:
+        """Return the devices that are there."""
+        return ["cpu", *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
+
+    def called(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
+    ) -> Any:
+        with seeded(seed), told():
+            y = function(*args, **kwargs)
+        wide = {x.dtype for x in _floats((args, kwargs))} == {tf.float64}
+        if wide and any(x.dtype == tf.float32 for x in _floats(y)):
+            raise TypeError("it computes in float32 what it is given in float64")
+        return y
+
+    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        return self._pulled(f, xs, w, seed)
+
+    def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        with _here(xs, seed):
+            with tf.GradientTape() as tape:
+                tape.watch(xs)
+                y = f(xs)
+            return [host(xbar) for xbar in tape.gradient(y, xs, _like(w, y), unconnected_gradients=_ZERO)]
+
+    def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
+        xdots = [_like(v, x) for v, x in zip(vs, xs, strict=True)]
+        with _here(xs, seed), tf.autodiff.ForwardAccumulator(list(xs), xdots) as accumulator:
+            try:
+                y = f(xs)
+            except (LookupError, NotImplementedError) as error:
+                raise _unsupported(error, _NO_FORWARD) from error
+        return host(accumulator.jvp(y, unconnected_gradients=_ZERO))
+
+    def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
+        with _here(xs, seed):
+            with tf.GradientTape() as outer:
+                outer.watch(xs)
+                with tf.GradientTape() as inner:
+                    inner.watch(xs)
+                    y = f(xs)
+                    weighted = tf.reduce_sum(y * _like(w, y))
+                bars = inner.gradient(weighted, xs, unconnected_gradients=_ZERO)
+                along = tf.add_n(
+                    [tf.reduce_sum(bar * _like(v, bar)) for bar, v in zip(map(_dense, bars), vs, strict=True)]
+                )
+            try:
+                return [host(part) for part in outer.gradient(along, xs, unconnected_gradients=_ZERO)]
+            except LookupError as error:
+                raise _unsupported(error, _NO_FORWARD) from error
+
+    def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def one(ts: Sequence[Tensor]) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(ts)
+                y = f(ts)
+                weighted = tf.reduce_sum(y * _like(w, y))
+            return [_dense(g) for g in tape.gradient(weighted, ts, unconnected_gradients=_ZERO)]
+
+        pairs = [tf.stack([a, b]) for a, b in zip(xs, others, strict=True)]
+        with _here(xs, seed), _hushed():
+            try:
+                found = [host(g) for g in tf.vectorized_map(one, pairs, fallback_to_while_loop=False)]
+            except (
+                ValueError,
+                TypeError,
+                NotImplementedError,
+                LookupError,
+                AttributeError,
+                FunctionFailed,
+                tf.errors.OpError,
+            ) as error:
+                raise NotSupported(f"tf.vectorized_map: {_short(error)}") from error
+            if drawn():
+                raise NotSupported("tf.vectorized_map draws other random numbers")
+            return found
+
+    def variants(
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
+    ) -> dict[str, list[Array | None] | str]:
+        """The gradient inside a `tf.function`, where custom gradients go another way."""
+        graph = tf.function(lambda *ts: f(ts), autograph=False)
+        try:
+            with _hushed():
+                found = self._pulled(lambda ts: graph(*ts), xs, w, seed)
+        except (ValueError, TypeError, RuntimeError, FunctionFailed):  # it is Python that no graph can be made of
+            return {}
+        return {} if drawn() else {"inside tf.function": list(found)}  # a graph draws other random numbers
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        inner = tf.function(function, jit_compile=False)
+        return _on(None, function, inner)
+
+    def recorded(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> tuple[Program, Any]:
+        with seeded(seed), told(), _hushed():
+            return recorded(function, args, kwargs, xs)
+
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+        with _here(xs, seed):
+            return custom_calls(f, xs)
+
+
+def _device(name: str) -> str:
+    """Return a device as TensorFlow names it. Raises BadOption where it is not there, naming those that are."""
+    here = FRAMEWORK.devices()
+    kind, _, number = name.partition(":")
+    if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
+        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
+    return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number or 0}"
+
+
+def _on(
+    device: str | None, function: Callable[..., Any], inner: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """Return a function that runs on a device, with its own name and signature."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with tf.device(device):
+            return (inner or function)(*args, **kwargs)
+
+    plain = getattr(function, "python_function", function)
+    with contextlib.suppress(TypeError, ValueError):
+        call.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    call.__name__ = getattr(plain, "__name__", type(plain).__name__)
+    call.__wrapped__ = plain  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def _here(xs: Sequence[Tensor], seed: int) -> Iterator[None]:
+    """Compute where the inputs are, with random numbers of the seed."""
+    with seeded(seed), told(), tf.device(xs[0].device if xs else None):
+        yield
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Let TensorFlow not log that graphs are made anew, or cannot be made."""
+    logger = tf.get_logger()
+    before = logger.level
+    logger.setLevel("CRITICAL")
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _floats(x: Any) -> list[Tensor]:
+    return [t for t in taken_apart("", x)[1].values() if FRAMEWORK.holds(t) and t.dtype.is_floating]
+
+
+def _like(v: Array, x: Tensor) -> Tensor:
+    return tf.reshape(tf.cast(tf.constant(np.asarray(v)), x.dtype), tf.shape(x))
+
+
+def _dense(x: Any) -> Tensor:
+    return tf.convert_to_tensor(x)
+
+
+def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+    """Return that TensorFlow cannot do this here, where the error says so; any other error as it is."""
+    if isinstance(error, NotImplementedError) or any(word in str(error) for word in words):
+        return NotSupported(_short(error))
+    return error
+
+
+def _short(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error))[:200]
+
+
+FRAMEWORK = TensorFlow()

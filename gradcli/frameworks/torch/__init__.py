@@ -1,0 +1,1 @@
+"""torch: tensors, modules and custom functions."""

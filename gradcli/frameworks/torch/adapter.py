@@ -1,0 +1,311 @@
+"""torch as gradcli asks it: tensors, values, its own gradients, and what it did."""
+
+import contextlib
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradcli.errors import BadOption, FunctionFailed, NotSupported
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.program import Program
+from gradcli.frameworks.torch.calls import custom_calls
+from gradcli.frameworks.torch.record import host, recorded
+from gradcli.point import Array
+from gradcli.source.function import Notice
+
+_FORMATS = {
+    "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+    "tf32": torch.float32,
+}  # fmt: skip
+_MOST_ALONE = 8  # inputs that are asked for one at a time
+_NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode")
+_NO_VMAP = ("setup_context", "generate_vmap_rule", "vmap", "in-place", "data-dependent", ".item()")
+
+
+class Torch:
+    """The adapter for torch."""
+
+    name = "torch"
+
+    def holds(self, x: Any) -> bool:
+        return isinstance(x, torch.Tensor)
+
+    def owns(self, x: Any) -> bool:
+        """Modules, custom functions and what is bound to one of them."""
+        of = getattr(x, "__self__", x)
+        kinds = (torch.nn.Module, torch.autograd.Function)
+        return isinstance(of, kinds) or (inspect.isclass(of) and issubclass(of, kinds))
+
+    def tensor(self, x: Array, placed: Placed) -> Tensor:
+        x = np.asarray(x)
+        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None  # complex numbers are double
+        return torch.tensor(x, dtype=dtype, device=placed.device)
+
+    def array(self, x: Tensor) -> Array:
+        return host(x)
+
+    def is_float(self, x: Tensor) -> bool:
+        return bool(x.is_floating_point())
+
+    def joined(self, ys: Sequence[Tensor]) -> Tensor:
+        return torch.cat([y.reshape(-1) for y in ys])
+
+    def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
+        self._place(placed)
+        notices: list[Notice] = []
+        of = getattr(found, "__self__", None)
+        if (
+            inspect.isclass(of)
+            and issubclass(of, torch.autograd.Function)
+            and getattr(found, "__name__", "") == "apply"
+        ):
+            found = of
+        if inspect.isclass(found) and issubclass(found, torch.autograd.Function):
+            return Prepared(applied(found), found.__name__, {})
+        if inspect.isclass(found) and issubclass(found, torch.nn.Module):
+            with _seeded(seed):
+                found = found()
+        if isinstance(found, torch.nn.Module):
+            module = copy.deepcopy(found).to(placed.device, _FORMATS[placed.dtype])
+            if any(
+                True
+                for _ in module.modules()
+                if isinstance(_, torch.nn.modules.batchnorm._BatchNorm | torch.nn.Dropout)
+            ):
+                mode = "training" if module.training else "evaluation"
+                notices.append(Notice("module", "info", f"checked in {mode} mode, as it was handed over"))
+            parameters = {
+                name: host(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
+            }
+            return Prepared(_of_module(module, placed), type(module).__name__, parameters, tuple(notices))
+        _widen(found, placed)
+        return Prepared(found, getattr(found, "__name__", type(found).__name__), {})
+
+    def _place(self, placed: Placed) -> None:
+        """Refuse a device that is not there, naming those that are."""
+        kind = torch.device(placed.device).type if placed.device.partition(":")[0].isidentifier() else placed.device
+        here = self.devices()
+        if placed.device not in here and not (placed.device == kind and any(d.startswith(kind) for d in here)):
+            raise BadOption(f"there is no device '{placed.device}' here", do=f"devices: {', '.join(here)}")
+        if placed.dtype not in _FORMATS:
+            raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+
+    def devices(self) -> list[str]:
+        """Return the devices that are there."""
+        cuda = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
+        return ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+    def called(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
+    ) -> Any:
+        with _seeded(seed), torch.enable_grad() if differentiates else _quiet(function):
+            return function(*args, **kwargs)
+
+    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
+
+    def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
+        import torch.autograd.forward_ad as forward
+
+        with torch.enable_grad(), _seeded(seed), forward.dual_level():
+            duals = [forward.make_dual(x.detach().clone(), _like(v, x)) for x, v in zip(xs, vs, strict=True)]
+            try:
+                y = forward.unpack_dual(f(duals))
+            except (RuntimeError, FunctionFailed) as error:
+                raise _unsupported(error, _NO_FORWARD) from error
+            return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
+
+    def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
+        with torch.enable_grad(), _seeded(seed):
+            leaves = [x.detach().clone().requires_grad_() for x in xs]
+            y = f(leaves)
+            still = [np.zeros(tuple(x.shape))[()] for x in xs]
+            if not y.requires_grad:
+                return still
+            bars = torch.autograd.grad(y, leaves, _like(w, y), allow_unused=True, create_graph=True)
+            along = [
+                torch.sum(bar * _like(v, bar))
+                for bar, v in zip(bars, vs, strict=True)
+                if bar is not None and bar.requires_grad
+            ]
+            if not along:
+                return still
+            try:
+                again = torch.autograd.grad(torch.stack(along).sum(), leaves, allow_unused=True)
+            except RuntimeError as error:
+                raise _unsupported(
+                    error, ("once_differentiable", "not implemented", "does not require grad")
+                ) from error
+        return [zero if bar is None else host(bar) for zero, bar in zip(still, again, strict=True)]
+
+    def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        def one(*leaves: Tensor) -> Tensor:
+            y = f(list(leaves))
+            return torch.sum(y * _like(w, y))
+
+        pairs = [torch.stack([a.detach(), b.detach()]) for a, b in zip(xs, others, strict=True)]
+        with _seeded(seed):
+            try:
+                gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
+                return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
+            except (RuntimeError, FunctionFailed) as error:
+                raise _unsupported(error, _NO_VMAP) from error
+
+    def variants(
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
+    ) -> dict[str, list[Array | None] | str]:
+        """Non-contiguous inputs; one input at a time; and whether the backward writes into the cotangent it is given."""
+        found: dict[str, list[Array | None] | str] = {}
+        if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
+            found["non-contiguous inputs"] = list(
+                self._pulled(
+                    f, [x if k in own else _strided(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
+                )[0]
+            )
+        if 1 < len(xs) <= _MOST_ALONE:
+            each = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
+            found["one input at a time"] = list(each)
+        _, kept = self._pulled(f, xs, w, seed, set(range(len(xs))))
+        if not kept:
+            found["cotangent"] = (
+                "the backward pass writes into the cotangent it is given: work on a copy of grad_output"
+            )
+        return found
+
+    def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]) -> tuple[list[Array], bool]:
+        """Return the gradient by the wanted inputs, and whether the cotangent is what it was."""
+        with torch.enable_grad(), _seeded(seed):
+            leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
+            y = f(leaves)
+            still = [np.zeros(tuple(x.shape))[()] for x in xs]
+            if not y.requires_grad:
+                return still, True
+            ybar = _like(w, y)
+            before = ybar.clone()
+            bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
+        given = dict(zip(sorted(wanted), bars, strict=True))
+        found = [still[k] if given.get(k) is None else host(given[k]) for k in range(len(xs))]
+        return found, bool(torch.equal(ybar, before))
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return torch.compile(function)  # type: ignore[no-any-return]
+
+    def recorded(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> tuple[Program, Any]:
+        def outputs(y: Any) -> list[Tensor]:
+            from gradcli.source.structure import taken_apart
+
+            leaves = taken_apart("", y)[1].values()
+            return [t for t in leaves if isinstance(t, torch.Tensor) and t.is_floating_point()]
+
+        with _seeded(seed), _quiet(function):
+            return recorded(lambda: function(*args, **kwargs), list(xs), outputs)
+
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+        with torch.enable_grad(), _seeded(seed):
+            return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
+
+
+def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Return how a custom function is applied, with the signature of its forward without ctx."""
+    parameters = list(inspect.signature(function.forward).parameters.values())
+    own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
+    new = function.setup_context is not torch.autograd.Function.setup_context
+    kept = parameters if new and own_context else parameters[1:]
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
+        return function.apply(*order)
+
+    apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
+    apply.__name__ = function.__name__
+    return apply
+
+
+def _of_module(module: torch.nn.Module, placed: Placed) -> Callable[..., Any]:
+    """Return a module as a function of its inputs and its parameters; its buffers are copies at every call."""
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        buffers = {name: b.clone() for name, b in module.named_buffers()}
+        return torch.func.functional_call(module, {**buffers, **(parameters or {})}, args, kwargs, tie_weights=True)
+
+    own = list(inspect.signature(module.forward).parameters.values())
+    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = [p for p in own if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = inspect.Signature([*(p for p in own if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    call.__name__ = type(module).__name__
+    return call
+
+
+def _widen(function: Any, placed: Placed) -> None:
+    """Let modules and tensors that a function finds in its module or its closure have the format of the inputs."""
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    dtype = _FORMATS[placed.dtype]
+    spaces = [getattr(function, "__globals__", {})]
+    for space in spaces:
+        for name, x in list(space.items()):
+            if isinstance(x, torch.nn.Module):
+                x.to(placed.device, dtype)
+            elif isinstance(x, torch.Tensor) and x.is_floating_point() and not isinstance(x, torch.nn.Parameter):
+                space[name] = x.detach().to(placed.device, dtype).requires_grad_(x.requires_grad)
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):
+            if isinstance(cell.cell_contents, torch.nn.Module):
+                cell.cell_contents.to(placed.device, dtype)
+
+
+def _strided(x: Tensor) -> Tensor:
+    """Return the same values with every second place in memory left out."""
+    wide = torch.stack([x.detach(), torch.zeros_like(x)], dim=-1) if x.dim() > 0 else x.detach()
+    return wide[..., 0] if x.dim() > 0 else wide
+
+
+def _like(v: Array, x: Tensor) -> Tensor:
+    return torch.tensor(np.asarray(v), dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
+def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+    """Return that torch cannot do this here, where the error says so; any other error as it is."""
+    error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    said = str(error)
+    if isinstance(error, NotImplementedError) or any(word in said for word in words):
+        return NotSupported(" ".join(said.split())[:200])
+    return error
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Let random numbers be those of the seed, and new tensors be float64; both are put back."""
+    before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _generators()]
+    for generator, _ in states:
+        generator.manual_seed(seed)
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+        for generator, state in states:
+            generator.set_state(state)
+
+
+def _generators() -> list[torch.Generator]:
+    """Return what random numbers come from; torch.manual_seed would also write down where it was called from."""
+    return [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
+
+
+def _quiet(function: Callable[..., Any]) -> Any:
+    """Switch torch's own recording off, but for functions that differentiate inside."""
+    return torch.enable_grad() if _differentiates(function) else torch.no_grad()
+
+
+def _differentiates(function: Any) -> bool:
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    return code is not None and bool({"grad", "backward", "jacobian", "hessian", "enable_grad"} & set(code.co_names))
+
+
+FRAMEWORK = Torch()

@@ -1,0 +1,241 @@
+"""Products of matrices and vectors, and what is made of matrices: solutions, factors, determinants."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.core.tracer import plain
+from gradcli.frameworks.torch.aten.rows import add, aten, axis, refuse, scaled
+from gradcli.primitives.decompositions import symmetric
+from gradcli.primitives.linalg import T
+
+
+def _mv(a: Value, x: Value) -> Value:
+    return np.matmul(a, x)
+
+
+def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
+    """Return beta * c + alpha * product; with beta 0, c is not looked at."""
+    y = scaled(product, alpha)
+    return y + np.zeros(np.broadcast_shapes(shape(c), shape(y))) if beta == 0 else scaled(c, beta) + y
+
+
+# fmt: off
+add({
+    "mm": np.matmul, "bmm": np.matmul, "matmul": np.matmul, "mv": _mv, "dot": np.matmul, "vdot": np.matmul, "inner": np.inner,
+    "ger": np.outer, "outer": np.outer,
+    "addmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
+    "addmv": lambda c, a, x, *, beta=1, alpha=1: _plus(c, np.matmul(a, x), beta, alpha),
+    "addr": lambda c, x, y, *, beta=1, alpha=1: _plus(c, np.outer(x, y), beta, alpha),
+    "baddbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
+    "addbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
+    "linear": lambda x, w, b=None: np.matmul(x, T(w)) if b is None else np.matmul(x, T(w)) + b,
+    "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), "inverse": np.linalg.inv,
+    "_linalg_det": lambda a: (np.linalg.det(a), None, None), "linalg_eigvalsh": lambda a, uplo="L": np.linalg.eigvalsh(a, uplo),
+    "linalg_qr": lambda a, mode="reduced": _qr(a, mode), "linalg_pinv": lambda a, *args, **kwargs: _pinv(a, *args, **kwargs),
+    "_linalg_check_errors": lambda info, api_name, *, is_matrix: (), "block_diag": lambda matrices: _block_diagonal(matrices),
+    "linalg_matrix_exp": lambda a: _matrix_exp(a),
+})
+# fmt: on
+
+
+def _no_trouble(a: Value) -> Any:
+    return np.zeros(shape(a)[:-2], dtype=np.int32)
+
+
+def _block_diagonal(matrices: Any) -> Value:
+    """Return matrices one below and right of the other, zeros elsewhere; vectors count as rows."""
+    blocks = [np.reshape(m, (1,) * (2 - len(shape(m))) + shape(m)) for m in matrices]
+    columns = sum(shape(m)[1] for m in blocks)
+    rows, start = [], 0
+    for m in blocks:
+        sides = [np.zeros((shape(m)[0], n)) for n in (start, columns - start - shape(m)[1])]
+        rows.append(np.concatenate([sides[0], m, sides[1]], axis=1))
+        start += shape(m)[1]
+    return np.concatenate(rows)
+
+
+@aten("_linalg_slogdet", "linalg_slogdet")
+def slogdet(a: Value) -> Any:
+    """Return the sign and the logarithm of the size of a determinant."""
+    sign, size = np.linalg.slogdet(a)
+    return plain(sign), size, None, None
+
+
+@aten()
+def linalg_cholesky_ex(a: Value, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """Return the triangular factor of a positive definite matrix."""
+    return cholesky(a, upper), _no_trouble(a)
+
+
+@aten()
+def cholesky(a: Value, upper: bool = False) -> Value:
+    """Return the triangular factor of a positive definite matrix, of which one triangle is read."""
+    y = np.linalg.cholesky(T(a) if upper else a)
+    return T(y) if upper else y
+
+
+@aten("_linalg_solve_ex", "linalg_solve")
+def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = False) -> Any:
+    """Return the solution of a @ y = b, or of y @ a = b; b is a vector where it has an axis less than a."""
+    vector = len(shape(b)) == 1 or (len(shape(b)) == len(shape(a)) - 1 and shape(b) == shape(a)[:-1])
+    right = b[..., None] if vector else b
+    y = np.linalg.solve(a, right) if left else T(np.linalg.solve(T(a), T(right)))
+    return (np.reshape(y, shape(y)[:-1]) if vector else y), None, None, _no_trouble(a)
+
+
+def _triangle(a: Value, upper: bool, ones: bool) -> Value:
+    y = np.triu(a, 1 if ones else 0) if upper else np.tril(a, -1 if ones else 0)
+    return y + np.eye(shape(a)[-1]) if ones else y
+
+
+@aten()
+def linalg_solve_triangular(
+    a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Value:
+    """Return the solution of a @ y = b, or of y @ a = b, where one triangle of a is read."""
+    a = _triangle(a, upper, unitriangular)
+    return np.linalg.solve(a, b) if left else T(np.linalg.solve(T(a), T(b)))
+
+
+@aten()
+def triangular_solve(
+    b: Value, a: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Value, Value]:
+    """Return the solution of a @ y = b, where one triangle of a is read, and a."""
+    t = _triangle(a, upper, unitriangular)
+    return np.linalg.solve(T(t) if transpose else t, b), a
+
+
+def _gram(factor: Value, upper: bool) -> Value:
+    return np.matmul(T(factor), factor) if upper else np.matmul(factor, T(factor))
+
+
+@aten()
+def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
+    """Return the solution of a @ y = b, given the triangular factor of a."""
+    t = _triangle(factor, upper, False)
+    first, second = (T(t), t) if upper else (t, T(t))
+    return np.linalg.solve(second, np.linalg.solve(first, b))
+
+
+@aten()
+def cholesky_inverse(factor: Value, upper: bool = False) -> Value:
+    """Return the inverse of a matrix, given its triangular factor."""
+    return np.linalg.inv(_gram(_triangle(factor, upper, False), upper))
+
+
+@aten("_linalg_eigh", "linalg_eigh")
+def eigh(a: Value, uplo: Any = "L", compute_v: bool = True) -> Any:
+    """Return eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read."""
+    return tuple(np.linalg.eigh(a, uplo)) if compute_v else (np.linalg.eigvalsh(a, uplo), None)
+
+
+@aten("_linalg_svd", "linalg_svd")
+def svd(a: Value, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None) -> Any:
+    """Return left singular vectors, singular values and right singular vectors."""
+    if not compute_uv:
+        return None, np.linalg.svdvals(a), None
+    return tuple(np.linalg.svd(a, full_matrices=full_matrices and shape(a)[-1] != shape(a)[-2]))
+
+
+def _qr(a: Value, mode: Any) -> Any:
+    if mode == "r":
+        return np.zeros(0), np.linalg.qr(a, "r")
+    return tuple(np.linalg.qr(a, mode))
+
+
+def _pinv(
+    a: Value, *args: Any, atol: Any = None, rtol: Any = None, rcond: Any = None, hermitian: bool = False
+) -> Value:
+    """Return the pseudo-inverse; the smallest singular values that count are those of numpy's default, or given."""
+    if hermitian:
+        a = symmetric(a, "pinv")
+    given = [x for x in (*args, rcond, rtol) if isinstance(x, float | np.ndarray)]
+    least = np.max(np.abs(plain(given[0]))) if given else max(shape(a)[-2:]) * float(np.finfo(np.float64).eps)
+    if atol is not None:
+        least = max(
+            float(least) if given else 0.0, float(np.max(plain(atol) / np.max(np.linalg.svdvals(plain(a)), axis=-1)))
+        )
+    return np.linalg.pinv(a, rcond=float(least))
+
+
+@aten()
+def linalg_cross(a: Value, b: Value, *, dim: int = -1) -> Value:
+    """Return the vector product of vectors of three entries along an axis."""
+    to = np.broadcast_shapes(shape(a), shape(b))
+    a, b = (x if shape(x) == to else np.broadcast_to(x, to) for x in (a, b))
+    return np.linalg.cross(a, b, axis=axis(dim, len(to)))
+
+
+@aten("_cdist_forward")
+def cdist(a: Value, b: Value, p: float, compute_mode: Any = None) -> Value:
+    """Return the norms of the differences of every row of a and every row of b."""
+    return np.linalg.vector_norm(a[..., :, None, :] - b[..., None, :, :], ord=float(p), axis=-1)
+
+
+@aten("_euclidean_dist")
+def euclidean(a: Value, b: Value) -> Value:
+    """Return the distances of every row of a and every row of b."""
+    return cdist(a, b, 2.0)
+
+
+@aten("_pdist_forward")
+def pdist(a: Value, p: float = 2) -> Value:
+    """Return the norms of the differences of every two rows."""
+    first, second = np.triu_indices(shape(a)[0], 1)
+    return np.linalg.vector_norm(a[first] - a[second], ord=float(p), axis=-1)
+
+
+@aten("_trilinear")
+def trilinear(
+    a: Value, b: Value, c: Value, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
+) -> Value:
+    """Return the product of three arrays, each with new axes, summed over axes."""
+    for x, new in ((a, expand1), (b, expand2), (c, expand3)):
+        if len(shape(x)) + len(new) != len(shape(a)) + len(expand1):
+            raise refuse("a trilinear product of these shapes")
+    a, b, c = (np.expand_dims(x, tuple(new)) if new else x for x, new in ((a, expand1), (b, expand2), (c, expand3)))
+    return np.sum(a * b * c, axis=tuple(sumdim)) if sumdim else a * b * c
+
+
+TERMS = 24  # of the series of exp for a matrix of norm below 1/2: the next one is below 1e-32
+
+
+def _matrix_exp(a: Value) -> Value:
+    """Return the exponential of a matrix: its Taylor series after halving, and squared as often."""
+    length = float(np.max(np.sum(np.abs(plain(a)), axis=-1), initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(length))) + 1) if length > 0 else 0
+    small = a / 2.0**halvings
+    eye = np.eye(shape(a)[-1])
+    y: Value = np.broadcast_to(eye, shape(a))
+    for k in range(TERMS, 0, -1):
+        y = eye + np.matmul(small, y) / k
+    for _ in range(halvings):
+        y = np.matmul(y, y)
+    return y
+
+
+@aten()
+def linalg_householder_product(a: Value, tau: Value) -> Value:
+    """Return the first columns of a product of reflections, whose vectors are below the diagonal of a."""
+    rows, columns = shape(a)[-2:]
+    y: Value = np.eye(rows, columns)
+    for k in range(shape(tau)[-1] - 1, -1, -1):
+        below = np.arange(rows) > k
+        v = np.where(below, a[..., :, k], 0.0) + (np.arange(rows) == k) * 1.0
+        y = y - np.reshape(tau[..., k], (*shape(tau)[:-1], 1, 1)) * v[..., :, None] * np.matmul(v[..., None, :], y)
+    return y
+
+
+@aten()
+def linalg_lstsq(a: Value, b: Value, rcond: Any = None, *, driver: Any = None) -> Any:
+    """Return the solution of least squares of full rank, and where the driver gives them the squared residuals."""
+    vector = len(shape(b)) == len(shape(a)) - 1
+    right = b[..., None] if vector else b
+    y = np.matmul(np.linalg.pinv(a), right)
+    tall = shape(a)[-2] > shape(a)[-1] and driver in ("gels", "gelsd", "gelss")
+    residuals = np.sum(np.square(np.matmul(a, y) - right), axis=-2) if tall else np.zeros(0)
+    return (np.reshape(y, shape(y)[:-1]) if vector else y), residuals, None, None

@@ -1,0 +1,237 @@
+"""Sums, products, extremes and norms over axes, and running ones along an axis."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.core.tracer import plain
+from gradcli.frameworks.torch.aten.rows import along, aten, axes, axis
+from gradcli.primitives.reductions import logsumexp as _logsumexp
+
+
+@aten("sum")
+def sum_(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the sum over axes."""
+    return np.sum(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def nansum(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the sum over axes of what is a number."""
+    return np.sum(np.where(np.isnan(x), 0.0, x), axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def mean(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the mean over axes."""
+    return np.mean(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def prod(x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """Return the product of all entries, or along an axis."""
+    return np.prod(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def var_mean(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
+    """Return the variance over axes, with 1 (or the correction) less than their entries as divisor, and the mean."""
+    over = axes(dim, x)
+    count = size(x) // max(1, int(np.prod([n for k, n in enumerate(shape(x)) if k not in over], dtype=int)))
+    centre = np.mean(x, axis=over, keepdims=True)
+    free = max(0.0, count - float(1 if correction is None else correction))
+    y = np.sum(np.square(x - centre), axis=over, keepdims=keepdim)
+    return y / np.float64(free), centre if keepdim or not shape(x) else np.reshape(centre, shape(y))
+
+
+@aten()
+def var(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    """Return the variance over axes."""
+    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@aten()
+def std_mean(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
+    """Return the standard deviation over axes, and the mean."""
+    variance, centre = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return np.sqrt(variance), centre
+
+
+@aten()
+def std(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Value:
+    """Return the standard deviation over axes."""
+    return std_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@aten()
+def amax(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Return the largest entries over axes."""
+    return np.max(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def amin(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Return the smallest entries over axes."""
+    return np.min(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def aminmax(x: Value, *, dim: int | None = None, keepdim: bool = False) -> tuple[Value, Value]:
+    """Return the smallest and the largest entries."""
+    return amin(x, dim, keepdim), amax(x, dim, keepdim)
+
+
+def _where(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
+    return find(plain(x), axis=axis(dim, len(shape(x))), keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten("max")
+def max_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the largest of all entries; of those along an axis with its position; of pairs of two tensors."""
+    if dim is None:
+        return np.max(x)
+    if not isinstance(dim, int):
+        return np.maximum(x, dim)
+    return amax(x, dim, keepdim), _where(np.argmax, x, dim, keepdim)
+
+
+@aten("min")
+def min_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the smallest of all entries; of those along an axis with its position; of pairs of two tensors."""
+    if dim is None:
+        return np.min(x)
+    if not isinstance(dim, int):
+        return np.minimum(x, dim)
+    return amin(x, dim, keepdim), _where(np.argmin, x, dim, keepdim)
+
+
+@aten()
+def argmax(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return where the largest entry is."""
+    return np.argmax(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten()
+def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return where the smallest entry is."""
+    return np.argmin(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten()
+def logsumexp(x: Value, dim: Any, keepdim: bool = False) -> Value:
+    """Return log(sum(exp(x))) over axes."""
+    over = axes(dim, x)
+    top = plain(x)
+    if np.all(np.isfinite(top)):
+        return _logsumexp(x, over, keepdim)
+    top = np.max(top, axis=over, keepdims=True)
+    spread = np.sum(np.exp(x - np.where(np.isfinite(top), top, 0.0)), axis=over, keepdims=keepdim)
+    return np.log(spread) + np.reshape(np.where(np.isfinite(top), top, 0.0), shape(spread))
+
+
+@aten()
+def linalg_vector_norm(x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the norm of the entries over axes together."""
+    if not shape(x):
+        return np.abs(x) if ord else np.not_equal(x, 0) * 1.0
+    return np.linalg.vector_norm(x, ord=float(ord), axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def norm(x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the norm of the entries over axes together."""
+    return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
+
+
+@aten("any")
+def any_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return whether any entry is not 0."""
+    return np.any(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten("all")
+def all_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return whether no entry is 0."""
+    return np.all(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def count_nonzero(x: Value, dim: Any = None) -> Any:
+    """Return how many entries are not 0."""
+    return np.count_nonzero(x, axis=axes(dim, x))
+
+
+@aten()
+def nonzero(x: Value) -> Any:
+    """Return the positions of the entries that are not 0, one in each row."""
+    return np.argwhere(x) if shape(x) else np.zeros((int(np.not_equal(x, 0)), 0), dtype=np.int64)
+
+
+@aten()
+def trace(x: Value) -> Value:
+    """Return the sum of the diagonal."""
+    return np.trace(x)
+
+
+# Running along an axis.
+
+
+@aten()
+@along
+def cumsum(x: Value, dim: int) -> Value:
+    """Return running sums."""
+    return np.cumsum(x, axis=dim)
+
+
+@aten()
+@along
+def cumprod(x: Value, dim: int) -> Value:
+    """Return running products."""
+    return np.cumprod(x, axis=dim)
+
+
+@aten()
+@along
+def logcumsumexp(x: Value, dim: int) -> Value:
+    """Return the logarithms of running sums of exponentials."""
+    return np.logaddexp.accumulate(x, axis=dim)
+
+
+def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
+    """Return the best entry so far along an axis, and where it was met last."""
+    rows = np.moveaxis(plain(x), k, 0)
+    at = np.zeros(rows.shape, dtype=np.int64)
+    for n in range(1, len(rows)):
+        held = np.take_along_axis(rows, at[n - 1 : n], 0)[0]
+        at[n] = np.where(better(rows[n], held) | np.isnan(rows[n]), n, at[n - 1])
+    at = np.moveaxis(at, 0, k)
+    return np.take_along_axis(x, at, k), at
+
+
+@aten()
+@along
+def cummax(x: Value, dim: int) -> tuple[Value, Any]:
+    """Return the largest entry so far, and where it is."""
+    _, at = _record(x, dim, np.greater_equal)
+    return np.maximum.accumulate(x, axis=dim), at
+
+
+@aten()
+@along
+def cummin(x: Value, dim: int) -> tuple[Value, Any]:
+    """Return the smallest entry so far, and where it is."""
+    _, at = _record(x, dim, np.less_equal)
+    return np.minimum.accumulate(x, axis=dim), at
+
+
+@aten()
+def renorm(x: Value, p: Any, dim: int, maxnorm: float) -> Value:
+    """Return the slices along an axis, each shrunk to `maxnorm` where its norm is larger."""
+    k = axis(dim, len(shape(x)))
+    length = np.linalg.vector_norm(
+        x, ord=float(p), axis=tuple(n for n in range(len(shape(x))) if n != k), keepdims=True
+    )
+    far = np.greater(length, maxnorm)
+    return np.where(far, x * (maxnorm / (np.where(far, length, 1.0) + 1e-7)), x)

@@ -1,0 +1,340 @@
+"""Operations that move entries and change none. What torch makes a view of is a view here, so that writes reach it."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gradcli.core import shapes
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.frameworks.torch.aten.rows import Row, add, at_axis, aten, axis, refuse
+from gradcli.primitives.shaping import PUT
+
+
+def _same(x: Value) -> Value:
+    return x
+
+
+def _copy(x: Value) -> Value:
+    return np.copy(x) if shape(x) else x
+
+
+def _ndim(x: Value) -> int:
+    return len(shape(x))
+
+
+def permute(x: Value, dims: Sequence[int]) -> Value:
+    """Return the array with its axes in another order."""
+    return np.transpose(x, tuple(dims)) if shape(x) else x
+
+
+def transpose(x: Value, dim0: int, dim1: int) -> Value:
+    """Return the array with two axes exchanged."""
+    return np.swapaxes(x, dim0, dim1) if shape(x) else x
+
+
+def view(x: Value, to: Any, stride: Any = None) -> Value:
+    """Return the entries in another shape. Raises NoRule for a view as another dtype."""
+    if to is None or isinstance(to, str):
+        raise refuse("a view of the same bits as another dtype", "x.to(dtype)")
+    return np.reshape(x, tuple(to))
+
+
+def expand(x: Value, to: Sequence[int]) -> Value:
+    """Return the array repeated along axes of length 1 and along new ones in front."""
+    have = (1,) * (len(to) - _ndim(x)) + shape(x)
+    wanted = tuple(m if n == -1 else n for m, n in zip(have, to, strict=True))
+    return np.broadcast_to(x, wanted) if wanted else x
+
+
+def squeeze(x: Value, dim: Any = None) -> Value:
+    """Return the array without axes of length 1, or without those of the named ones that have it."""
+    named = range(_ndim(x)) if dim is None else shapes.axes(dim, _ndim(x)) if shape(x) else ()
+    return np.reshape(x, tuple(n for k, n in enumerate(shape(x)) if n != 1 or k not in named))
+
+
+def unsqueeze(x: Value, dim: int) -> Value:
+    """Return the array with a new axis of length 1."""
+    return np.expand_dims(x, dim)
+
+
+def select(x: Value, dim: int, index: int) -> Value:
+    """Return the part at one place along an axis."""
+    return x[at_axis(axis(dim, _ndim(x)), int(index))]
+
+
+def slice_(x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    """Return the part between places along an axis."""
+    return x[at_axis(axis(dim, _ndim(x)), slice(start, end, step))]
+
+
+def narrow(x: Value, dim: int, start: int, length: int) -> Value:
+    """Return `length` places along an axis."""
+    return slice_(x, dim, int(start), int(start) + length)
+
+
+def split(x: Value, width: Any, dim: int = 0) -> tuple[Value, ...]:
+    """Return parts of one width along an axis, the last one the rest, or of given widths."""
+    k = axis(dim, _ndim(x))
+    n = shape(x)[k]
+    widths = width if not isinstance(width, int) else [width] * -(-n // width) if width else [0]
+    ends = np.cumsum([0, *widths]).tolist()
+    return tuple(x[at_axis(k, slice(a, min(b, n)))] for a, b in pairwise(ends))
+
+
+def chunk(x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
+    """Return at most so many parts along an axis."""
+    return split(x, max(1, -(-shape(x)[axis(dim, _ndim(x))] // chunks)), dim)
+
+
+def unbind(x: Value, dim: int = 0) -> tuple[Value, ...]:
+    """Return the parts at each place along an axis."""
+    k = axis(dim, _ndim(x))
+    return tuple(x[at_axis(k, n)] for n in range(shape(x)[k]))
+
+
+def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """Return the diagonal of two axes, as the last axis; of matrices in one piece it can be written to."""
+    ndim = _ndim(x)
+    last = (axis(dim1, ndim), axis(dim2, ndim)) == (ndim - 2, ndim - 1)
+    if not last or not size(x) or not x.flags.c_contiguous:
+        return np.diagonal(x, offset, dim1, dim2)
+    *lead, rows, columns = shape(x)
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    first = -offset * columns if offset < 0 else offset
+    return np.reshape(x, (*lead, -1))[..., first : first + count * (columns + 1) : columns + 1][..., :count]
+
+
+def _cut(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Value:
+    """Return entries of a row at regular distances as a view, None where slices of it in one shape do not hold them."""
+    last = start + sum((n - 1) * step for n, step in zip(to, stride, strict=True))
+    if len(to) == 1 and to[0] and stride[0] > 0 and last < size(row):
+        return row[start : last + 1 : stride[0]]
+    dims = sorted((k for k, n in enumerate(to) if n != 1), key=lambda k: -stride[k])
+    steps = [*(stride[k] for k in dims), 1]
+    if 0 in to or min(steps) < 1 or size(row) % steps[0] or any(a % b for a, b in pairwise(steps)):
+        return None
+    extents = (size(row) // steps[0], *(a // b for a, b in pairwise(steps)))
+    index: list[Any] = []
+    for n, step, extent in zip([*(to[k] for k in dims), 1], steps, extents, strict=True):
+        first, start = divmod(start, step)
+        if first + n > extent:
+            return None
+        index.append(slice(first, first + n))
+    y = np.reshape(row, extents)[(*index[:-1], index[-1].start)]
+    y = np.transpose(y, tuple(np.argsort(dims).tolist())) if dims else y
+    return np.expand_dims(y, tuple(k for k, n in enumerate(to) if n == 1)) if dims else np.reshape(y, tuple(to))
+
+
+def as_strided(x: Value, to: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Value:
+    """Return entries of the memory of x, which must lie in one piece, at regular distances: a view where slices make it."""
+    start, row = offset or 0, np.reshape(x, -1)
+    seen = _cut(row, to, stride, start)
+    if seen is not None:
+        return seen
+    at = np.array(start)
+    for n, step in zip(to, stride, strict=True):
+        at = at[..., None] + np.arange(n) * step
+    count = math.prod(to)
+    if at.size and np.array_equal(at.ravel(), np.arange(start, start + count)):
+        return np.reshape(row[start : start + count], tuple(to))
+    if at.size and at.max() >= size(x):
+        raise refuse("as_strided beyond the entries of a view", "index the tensor it is a view of")
+    return np.reshape(row[np.ravel(at)], tuple(to))
+
+
+# fmt: off
+VIEWS: dict[str, Row] = {
+    "alias": _same, "detach": _same, "view": view, "permute": permute, "transpose": transpose, "expand": expand,
+    "t": lambda x: np.transpose(x), "squeeze": squeeze, "unsqueeze": unsqueeze, "select": select, "slice": slice_,
+    "split": split, "split_with_sizes": split, "unbind": unbind, "diagonal": diagonal, "as_strided": as_strided,
+    "unfold": lambda x, dim, size, step: _unfold(x, dim, size, step), "_reshape_alias": view,
+}
+add(VIEWS)
+add({f"{name}_copy": row for name, row in VIEWS.items()} | {"_reshape_copy": view})
+add({
+    "_unsafe_view": view, "reshape": view,
+    "expand_as": lambda x, other: expand(x, shape(other)), "view_as": lambda x, other: view(x, shape(other)),
+    "lift": _same, "lift_fresh": _same, "lift_fresh_copy": _copy, "clone": _copy, "contiguous": _same, "_to_copy": _copy,
+    "_neg_view": np.negative, "resolve_conj": _same, "resolve_neg": _same, "to": _same, "narrow": narrow,
+    "narrow_copy": narrow, "chunk": chunk,
+    "unsafe_split": split, "unsafe_split_with_sizes": split, "unsafe_chunk": chunk, "swapaxes": transpose, "movedim": np.moveaxis,
+    "tril": lambda x, k=0: np.tril(x, k), "triu": lambda x, k=0: np.triu(x, k),
+    "stack": lambda xs, dim=0: np.stack(xs, axis=dim),
+    "zeros_like": lambda x: np.zeros_like(x), "ones_like": lambda x: np.ones_like(x), "empty_like": lambda x: np.zeros_like(x),
+    "full_like": lambda x, value: np.full_like(x, value),
+    "new_zeros": lambda x, to: np.zeros_like(x, shape=tuple(to)), "new_ones": lambda x, to: np.ones_like(x, shape=tuple(to)),
+    "new_empty": lambda x, to: np.zeros_like(x, shape=tuple(to)),
+    "new_full": lambda x, to, value: np.full_like(x, value, shape=tuple(to)),
+    "new_empty_strided": lambda x, to, stride: np.zeros_like(x, shape=tuple(to)),
+})
+# fmt: on
+
+
+def _unfold(x: Value, dim: int, width: int, step: int) -> Value:
+    if not shape(x):
+        return np.reshape(x, (1,))[:width]
+    k = axis(dim, _ndim(x))
+    windows = np.lib.stride_tricks.sliding_window_view(x, width, axis=k)
+    return windows[at_axis(k, slice(None, None, step))]
+
+
+@aten("cat", "concat", "concatenate")
+def cat(xs: Sequence[Value], dim: int = 0) -> Value:
+    """Return tensors joined along an axis; empty ones of one axis join with any."""
+    kept = [x for x in xs if shape(x) != (0,)] or list(xs[:1])
+    return np.concatenate(kept, axis=axis(dim, _ndim(kept[0])))
+
+
+@aten()
+def flip(x: Value, dims: Sequence[int]) -> Value:
+    """Return the entries in reverse order along axes."""
+    return np.flip(x, axis=tuple(dims)) if shape(x) else x
+
+
+@aten()
+def roll(x: Value, shifts: Any, dims: Any = ()) -> Value:
+    """Return the entries moved along axes, those beyond the end to the start; along no axis, as if in a row."""
+    if not shape(x):
+        return x
+    moves = [shifts] if isinstance(shifts, int) else list(shifts)
+    over = [dims] if isinstance(dims, int) else list(dims)
+    return np.roll(x, tuple(moves), axis=tuple(over)) if over else np.roll(x, moves[0])
+
+
+@aten()
+def rot90(x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> Value:
+    """Return the array turned by quarters in the plane of two axes."""
+    return np.rot90(x, k, (dims[0], dims[1]))
+
+
+@aten()
+def repeat(x: Value, repeats: Sequence[int]) -> Value:
+    """Return the array laid side by side along each axis, new ones in front."""
+    have = (1,) * (len(repeats) - _ndim(x)) + shape(x)
+    spread = np.broadcast_to(
+        np.reshape(x, tuple(m for n in have for m in (1, n))), tuple(m for pair in zip(repeats, have, strict=True) for m in pair)
+    ) if repeats else x  # fmt: skip
+    return np.reshape(spread, tuple(n * r for n, r in zip(have, repeats, strict=True)))
+
+
+@aten()
+def repeat_interleave(x: Value, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Value:
+    """Return each entry, or each part along an axis, several times in a row."""
+    return np.repeat(np.reshape(x, -1) if dim is None else x, repeats, axis=dim or 0)
+
+
+@aten()
+def diag_embed(x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    """Return matrices in two new axes, with the last axis of x on a diagonal."""
+    n = shape(x)[-1]
+    square = np.arange(n + abs(offset))[:, None], np.arange(n + abs(offset))
+    on = square[1] - square[0] == offset
+    at = np.where(on, np.minimum(*square), 0)
+    return np.moveaxis(np.where(on, x[..., at], 0.0), (-2, -1), (dim1, dim2))
+
+
+@aten()
+def fill_diagonal(x: Value, value: float, wrap: bool = False) -> Value:
+    """Return the array with its main diagonal filled."""
+    on = np.zeros(shape(x), dtype=bool)
+    np.fill_diagonal(on, True, wrap)
+    return np.where(on, value, x)
+
+
+@aten()
+def select_scatter(x: Value, src: Value, dim: int, index: int) -> Value:
+    """Return x with one place along an axis replaced."""
+    return PUT(x, src, index=at_axis(axis(dim, _ndim(x)), int(index)))
+
+
+@aten()
+def slice_scatter(x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    """Return x with the part between places along an axis replaced."""
+    return PUT(x, src, index=at_axis(axis(dim, _ndim(x)), slice(start, end, step)))
+
+
+def _replaced(x: Value, src: Value, at: Any) -> Value:
+    """Return x with the entries of these numbers replaced, in a row or in an array of the same shape as src."""
+    return np.reshape(PUT(np.reshape(x, -1), np.reshape(src, -1), index=np.ravel(at)), shape(x))
+
+
+@aten()
+def diagonal_scatter(x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """Return x with the diagonal of two axes replaced."""
+    return _replaced(x, src, np.diagonal(np.arange(size(x)).reshape(shape(x)), offset, dim1, dim2))
+
+
+@aten()
+def as_strided_scatter(x: Value, src: Value, to: Any, stride: Any, offset: int | None = None) -> Value:
+    """Return x with the entries at regular distances in memory replaced."""
+    return _replaced(x, src, as_strided(np.arange(size(x)), to, stride, offset))
+
+
+# What is around.
+
+
+def _around(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
+    """Return torch's widths, the last axis first, as pairs for each axis."""
+    pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs
+
+
+def padded(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str = "constant") -> Value:
+    """Return x with entries added around it, or cut off where a width is negative."""
+    cut = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(shape(x), around, strict=True))
+    widths = [(max(0, a), max(0, b)) for a, b in around]
+    x = x[cut] if any(min(pair) < 0 for pair in around) else x
+    if not any(map(any, widths)):
+        return x
+    return np.pad(x, widths, mode, constant_values=value) if mode == "constant" else np.pad(x, widths, mode)  # type: ignore[call-overload]
+
+
+@aten()
+def constant_pad_nd(x: Value, pad: Sequence[int], value: Any = 0) -> Value:
+    """Return x with one number around it."""
+    y = padded(x, _around(pad, _ndim(x)), value)
+    return _copy(y) if y is x else y
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(x: Value, pad: Sequence[int]) -> Value:
+    """Return x with its own entries around it, mirrored."""
+    return padded(x, _around(pad, _ndim(x)), mode="reflect")
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(x: Value, pad: Sequence[int]) -> Value:
+    """Return x with its own outermost entries around it."""
+    return padded(x, _around(pad, _ndim(x)), mode="edge")
+
+
+@aten()
+def pixel_shuffle(x: Value, factor: int) -> Value:
+    """Return images with channels laid out as finer pixels."""
+    *rest, channels, rows, columns = shape(x)
+    parts = np.reshape(x, (math.prod(rest), channels // factor**2, factor, factor, rows, columns))
+    return np.reshape(
+        np.transpose(parts, (0, 1, 4, 2, 5, 3)), (*rest, channels // factor**2, rows * factor, columns * factor)
+    )
+
+
+@aten()
+def pixel_unshuffle(x: Value, factor: int) -> Value:
+    """Return images with finer pixels laid out as channels."""
+    *rest, channels, rows, columns = shape(x)
+    parts = np.reshape(x, (math.prod(rest), channels, rows // factor, factor, columns // factor, factor))
+    return np.reshape(
+        np.transpose(parts, (0, 1, 3, 5, 2, 4)), (*rest, channels * factor**2, rows // factor, columns // factor)
+    )
+
+
+@aten("channel_shuffle", "native_channel_shuffle")
+def channel_shuffle(x: Value, groups: int) -> Value:
+    """Return images with their channels dealt out over groups."""
+    n, channels, *rest = shape(x)
+    parts = np.reshape(x, (n, groups, channels // groups, *rest))
+    return np.reshape(np.swapaxes(parts, 1, 2), shape(x))

@@ -1,0 +1,102 @@
+"""The calls of custom autograd functions, and of modules, during one run, with the tensors they really got."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+from gradcli.core.provenance import is_users, place_of, position
+from gradcli.frameworks.framework import Call
+
+_MOST = 64  # calls that are looked at
+
+
+def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
+    """Return one call for each custom function that a run meets, and for each module where `every` is asked for."""
+    from gradcli.frameworks.torch.adapter import applied
+
+    found: dict[Any, Call] = {}
+
+    def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+        key = (function, tuple(_key(a) for a in args))
+        if key not in found and len(found) < _MOST:
+            found[key] = Call(
+                function.__name__,
+                applied(function),
+                tuple(map(_copied, args)),
+                {},
+                position(),
+                place_of(function.backward),
+            )
+
+    with ExitStack() as stack:
+        for function, plain in [(function, function.forward) for function in _users(torch.autograd.Function)]:
+            stack.enter_context(_watched(function, plain, seen))
+        if every:
+            stack.enter_context(_hooked(found))
+        run()
+    return list(found.values())
+
+
+def _users(kind: type) -> list[Any]:
+    """Return the classes of a kind that users' files define."""
+    found: list[type] = []
+    waiting: list[type] = list(kind.__subclasses__())
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        try:
+            file = inspect.getfile(one)
+        except (TypeError, OSError):
+            continue
+        if is_users(file):
+            found.append(one)
+    return found
+
+
+@contextmanager
+def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+    """Let a custom function tell of each forward."""
+    own = vars(function).get("forward")
+    separate = function.setup_context is not torch.autograd.Function.setup_context
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        seen(function, args if separate else args[1:])
+        return plain(*args, **kwargs)
+
+    forward.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    function.forward = staticmethod(forward)
+    try:
+        yield
+    finally:
+        if own is not None:
+            function.forward = own
+        else:
+            del function.forward
+
+
+@contextmanager
+def _hooked(found: dict[Any, Call]) -> Iterator[None]:
+    """Let the innermost modules tell of each forward."""
+
+    def hook(module: torch.nn.Module, args: Any) -> None:
+        if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
+            own = copy.deepcopy(module)
+            found[id(module)] = Call(type(module).__name__, own, tuple(map(_copied, args)), {}, position())
+
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _key(a: Any) -> Any:
+    return (tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else repr(a)[:80]
+
+
+def _copied(a: Any) -> Any:
+    return a.detach().clone() if isinstance(a, torch.Tensor) else a

@@ -1,0 +1,78 @@
+"""Primitives in MLX, by the primitive's name. Some of its operations on float64 compute in float32."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradcli.lowering.framework import SINGLE, Lowering, Operation, Program, Pull, Tensor
+from gradcli.point import Array
+
+
+class Mlx(Lowering):
+    """MLX on the processor, where it has float64, differentiated by `mx.vjp`."""
+
+    name = package = "mlx"
+    foreign = frozenset({"convolve"})  # in float32
+    gaps = frozenset({
+        "beta", "betainc", "betaincc", "betaln", "chi", "cholesky", "ci", "dawsn", "det", "digamma", "eigenvectors", "eigvalsh",
+        "ellipe", "ellipk", "erfc", "erfcinv", "erfcx", "erfi", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
+        "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre", "eval_legendre", "exp1", "expi",
+        "expn", "fresnel_c", "fresnel_s", "gamma", "gammainc", "gammaincc", "gammaln", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu",
+        "i0", "i0e", "i1", "i1e", "inv", "iv", "ive", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "kve", "log_ndtr",
+        "logdet", "loggamma", "ndtr", "ndtri", "pinv", "polygamma", "qr", "rgamma", "shi", "si", "singular_vectors", "solve", "spence",
+        "svdvals", "wrightomega", "y0", "y1", "yv",
+    })  # fmt: skip
+    single = frozenset({
+        "cos", "cosdg", "cotdg", "erf", "erfinv", "exp", "expit", "log10", "log2", "log_expit", "logaddexp", "logsumexp", "sin",
+        "sindg", "tan", "tandg",
+    })  # fmt: skip
+    ulps: ClassVar[Mapping[str, float]] = {"erf": 4 * SINGLE}
+
+    def namespaces(self) -> Sequence[Any]:
+        import mlx.core as mx
+
+        return mx, mx.linalg
+
+    def entries(self) -> Mapping[str, Operation]:
+        import mlx.core as mx
+
+        linalg = mx.linalg
+        # fmt: off
+        return {
+            "take": lambda row, at: mx.take(row, mx.array(at)),
+            "add_at": lambda n, at, v: mx.zeros(n, dtype=mx.float64).at[mx.array(at)].add(v),
+            "absolute": mx.abs, "expit": mx.sigmoid,
+            "reshape": lambda x, *, to: mx.reshape(x, to), "transpose": lambda x, *, axes: mx.transpose(x, axes),
+            "broadcast_to": lambda x, *, to: mx.broadcast_to(x, to), "concatenate": lambda *xs, axis: mx.concatenate(xs, axis=axis),
+            "sum": lambda x, *, axis: mx.sum(x, axis=axis) if axis else x, "max": lambda x, *, axis: mx.max(x, axis=axis) if axis else x,
+            "logsumexp": lambda x, *, axis: mx.logsumexp(x, axis=axis) if axis else x,
+            "norm": lambda x: linalg.norm(mx.reshape(x, (-1,))), "einsum": lambda *xs, subscripts: mx.einsum(subscripts, *xs),
+            "logdet": lambda a: linalg.slogdet(a)[1],
+        }
+        # fmt: on
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        import mlx.core as mx
+
+        with mx.stream(mx.cpu):
+            yield
+
+    def tensor(self, x: Array) -> Tensor:
+        import mlx.core as mx
+
+        plain = np.asarray(x)
+        return mx.array(plain, dtype=mx.bool_ if plain.dtype == bool else mx.float64)
+
+    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        import mlx.core as mx
+
+        inputs = [self.tensor(x) for x in xs]
+
+        def pull(ybar: Array) -> list[Array]:
+            _, found = mx.vjp(lambda *xs: [program(*xs)], inputs, [self.tensor(ybar)])
+            return [np.array(xbar) for xbar in found]
+
+        return np.array(program(*inputs)), pull

@@ -1,0 +1,94 @@
+"""Primitives in torch, by the primitive's name."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradcli.errors import NotSupported
+from gradcli.lowering.formulas import same_stacks
+from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
+from gradcli.point import Array
+
+
+class Torch(Lowering):
+    """torch on the processor, eagerly, differentiated by `torch.autograd.grad`."""
+
+    name = package = "torch"
+    foreign = frozenset({"kl_div"})
+    gaps = frozenset({
+        "betainc", "betaincc", "chi", "ci", "dawsn", "ellipe", "ellipk", "erfi", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
+        "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre", "eval_legendre", "exp1", "expi",
+        "expn", "fresnel_c", "fresnel_s", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu", "iv", "ive", "j0", "j1", "jv", "k0", "k0e",
+        "k1", "k1e", "kv", "kve", "shi", "si", "spence", "wrightomega", "y0", "y1", "yv",
+    })  # fmt: skip
+    ulps: ClassVar[Mapping[str, float]] = {"digamma": 2.0**22, "polygamma": 2.0**22}
+
+    def namespaces(self) -> Sequence[Any]:
+        import torch
+
+        return torch.linalg, torch, torch.special
+
+    def entries(self) -> Mapping[str, Operation]:
+        import torch
+
+        F, linalg, fft = self.F, torch.linalg, torch.fft
+        # fmt: off
+        return {
+            "take": lambda row, at: row[torch.as_tensor(at)],
+            "add_at": lambda n, at, v: torch.zeros(n, dtype=v.dtype).index_add(0, torch.as_tensor(at), v),
+            "reshape": lambda x, *, to: torch.reshape(x, to), "transpose": lambda x, *, axes: torch.permute(x, axes),
+            "broadcast_to": lambda x, *, to: torch.broadcast_to(x, to), "concatenate": lambda *xs, axis: torch.cat(xs, dim=axis),
+            "sum": lambda x, *, axis: torch.sum(x, dim=axis) if axis else x, "cumsum": lambda x, *, axis: torch.cumsum(x, dim=axis),
+            "max": lambda x, *, axis: torch.amax(x, dim=axis) if axis else x,
+            "logsumexp": lambda x, *, axis: torch.logsumexp(x, dim=axis) if axis else x,
+            "norm": lambda x: linalg.vector_norm(x), "einsum": lambda *xs, subscripts: torch.einsum(subscripts, *xs),
+            "integer_power": lambda x, *, n: torch.pow(x, n), "power": torch.pow, "expit": torch.sigmoid,
+            "log_expit": torch.nn.functional.logsigmoid, "polygamma": lambda x, *, n: torch.polygamma(n, x), "loggamma": torch.lgamma,
+            "solve": lambda a, b: linalg.solve(*same_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a).logabsdet,
+            "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo),
+            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(s, UPLO=uplo).eigenvectors, like),
+            "singular_vectors": lambda a, *, like: matched(F, _above(*linalg.svd(a, full_matrices=False)), like),
+            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like),
+            "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
+            "dft_cos": lambda x, *, axis: fft.fft(x, dim=axis).real, "dft_sin": lambda x, *, axis: -fft.fft(x, dim=axis).imag,
+        }
+        # fmt: on
+
+    def running(self) -> AbstractContextManager[Any]:
+        import torch
+
+        recorded: AbstractContextManager[Any] = torch.enable_grad()
+        return recorded
+
+    def tensor(self, x: Array) -> Tensor:
+        import torch
+
+        plain = np.asarray(x)
+        return torch.tensor(plain, dtype=torch.bool if plain.dtype == bool else torch.float64, device="cpu")
+
+    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        import torch
+
+        inputs = [self.tensor(x).requires_grad_() for x in xs]
+        y = program(*inputs)
+
+        def pull(ybar: Array) -> list[Array]:
+            try:
+                found = torch.autograd.grad(y, inputs, self.tensor(ybar), retain_graph=True, materialize_grads=True)
+            except (NotImplementedError, RuntimeError) as error:
+                raise NotSupported(f"torch has no derivative here: {_first(error)}") from None
+            return [xbar.numpy() for xbar in found]
+
+        return y.detach().numpy(), pull
+
+
+def _above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
+    import torch
+
+    return torch.cat([u, vt.mT], dim=-2)
+
+
+def _first(error: Exception) -> str:
+    return str(error).split("\n")[0][:200]

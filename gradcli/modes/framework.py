@@ -1,0 +1,178 @@
+"""The frameworks as modes: the recorded program is run in torch, JAX, TensorFlow or MLX, and differentiated by it."""
+
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import PRIMITIVES, Value
+from gradcli.core.shapes import shape, size
+from gradcli.errors import GradcliError, NotSupported
+from gradcli.interpreters.replay import moves
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, record
+from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Program, Tensor
+from gradcli.modes.bounds import by_shaking, factored
+from gradcli.modes.mode import Available, Question
+from gradcli.numerics.jacobians import directions, stacked
+from gradcli.numerics.rounding import EPS
+from gradcli.point import Array, Cost, Estimate, Witness
+
+USUAL = 8.0  # of textbook rounding: other orders of summation, other libraries of functions
+_FACTORED = 64.0  # ulps of the largest slope: other factorisations of a matrix leave other zeros
+_LINE = 1e-4  # seconds that a framework takes for one operation and its derivative, beside what numpy takes
+_FLOAT32 = np.finfo(np.float32)
+
+Step = tuple[int, Program, tuple[tuple[int, Tensor], ...], dict[str, Any]]
+
+
+class FrameworkMode:
+    """One framework: its own operations, and its own derivatives of them."""
+
+    def __init__(self, lowering: Lowering, witness: Witness) -> None:
+        self.lowering = lowering
+        self.name = self.lowering.name
+        self.rests_on = frozenset({witness, Witness.TRACING})
+        self.__doc__ = type(self.lowering).__doc__
+
+    def available(self) -> Available:
+        if importlib.util.find_spec(self.lowering.package) is not None:
+            return Available()
+        return Available(False, f"{self.name} is not installed", f"pip install 'gradcli[{self.name}]'")
+
+    def gradient(self, q: Question) -> Estimate:
+        """Error: that of textbook partials in float64, more where the framework is known to lose more; an estimate.
+
+        Raises  NotSupported where the framework has no such operation, or no derivative of it; NotRun.
+        """
+        q.refuse_untraced()
+        q.refuse_large_jacobian()
+        q.affordable(len(q.lines) * _LINE * (1 + size(q.value)))
+        if not moves(q.recording[0]):
+            zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
+            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+        try:
+            with np.errstate(all="ignore"), self.lowering.running():
+                rows, seconds = self._rows(q)
+        except GradcliError:
+            raise
+        except Exception as error:  # each framework has its own
+            said = (str(error) or type(error).__name__).split("\n")[0][:200]
+            raise NotSupported(f"{self.name} cannot do it: {said}") from error
+        value = {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        cost = Cost(1, q.operations * (1 + 2 * size(q.value)), seconds)
+        return Estimate(value, self._bound(q), statistical=True, cost=cost)
+
+    def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
+        """Return the cotangents of the inputs for each entry of the value, and the seconds this takes once it is warm."""
+        program = lowered(self.lowering, *q.recording)
+        seeds = directions(q.value)
+
+        def once(count: int | None = None) -> list[list[Array]]:
+            _, pull = self.lowering.vjp(program, q.xs)
+            return [pull(seed) for seed in seeds[:count]]
+
+        row, took = _timed(lambda: once(1))
+        if took < q.mode_timeout / 4:  # again: a first run compiles and loads
+            row, took = _timed(lambda: once(1))
+        if len(seeds) == 1:
+            return row, took
+        q.affordable(took * len(seeds))
+        return _timed(once)
+
+    def _bound(self, q: Question) -> dict[str, Array]:
+        usual, _ = q.rounding_of_textbook
+        used = {primitive.name for primitive, *_ in q.lines if primitive is not None}
+        loose = dict.fromkeys(self.lowering.single, SINGLE) | dict(self.lowering.ulps)
+        rough = {name: ulps for name, ulps in loose.items() if name in used}
+        more = by_shaking(q, kernels=False, rough=rough) if rough else [np.float64(0)] * len(q.wrt)
+        largest = max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
+        least = _FACTORED * EPS * largest if factored(q) else 0.0
+        return {name: (USUAL * usual[name] + moved + least)[()] for name, moved in zip(q.wrt, more, strict=True)}
+
+
+def _timed(compute: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    found = compute()
+    return found, time.perf_counter() - start
+
+
+def lowered(lowering: Lowering, y: Value, inputs: Sequence[Recorded], tape: Tape) -> Program:
+    """Return a recorded program up to `y` as one on a framework's tensors, on the branches that were taken.
+
+    Raises  NotSupported for an operation that the framework does not have.
+    """
+    if not moves(y):
+        still = lowering.tensor(_constant(y, False))
+        return lambda *xs: still
+    needed = _needed(y.slot, tape)
+    found = [_step(lowering, slot, line) for slot, line in enumerate(tape.lines[: y.slot + 1]) if slot in needed]
+    steps = [step for step in found if step is not None]
+
+    def run(*xs: Tensor) -> Tensor:
+        values = {x.slot: tensor for x, tensor in zip(inputs, xs, strict=True)}
+        for slot, operation, operands, params in steps:
+            values[slot] = operation(*(constant if k == CONSTANT else values[k] for k, constant in operands), **params)
+        return values[y.slot]
+
+    return run
+
+
+def _needed(slot: int, tape: Tape) -> set[int]:
+    """Return the lines that a value is made of."""
+    needed = {slot}
+    for k in range(slot, -1, -1):
+        if k in needed:
+            needed.update(s for s in tape.lines[k][1] if s != CONSTANT)
+    return needed
+
+
+def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
+    primitive, slots, xs, y, given, _ = line
+    if primitive is None:
+        return None
+    name, params = primitive.name, dict(given or {})
+    if PRIMITIVES.get(name) is not primitive:
+        if not primitive.body:
+            raise NotSupported(f"{lowering.name} has no {name}")
+        moving = [x for s, x in zip(slots, xs, strict=True) if s != CONSTANT]
+        body = lowered(lowering, *record(_body(line), moving))
+        return slot, body, tuple((s, None) for s in slots if s != CONSTANT), {}
+    if name in lowering.single:
+        _refuse_wide(lowering, name, [*xs, y])
+    if name in MATCHED:
+        params["like"] = y
+    constants = [
+        None if s != CONSTANT else lowering.tensor(_constant(x, name == "where" and i == 0))
+        for i, (s, x) in enumerate(zip(slots, xs, strict=True))
+    ]
+    return slot, lowering.operation(name), tuple(zip(slots, constants, strict=True)), params
+
+
+def _body(line: Line) -> Callable[..., Value]:
+    """Return a primitive of the user's own as a function of its moving operands."""
+    primitive, slots, xs, _, params, _ = line
+
+    def body(*moving: Value) -> Value:
+        rest = iter(moving)
+        operands = [x if s == CONSTANT else next(rest) for s, x in zip(slots, xs, strict=True)]
+        return primitive.fun(*operands, **(params or {})) if primitive is not None else None
+
+    return body
+
+
+def _constant(x: Value, condition: bool) -> Array:
+    """Return a constant operand as numbers; a condition as truth values."""
+    plain = np.asarray(x)
+    if plain.dtype.kind == "c":
+        raise NotSupported("complex numbers are not lowered into a framework")
+    return plain.astype(bool) if condition else plain.astype(np.float64)
+
+
+def _refuse_wide(lowering: Lowering, name: str, values: Sequence[Value]) -> None:
+    """Refuse values that float32 does not have, for an operation that is computed in it."""
+    for value in values:
+        sizes = np.abs(np.asarray(value, dtype=float))
+        if np.any(((sizes > 0) & (sizes < _FLOAT32.tiny)) | ((sizes > _FLOAT32.max) & np.isfinite(sizes))):
+            raise NotSupported(f"{lowering.name} computes {name} in float32, which these values are outside of")

@@ -1,0 +1,308 @@
+"""What else a framework offers than its gradient, and the custom gradients inside, each checked alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcli.core.provenance import place
+from gradcli.errors import BadClaim, FunctionFailed, GradcliError, NotSupported
+from gradcli.exits import Exit
+from gradcli.frameworks.framework import EPS, KNOWN, Call, Prepared
+from gradcli.frameworks.native import Native
+from gradcli.frameworks.pitfalls import CUTS, MASKED
+from gradcli.frameworks.surrogate import is_choice
+from gradcli.modes.mode import MANY
+from gradcli.numerics.steps import derivative
+from gradcli.report.check import CheckReport, PointReport
+from gradcli.report.common import Finding, finding
+from gradcli.report.native import Aspect, NativeReport, Part
+from gradcli.source.derived import direction
+from gradcli.source.python import message_of, signature_of
+from gradcli.verify.native import Own, own_gradient
+from gradcli.verify.probe import function_at
+
+if TYPE_CHECKING:
+    from gradcli.verify.check import Request
+
+_SAME = 1e-9  # of the size of what is summed: two float64 computations of the same number, in another order
+_ULPS = 64  # the same in a narrow format
+_NEAR = 1e-3  # of each entry: how far the second point of a batch is from the first
+_QUICK = 0.2  # seconds that what nobody asked for may take
+_GRADIENTS = 40  # evaluations of f that differences of a gradient take, about
+
+_OTHERS = "second run, one input at a time, vmap, double backward"
+
+Verify = Callable[["Request"], CheckReport]
+
+
+def examined(request: "Request", report: CheckReport, own: Own, verify: Verify) -> CheckReport:
+    """Return the report with what else was found of a framework's function; what is wrong there makes it fail."""
+    native = own.native
+    point = report.points[0]
+    aspects = tuple(_aspects(request, point, own))
+    parts = tuple(_part(call, request, native, verify) for call in _calls(request, own))
+    known = KNOWN[native.framework.name]
+    found = NativeReport(known.name, known.version or "", native.placed.device, native.narrowest, aspects, parts)
+    report = _with_cuts(replace(report, native=found), native)
+    said: tuple[Finding, ...] = ()
+    if report.verdict == "pass":  # else there is nothing to measure them by
+        said = tuple(finding(a.name, "error", a.message or "it is wrong") for a in aspects if a.status == "wrong")
+    said += tuple(finding(part.name, "error", "its own gradient is wrong") for part in parts if part.verdict == "fail")
+    if not said or report.verdict == "fail":
+        return report
+    points = (replace(point, verdict="fail", findings=(*point.findings, *said)), *report.points[1:])
+    return replace(report, points=points, verdict="fail", exit_status=int(Exit.WRONG))
+
+
+def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
+    """Name the lines where a value left the framework's graph, or nan came in, where its gradient is not right."""
+    if report.verdict == "pass" or native.program is None:
+        return report
+    cuts = dict.fromkeys((kind, place(position)) for kind, position in native.program.cuts)
+    says = f"what depends on it has no gradient for {native.framework.name}"
+    said = [finding("cut", "warning", f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
+    if any(d is not None and d.kind == "non-finite" for d in (point.diagnosis for point in report.points)):
+        masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
+        hint = "let the side that is masked be safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
+        said += [finding("masked nan", "warning", MASKED, at=where, hint=hint) for where in masks]
+    return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
+
+
+def _aspects(request: "Request", point: PointReport, own: Own) -> list[Aspect]:
+    """Return the framework's other derivatives beside the gradient that was found right."""
+    reference = point.gradient if isinstance(point.gradient, dict) else {}
+    result = point.modes.get("claim")
+    claim = result.values if result is not None and result.status == "ok" else {}
+    if not claim or set(reference) < set(request.wrt):
+        return []
+    case = _Case(request, own, claim, reference, point)
+    looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
+    if not case.crowded:
+        looks += [_again, _variants]
+    if not case.crowded and point.verdict != "fail":  # these are measured by the gradient itself
+        looks += [_mapped, _second]
+    found = [aspect for look in looks for aspect in look(case)]
+    return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
+
+
+class _Case:
+    """What the aspects are compared with: the claim and the reference at the first point, with their bounds."""
+
+    def __init__(self, request: "Request", own: Own, claim: Any, reference: Any, point: PointReport) -> None:
+        self.request, self.own, self.claim, self.reference = request, own, claim, reference
+        self.values = dict(request.points[0].values)
+        self.native = own.native
+        self.tangent: float | None = None  # <u, J v> by the forward mode, once it is known
+        self.framework = own.native.framework
+        self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
+        self.v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
+        self.vs = [self.v[name] for name in request.wrt]
+        bounds: Any = point.modes["claim"].bound
+        right: Any = point.modes[point.reference].bound if point.reference else {}
+        self.room = {name: 2 * np.asarray(bounds[name]) for name in claim}
+        self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
+
+    def along(self, gradient: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
+        """Return a gradient's slope along v and what it may be off by."""
+        slope = sum(float(np.sum(np.asarray(gradient[name]) * self.v[name])) for name in self.request.wrt)
+        size = sum(float(np.sum(np.abs(np.asarray(gradient[name]) * self.v[name]))) for name in self.request.wrt)
+        loose = sum(float(np.sum(room[name] * np.abs(self.v[name]))) for name in self.request.wrt)
+        return slope, loose + self.same * size
+
+    @property
+    def same(self) -> float:
+        """How far two computations of the same number may be apart, relative to what is summed."""
+        return max(_SAME, _ULPS * EPS[self.native.narrowest])
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many entries that more than the least is for those who ask."""
+        return self.request.unasked is not None and sum(np.size(v) for v in self.vs) > MANY
+
+    @property
+    def seconds(self) -> float:
+        """The time of one evaluation."""
+        return self.request.points[0].seconds or 0.0
+
+
+def _forward(case: _Case) -> list[Aspect]:
+    """The framework's forward mode against the reference."""
+    name = "forward (jvp)"
+    try:
+        ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "wrong", message=message_of(error))]
+    case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
+    return [_compared(name, case.tangent, *case.along(case.reference, case.open))]
+
+
+def _adjoint(case: _Case) -> list[Aspect]:
+    """<u, J v> by the forward mode against <J^T u, v> by the reverse mode."""
+    if case.tangent is None:
+        return []
+    return [_compared("adjoint identity <u, J v> = <J^T u, v>", case.tangent, *case.along(case.claim, case.room))]
+
+
+def _again(case: _Case) -> list[Aspect]:
+    """A second run of the same gradient."""
+    again = case.own(dict(case.values))
+    worst, most = _apart(again, case.claim, case.room)
+    if worst == 0:
+        return [Aspect("second run", "agrees", message="bit by bit")]
+    return [Aspect("second run", "differs" if worst <= most else "wrong", worst, most, "not deterministic")]
+
+
+def _variants(case: _Case) -> list[Aspect]:
+    """The same gradient of the same values, laid out or asked for otherwise."""
+    found = []
+    own = frozenset(k for k, name in enumerate(case.request.wrt) if name in case.native.parameters)
+    for name, answer in case.framework.variants(case.flat, case.xs, case.own.w, case.native.seed, own).items():
+        if isinstance(answer, str):
+            found.append(Aspect(name, "wrong", message=answer))
+        else:
+            given = dict(zip(case.request.wrt, answer, strict=True))
+            worst, most = _apart({n: g for n, g in given.items() if g is not None}, case.claim, case.room)
+            found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
+    return found
+
+
+def _mapped(case: _Case) -> list[Aspect]:
+    """The gradients at two points at once against those of each alone."""
+    name = "vmap of the gradient"
+    if case.seconds * 20 > _QUICK:
+        return [Aspect(name, "not run", message="it would take long")]
+    other = {n: case.values[n] * (1 + _NEAR) for n in case.request.wrt}
+    others = case.own.tensors({**case.values, **other})
+    try:
+        both = case.framework.mapped(case.flat, case.xs, others, case.own.w, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+    alone = case.own({**case.values, **other})
+    pairs = [
+        _apart({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}, right, case.room)
+        for k, right in enumerate((case.claim, alone))
+    ]
+    worst, most = max(pairs)
+    agrees = all(apart <= room for apart, room in pairs)
+    return [Aspect(name, "agrees" if agrees else "wrong", worst, most)]
+
+
+def _second(case: _Case) -> list[Aspect]:
+    """The framework's gradient of its gradient against gradcli's, or against differences of the first.
+
+    It decides no verdict: a backward pass that is right may not be meant to be differentiated.
+    """
+    name = "double backward"
+    if case.seconds * _GRADIENTS > _QUICK:
+        return [Aspect(name, "not run", message="--order 2 checks it")]
+    try:
+        found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+    theirs = sum(float(np.sum(np.asarray(h) * v)) for h, v in zip(found, case.vs, strict=True))
+    size = sum(float(np.sum(np.abs(np.asarray(h) * v))) for h, v in zip(found, case.vs, strict=True))
+
+    def slope(t: float) -> float:
+        moved = {n: case.values[n] + t * case.v[n] for n in case.request.wrt}
+        return case.along(case.own({**case.values, **moved}), case.room)[0]
+
+    right = derivative(slope, 0.0, 0.0, at=slope(0.0))
+    aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
+    if aspect.status == "wrong":
+        says = "it differs from differences of the gradient; a backward that is not meant for it can refuse it"
+        return [replace(aspect, status="differs", message=says)]
+    return [aspect]
+
+
+def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
+    scale = max(abs(right), abs(theirs), 1e-300)
+    apart = abs(theirs - right)
+    status = "agrees" if apart <= room else "wrong"
+    return Aspect(name, status, apart / scale, room / scale)
+
+
+def _apart(found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
+    """Return by how much two gradients differ at most, and what they may, in units of the largest entry."""
+    size = max((float(np.max(np.abs(x), initial=0.0)) for x in claim.values()), default=0.0) or 1.0
+    worst, most = 0.0, 0.0
+    for name, x in found.items():
+        apart = np.abs(np.asarray(x) - np.asarray(claim[name]))
+        apart = np.where(np.isnan(x) & np.isnan(claim[name]), 0.0, np.nan_to_num(apart, nan=np.inf))
+        over = np.max(apart - room[name], initial=0.0)
+        worst = max(worst, float(np.max(apart, initial=0.0)) / size)
+        most = max(most, (float(np.max(apart, initial=0.0)) if over <= 0 else 0.0) / size)
+    return worst, most
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 90 else text[:87] + "..."
+
+
+def _calls(request: "Request", own: Own) -> list[Call]:
+    """Return the custom gradients met in one run; none where the target is one itself, or differentiates in no way."""
+    values = request.points[0].values
+    try:
+        found = own.native.framework.calls(
+            own.flat(values), own.tensors(values), own.native.seed, request.natively.localises
+        )
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return []  # what the run raised was said of the gradient itself
+    return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
+
+
+def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
+    """Check one custom gradient alone, at the values it saw."""
+    part = Part(call.name, "inconclusive")
+    if call.rule is not None:
+        part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
+    try:
+        alone = _alone(call, request, native)
+        if alone is None:
+            return replace(part, message="it gets no floats")
+        report = verify(alone)
+    except GradcliError as error:
+        return replace(part, verdict="fail" if isinstance(error, BadClaim) else "inconclusive", message=error.what)
+    part = replace(part, verdict=report.verdict)
+    if report.verdict == "pass":
+        return part if report.detects.relative is None else replace(part, detects=report.detects.relative)
+    diagnosis = report.points[0].diagnosis
+    return replace(part, message=diagnosis.message if diagnosis else report.sentence())
+
+
+def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
+    """Return the request to check a call's own gradient."""
+    framework = native.framework
+    prepared = Prepared(call.function, call.name, {})
+    if framework.owns(call.function):
+        prepared = framework.prepared(call.function, native.placed, native.seed)
+    alone = Native(prepared, framework, native.placed, native.seed)
+    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
+    point = _by_name(held, prepared) | {
+        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
+    }
+    found = function_at(alone, call.name, [point], seed=request.seed)
+    made = own_gradient(found, request.seed, 1, request.natively.expect, weighted=True)
+    if made is None:
+        return None
+    located, claim, _ = made
+    return replace(
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), derivative="gradient",
+        command=(),
+    )  # fmt: skip
+
+
+def _by_name(args: Sequence[Any], prepared: Prepared) -> dict[str, Any]:
+    """Return a call's arguments by parameter, the rest of them under the name of the parameter that takes all."""
+    signature = signature_of(prepared.function)
+    parameters = list(signature.parameters.values()) if signature else []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = {p.name: tuple(args[len(names) :]) for p in parameters if p.kind is p.VAR_POSITIONAL}
+    return dict(zip(names, args, strict=False)) | rest

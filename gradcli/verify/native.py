@@ -1,0 +1,148 @@
+"""A framework's own gradient as the claim that is checked."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.provenance import place
+from gradcli.core.shapes import shape
+from gradcli.errors import BadClaim, FunctionFailed, GradcliError
+from gradcli.frameworks.native import Native, flat, native_of
+from gradcli.frameworks.pitfalls import explained
+from gradcli.frameworks.surrogate import SURROGATES, stairs
+from gradcli.interpreters.tape import record, value_and_pulled
+from gradcli.modes.claim import Claimed, WrongShape
+from gradcli.modes.claimed import ClaimedFunction
+from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
+from gradcli.source.function import Notice, of
+from gradcli.source.python import PythonFunction
+from gradcli.source.structure import Leaf
+from gradcli.verify.probe import Located
+
+_LIKE = 1e-6  # a gradient so near one of a surrogate is meant to be it; how near is then judged
+
+
+class Own:
+    """The gradient that a function's framework computes of it, along fixed weights of its outputs."""
+
+    def __init__(self, f: PythonFunction, native: Native, wrt: tuple[str, ...], w: Any) -> None:
+        self.f = f
+        self.native = native
+        self.wrt = wrt
+        self.w = w
+
+    def tensors(self, values: Mapping[str, Value]) -> list[Any]:
+        """Return the differentiated inputs as tensors."""
+        return [self.native.framework.tensor(values[name], self.native.placed) for name in self.wrt]
+
+    def flat(self, values: Mapping[str, Value]) -> Any:
+        """Return the function of the differentiated tensors, its float results laid end to end."""
+        return flat(self.f, values, self.wrt, self.native.framework)
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the gradient for each input. Raises WrongShape, BadClaim with what the framework said."""
+        native = self.native
+        try:
+            bars = native.framework.gradient(self.flat(values), self.tensors(values), self.w, native.seed)
+        except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:
+            kind, said = explained(error, native.__name__, native.framework.name)
+            raise WrongShape(said.what) if kind == "shape" else said from error
+        except GradcliError as error:
+            raise BadClaim(error.what, where=error.where, do=error.do) from error
+        return dict(zip(self.wrt, bars, strict=True))
+
+    def along(self, values: Mapping[str, Value], v: Mapping[str, Any]) -> Any:
+        """Return the derivative of the gradient along v, all inputs' entries laid end to end."""
+        native = self.native
+        vs = [v[name] for name in self.wrt]
+        parts = native.framework.curvature(self.flat(values), self.tensors(values), self.w, vs, native.seed)
+        return np.concatenate([np.reshape(part, (-1,)) for part in parts])
+
+
+def own_gradient(
+    found: Located, seed: int, order: int, expect: frozenset[str] = frozenset(), weighted: bool = False
+) -> tuple[Located, Claimed, Own] | None:
+    """Return the framework's own gradient as a claim, and the function it claims to be of; None for plain Python.
+
+    Of several outputs it is that of a sum with random weights; of order 2 it is the product of the Hessian and a vector.
+    Straight-through estimators that are expected are judged by the smooth function they stand for. A single number is
+    `weighted` too where a backward pass alone is looked at, which must use the cotangent it is given.
+    """
+    native = native_of(found.f)
+    if native is None or not isinstance(found.f, PythonFunction):
+        return None
+    at = found.points[0].values
+    y = found.points[0].value
+    plain = shape(y) == () and not weighted
+    w = np.float64(1.0) if plain else weights(seed, y)
+    own = Own(found.f, native, found.wrt, w)
+    if "straight-through" in expect:
+        found = _smoothed(found, own, at)
+    text = f"{native.framework.name}'s gradient"
+    if order == 2:
+        v = {name: direction(seed, name, at[name]) for name in found.wrt}
+        scalar = found.f if plain else Weighted(found.f, w, f"w . {found.f.text}")
+        f = Along(Gradient(scalar, found.wrt, at), v)
+        points = tuple(
+            replace(p, values={STEP: np.float64(0), **p.values}, value=None, seconds=None) for p in found.points
+        )
+        along = replace(found, f=f, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
+        compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
+        return along, _claim(f"{native.framework.name}'s second derivative", compute, points[0].values, native), own
+    claim = _claim(text, own, at, native)
+    if plain:
+        return found, claim, own
+    projected = Weighted(found.f, w, f"w . {found.f.text}")
+    points = tuple(replace(point, value=None, seconds=None) for point in found.points)
+    return replace(found, f=projected, points=points), claim, own
+
+
+def _smoothed(found: Located, own: Own, at: Mapping[str, Any]) -> Located:
+    """Return the function with the surrogate for its staircases of which the framework's gradient is, or the plain one."""
+    native, f = own.native, own.f
+    record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
+    steps = stairs(native.program) if native.program is not None else []
+    if not steps:
+        return found
+    claimed = own(at)
+    made = {says: _standing_in(f, native, smooth) for says, smooth in SURROGATES.items()}
+    says = next((says for says, other in made.items() if _is_of(other, own, at, claimed)), next(iter(made)))
+    notices = [
+        Notice("straight-through", "info", f"{step.name} {says}; the surrogate is checked", at=place(step.position))
+        for step in steps
+    ]
+    points = tuple(replace(p, value=None, seconds=None) for p in found.points)
+    return replace(found, f=made[says], points=points, notices=(*found.notices, *notices))
+
+
+def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:
+    other = copy.copy(f)
+    other.function = native.with_surrogate(smooth)
+    return other
+
+
+def _is_of(other: PythonFunction, own: Own, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
+    """Whether a claimed gradient is, nearly, that of a function."""
+    scalar = of(Weighted(other, own.w, ""), at, own.wrt)
+    _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
+    return all(np.allclose(bar, claimed[name], rtol=_LIKE, atol=_LIKE) for bar, name in zip(bars, own.wrt, strict=True))
+
+
+def _claim(text: str, compute: Any, at: Mapping[str, Any], native: Native) -> ClaimedFunction:
+    return ClaimedFunction(text, compute, _checked, at, lambda: native.coarseness)
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    return found
+
+
+def weights(seed: int, y: Any) -> Any:
+    """Return random weights for the outputs."""
+    rng = np.random.default_rng([seed, 0xCAFE])
+    w = np.asarray(rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))
+    w.flags.writeable = False
+    return w[()]

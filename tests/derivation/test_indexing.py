@@ -1,0 +1,195 @@
+"""Parts of arrays at fixed places: what an index does at all sizes, spans that can be compared, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.derivation.constants import named
+from gradcli.derivation.index import fresh
+from gradcli.derivation.indexing import Pick, picks
+from gradcli.derivation.spans import Span, at, span_of
+from gradcli.errors import NotSupported
+from tests.derivation.evaluate import at_point
+
+LENGTHS = (3, 5, 7)
+ALL, NEW = Pick("all"), Pick("new")
+
+# fmt: off
+PICKS = {
+    # an index, of n rows and 4 columns           what it does
+    "0":             (lambda n: 0,                [Pick("at", "0"), ALL]),
+    "-1":            (lambda n: -1,               [Pick("at", "-1"), ALL]),
+    "n - 2":         (lambda n: n - 2,            [Pick("at", "-2"), ALL]),
+    "numpy's 2":     (lambda n: np.int64(2),      [Pick("at", "2"), ALL]),
+    ":, 1":          (lambda n: (slice(None), 1), [ALL, Pick("at", "1")]),
+    "..., -1":       (lambda n: (..., -1),        [ALL, Pick("at", "3")]),
+    "None, 0":       (lambda n: (None, 0),        [NEW, Pick("at", "0"), ALL]),
+    "1:":            (lambda n: slice(1, None),   [Pick("span", "1:"), ALL]),
+    "1:n":           (lambda n: slice(1, n),      [Pick("span", "1:"), ALL]),
+    ":-1":           (lambda n: slice(None, -1),  [Pick("span", ":-1"), ALL]),
+    "1:n - 1":       (lambda n: slice(1, n - 1),  [Pick("span", "1:-1"), ALL]),
+    "-2:":           (lambda n: slice(-2, None),  [Pick("span", "-2:"), ALL]),
+    "::2":           (lambda n: slice(None, None, 2),  [Pick("span", "::2"), ALL]),
+    "::-1":          (lambda n: slice(None, None, -1), [Pick("span", "::-1"), ALL]),
+    "0:n":           (lambda n: slice(0, n),      [ALL, ALL]),
+    "[0, 2]":        (lambda n: [0, 2],           [Pick("span", "[0, 2]"), ALL]),
+    "arange(n)":     (lambda n: np.arange(n),     [ALL, ALL]),
+}
+NO_PICKS = {
+    "places that grow":      lambda n: n // 2,
+    "a slice cut off":       lambda n: slice(None, 4),
+    "an order of values":    lambda n: np.argsort(np.sin(np.arange(n))),
+    "truth values":          lambda n: np.arange(n) > 1,
+    "two lists":             lambda n: ([0, 1], [1, 2]),
+    "a list and a place":    lambda n: ([0, 1], 2),
+    "steps that grow":       lambda n: slice(None, None, n - 2),
+    "another rank":          lambda n: (None,) * (n - 3),
+}
+SPANS = [  # span, place, whether it is known to lie in it, to lie outside
+    ("1:", 0, False, True), ("1:", 1, True, False), ("1:", 5, True, False), (":-1", -1, False, True), (":-1", 0, False, False), (":3", 2, True, False),
+    (":3", 3, False, True), (":3", -1, False, False), ("1:-1", 1, False, False), ("-2:", -1, True, False), ("-2:", -3, False, True), ("-2:", 0, False, False),
+]
+# fmt: on
+
+
+def _indices(index: Callable[[int], Any]) -> tuple[list[Any], list[tuple[int, int]]]:
+    return [index(n) for n in LENGTHS], [(n, 4) for n in LENGTHS]
+
+
+@pytest.mark.parametrize(("index", "right"), PICKS.values(), ids=PICKS)
+def test_what_an_index_does(index: Callable[[int], Any], right: list[Pick]) -> None:
+    assert picks(*_indices(index)) == right
+
+
+@pytest.mark.parametrize("index", NO_PICKS.values(), ids=NO_PICKS)
+def test_what_differs_at_other_sizes_is_refused(index: Callable[[int], Any]) -> None:
+    with pytest.raises(NotSupported):
+        picks(*_indices(index))
+
+
+@pytest.mark.parametrize(("span", "place", "inside", "outside"), SPANS)
+def test_spans(span: str, place: int, inside: bool, outside: bool) -> None:
+    known = span_of(span)
+    assert known is not None and (at(place).within(known), at(place).apart(known)) == (inside, outside)
+    for n in range(6, 11):
+        kept = np.arange(n)[
+            eval(
+                f"slice({span.replace(':', ',') if span[0] != ':' else 'None' + span.replace(':', ',')}{'None' if span[-1] == ':' else ''})"
+            )
+        ]
+        assert (place % n in kept) or not inside
+        assert (place % n not in kept) or not outside
+
+
+@pytest.mark.parametrize("text", ["[0, 2]", "::2", "::-1", "1:0", "0:-0"])
+def test_what_is_no_span(text: str) -> None:
+    assert span_of(text) is None
+
+
+def test_spans_that_touch_are_apart() -> None:
+    assert Span(0, 2).apart(Span(2, 0)) and Span(0, -2).apart(Span(-2, 0)) and not Span(0, 2).apart(Span(1, 0))
+    assert not Span(0, 2).apart(Span(-2, 0)) and Span(1, 0).within(Span(0, 0)) and not Span(0, 0).within(Span(1, 0))
+
+
+# fmt: off
+CONSTANTS: dict[str, Callable[[int], Any]] = {
+    "eye":             lambda n: 2.0 * np.eye(n),
+    "a row of eye":    lambda n: -np.eye(n)[1],
+    "its last row":    lambda n: np.eye(n)[-1] * n,
+    "its rows":        lambda n: np.eye(n)[1:],
+    "its columns":     lambda n: 0.5 * np.eye(n)[:, :-1],
+    "turned round":    lambda n: np.eye(n)[::-1],
+    "two rows":        lambda n: np.eye(n)[[0, 2]],
+    "tril":            lambda n: np.tril(np.ones((n, n))),
+    "tril below":      lambda n: np.tril(np.ones((n, n)), -1),
+    "triu above":      lambda n: 3 * np.triu(np.ones((n, n)), 2),
+}
+NO_CONSTANTS: dict[str, Callable[[int], Any]] = {
+    "arange":          lambda n: np.arange(float(n)),
+    "a middle row":    lambda n: np.eye(n)[n // 2],
+    "a permutation":   lambda n: np.eye(n)[np.argsort(np.sin(np.arange(n)))],
+    "two diagonals":   lambda n: np.eye(n) + np.eye(n, k=1),
+    "zeros":           lambda n: np.zeros((n, n)),
+    "not a number":    lambda n: np.full(n, np.nan),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("make", CONSTANTS.values(), ids=CONSTANTS)
+def test_constants_that_have_a_name(make: Callable[[int], Any]) -> None:
+    arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
+    dims = ["n" if len({x.shape[k] for x in arrays}) > 1 and arrays[0].shape[k] == 3 else "2" if arrays[0].shape[k] == arrays[1].shape[k] else "n - 1" for k in range(arrays[0].ndim)]  # fmt: skip
+    at_ = tuple(fresh(d) for d in dims)
+    found = named(at_, arrays)
+    assert found is not None
+    np.testing.assert_array_equal(found[1][0] * at_point(found[0], {}, at_), arrays[0])  # of 3 rows, as there
+
+
+@pytest.mark.parametrize("make", NO_CONSTANTS.values(), ids=NO_CONSTANTS)
+def test_constants_that_have_none(make: Callable[[int], Any]) -> None:
+    arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
+    assert named(tuple(fresh("n") for _ in range(arrays[0].ndim)), arrays) is None
+
+
+SOURCE = """
+import numpy as np
+
+def mixed(x, y):
+    z = np.exp(y)
+    first = np.sort(x)
+    return first[0] + np.sum(z)
+
+def looped(x):
+    h = x
+    for _ in range(len(x)):
+        h = np.tanh(h)
+    return np.sum(h)
+
+def written(x):
+    out = np.zeros(3)
+    out[1] = x
+    return np.sum(out**2)
+"""
+# fmt: off
+REFUSED = [
+    # function                                            by   says                                                        where
+    ("sum(y) + max(x)",            "x: n; y: n",          "x", "max has no closed form here",                              "max(x)"),
+    ("sum(x*arange(3))",           "x: 3",                "x", "an array of constants has no formula",                     "x*arange(3)"),
+    ("sum(x[::2])",                "x: n",                "x", "an axis has a length that is no named size",               "x[::2]"),
+    ("sum(concatenate([x, y]))",   "x: n; y: m",          "x", "an axis has a length that is no named size",               "concatenate([x, y])"),
+    ("mixed",                      "x: n; y: n",          "x", "an index that depends on the values",                      "first = np.sort(x)"),
+    ("looped",                     "x: n",                "x", "the program is another one at another size",               "h = np.tanh(h)"),
+    ("written",                    "x: ",                 "x", "put has no closed form here",                              "out[1] = x"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "shapes", "wrt", "says", "source"), REFUSED)
+def test_refusals_name_the_operation_and_the_line(
+    gradcli: Callable[..., Any], tmp_path: Path, f: str, shapes: str, wrt: str, says: str, source: str
+) -> None:
+    (tmp_path / "mine.py").write_text(SOURCE)
+    target = f"{tmp_path}/mine.py:{f}" if f.isidentifier() else f
+    ran = gradcli("derive", target, "--shapes", shapes, "--json")
+    found = next(x for x in ran.json["findings"] if x["message"].startswith(f"by {wrt}: "))
+    assert ran.exit_status == 3 and says in found["message"] and found["source"] == source and found["hint"]
+    assert source in " ".join(gradcli("derive", target, "--shapes", shapes).stdout.split())
+
+
+def test_what_can_be_derived_beside_a_refusal_is_shown(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("derive", "sum(y**2) + max(x)", "--shapes", "x: n; y: n", "--json")
+    assert [r["wrt"] for r in ran.json["results"]] == ["y"] and ran.exit_status == 3
+
+
+def test_places_beyond_three(gradcli: Callable[..., Any]) -> None:
+    """A size must be larger than the places that f names."""
+    ran = gradcli("derive", "x[6]*sum(x[2:8]**2)", "--shapes", "x: n", "--json")
+    assert ran.exit_status == 0 and min(s["n"] for s in ran.json["results"][0]["check"]["sizes"]) > 7
+
+
+def test_an_axis_of_length_one_stays(gradcli: Callable[..., Any]) -> None:
+    for shapes, wrt in (("X: m 1; w: 1", "w"), ("X: m 1; w: 1", "X")):
+        assert gradcli("derive", "sum((X@w)**2)", "--shapes", shapes, "--wrt", wrt).exit_status == 0

@@ -1,0 +1,74 @@
+"""Every operation of every framework's table: against numpy's value, and against gradcli's reverse mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.core.primitive import PRIMITIVES, Params, Primitive
+from gradcli.errors import NotSupported
+from gradcli.lowering.framework import Lowering
+from gradcli.modes.framework import FrameworkMode
+from gradcli.modes.registry import FRAMEWORKS
+from tests.frameworks.asking import asked, excess, of_row
+from tests.primitives import test_decompositions, test_fourier
+from tests.primitives.agreement import drawn
+from tests.primitives.test_functions import TABLE
+from tests.primitives.test_numpy_functions import CALCULUS
+from tests.primitives.test_rules import PARAMS
+
+EPS = float(np.finfo(np.float64).eps)
+ROWS = [row for row in PRIMITIVES.values() if row.rules]
+ELEMENTWISE = [(row, params) for row in ROWS if row.kind == "elementwise" for params in PARAMS.get(row.name, [{}])]
+FUNCTIONS = (*TABLE, *CALCULUS, *test_decompositions.TABLE, *test_fourier.TABLE)
+USEFUL = 1e-9  # of the gradient: a bound in float64 that still says something
+LOSSY = 1e-10  # of the value, where the table says of no operation that it loses more
+SOME = {"kl_div", "rel_entr"}  # whose values cancel
+
+
+def here(name: str) -> Lowering:
+    mode = FRAMEWORKS[name]
+    assert isinstance(mode, FrameworkMode)
+    if not mode.available().yes:
+        pytest.skip(f"{name} is not installed")
+    return mode.lowering
+
+
+def named(case: Any) -> str:
+    return case.name if isinstance(case, Primitive) else "-".join(map(str, case.values())) or "plain"
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_primitive_is_in_the_table_or_a_stated_gap(name: str) -> None:
+    lowering = here(name)
+    assert {row.name for row in ROWS} - set(lowering.table) == lowering.gaps
+    assert set(lowering.ulps) | lowering.single <= set(lowering.table)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize(("row", "params"), ELEMENTWISE, ids=named)
+def test_elementwise_operations_have_numpys_gradient(name: str, row: Primitive, params: Params) -> None:
+    lowering = here(name)
+    if row.name in lowering.gaps:
+        with pytest.raises(NotSupported, match=f"{name} has no {row.name}"):
+            lowering.operation(row.name)
+        return
+    f, xs = of_row(row, params)
+    with np.errstate(all="ignore"):
+        q = asked(f, xs)
+        assert excess(name, q, lossy=bool(row.reason)) <= 1
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=what) for what, f, shapes in FUNCTIONS])
+def test_other_operations_have_numpys_value_and_gradient(name: str, f: Callable[..., Any], shapes: Any) -> None:
+    lowering = here(name)
+    xs = drawn(1, shapes)
+    w = np.random.default_rng(3).normal(size=np.shape(f(*xs)))
+    q = asked(lambda *xs: np.sum(w * f(*xs)), xs)
+    gaps = {line[0].name for line in q.lines if line[0] is not None} & lowering.gaps
+    try:
+        assert excess(name, q) <= 1
+    except NotSupported as missing:
+        assert missing.what in {f"{name} has no {gap}" for gap in gaps}

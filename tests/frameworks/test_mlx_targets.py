@@ -1,0 +1,143 @@
+"""Functions and modules in MLX as targets of `gradcli check`: what is found, and what bad ones are told."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli import check
+from tests.frameworks.corpus.case import Case
+
+mx = pytest.importorskip("mlx.core", reason="MLX is not installed")
+
+from tests.frameworks.corpus.mlx_case import program  # noqa: E402
+from tests.frameworks.corpus.mlx_functions import CASES  # noqa: E402
+
+FILE = str(Path(__file__).parent / "targets_mlx.py")
+TWO, ONE = "x=randn(3,4), w=randn(4)", "x=randn(3,4)"
+
+
+def parts(report: Any) -> dict[str, str]:
+    """Return the verdict of each custom function that was met."""
+    return {part["name"]: part["verdict"] for part in report["native"]["parts"]}
+
+
+ONE_ROUNDING = pytest.mark.xfail(
+    strict=True, reason="53-bit balls round a matrix product once an entry, numpy once a term"
+)
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c.name, marks=ONE_ROUNDING if c.name == "batched_matmul" else ()) for c in CASES]
+)
+def test_a_right_backward_pass_is_not_flagged_and_each_wrong_one_is_found_where_it_is(case: Case) -> None:
+    report = check(program(case.right, tuple(case.inputs)), dict(case.inputs), framework="mlx")
+    assert (report.verdict, report.exit_status) == ("pass", 0), str(report)
+    assert [(part.name, part.verdict) for part in report.native.parts] == [(case.name, "pass")]
+    for says, wrong in case.wrong.items():
+        report = check(program(wrong, tuple(case.inputs)), dict(case.inputs), framework="mlx")
+        assert (report.verdict, report.exit_status) == ("fail", 1), says
+        assert [(part.name, part.verdict) for part in report.native.parts] == [(case.name, "fail")], says
+
+
+def test_the_corpus_holds_twenty_backward_passes_or_more() -> None:
+    assert len(CASES) >= 20
+    assert all(case.wrong for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [("right", TWO), ("scaled_sine", TWO), ("branching", ONE), ("random", ONE), ("Net", ONE)]
+)
+def test_what_is_right_passes_in_float32(gradcli: Any, name: str, at: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", at, "--json")
+    assert ran.exit_status == 0, ran.stdout
+    assert ran.json["claim"] == "mlx's gradient"
+    assert ran.json["native"]["dtype"] == "float32"
+
+
+def test_the_report_names_the_custom_function_that_is_wrong_and_not_the_right_one(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:wrong", "--at", TWO, "--json")
+    assert ran.exit_status == 1
+    assert parts(ran.json) == {"scaled_sine": "pass", "without_weight": "fail"}
+    wrong = next(part for part in ran.json["native"]["parts"] if part["verdict"] == "fail")
+    assert wrong["source"].startswith("def without_weight_vjp(")
+
+
+def test_a_program_that_is_known_is_certified_and_every_derivative_agrees(gradcli: Any) -> None:
+    found = gradcli("check", f"{FILE}:right", "--at", TWO, "--json").json
+    assert found["points"][0]["modes"]["certified"]["status"] == "ok"
+    aspects = {aspect["name"]: aspect["status"] for aspect in found["native"]["aspects"]}
+    for name in ("forward (jvp)", "second run", "non-contiguous inputs", "vmap of the gradient"):
+        assert aspects[name] == "agrees"
+
+
+def test_a_module_is_checked_by_the_path_of_its_parameters_and_left_as_it_was() -> None:
+    from mlx.utils import tree_flatten
+
+    from tests.frameworks.targets_mlx import Net
+
+    net = Net()
+    before = {path: np.array(x) for path, x in tree_flatten(net.parameters())}
+    report = check(net, {"x": np.random.default_rng(0).normal(size=(3, 4))})
+    assert report.verdict == "pass"
+    assert set(report.points[0].differentiated) == {"x", *before}
+    assert all((np.array(x) == before[path]).all() for path, x in tree_flatten(net.parameters()))
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("too_few", "the vjp rule returns 1 for 2 arrays"),
+    ("nothing", "the vjp rule returns 1 for 2 arrays"),
+    ("numbers", "a float for argument 1, not an array"),
+    ("scalar_for_array", "shape () for argument 1 of (4,)"),
+    ("none_for_one", "mlx's gradient is wrong in 16 of 16 entries"),
+])  # fmt: skip
+def test_a_rule_whose_answer_mlx_would_read_past_the_end_is_wrong(gradcli: Any, name: str, says: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", TWO, "--framework", "mlx")
+    assert ran.exit_status == 1
+    assert says in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("stopped", "a stopped gradient cuts the graph here"),
+    ("through_numpy", "mlx's gradient is wrong in 12 of 12 entries"),
+])  # fmt: skip
+def test_a_cut_graph_fails_and_says_where(gradcli: Any, name: str, says: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", ONE)
+    assert ran.exit_status == 1
+    assert says in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("integer", "integer returns a tensor of uint32, which has no gradient"),
+    ("text", "text returns a string, which has no gradient"),
+    ("mismatched", "[matmul] Last dimension of first input with shape (3,4) must match"),
+    ("Sized", "name a factory: model.py:make_net()"),
+])  # fmt: skip
+def test_bad_input_is_told_what_is_wrong(gradcli: Any, name: str, says: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", ONE)
+    assert ran.exit_status == 2
+    assert says in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_what_a_rule_raises_is_told_with_its_line(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:raising", "--at", TWO, "--framework", "mlx")
+    assert ran.exit_status == 2
+    assert "KeyError: 'factor'" in ran.stderr
+    assert 'raising = answering(lambda ybar: {}["factor"])' in ran.stderr
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (("--device", "moon"), "there is no device 'moon' here"),
+    (("--dtype", "float64"), "MLX computes several functions of float64 in float32"),
+])  # fmt: skip
+def test_a_device_or_a_format_that_is_not_there_is_refused(gradcli: Any, options: tuple[str, ...], says: str) -> None:
+    ran = gradcli("check", f"{FILE}:right", "--at", TWO, *options)
+    assert ran.exit_status == 2
+    assert says in ran.stderr
+
+
+def test_a_compiled_gradient_is_the_same(gradcli: Any) -> None:
+    assert gradcli("check", f"{FILE}:right", "--at", TWO, "--compile").exit_status == 0
+    assert gradcli("check", f"{FILE}:wrong", "--at", TWO, "--compile").exit_status == 1

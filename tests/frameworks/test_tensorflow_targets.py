@@ -1,0 +1,146 @@
+"""Functions, modules and Keras models in TensorFlow as targets of `gradcli check`: what is found, and what bad ones are told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli import check
+from gradcli.lowering.quiet import quiet_imports
+from tests.frameworks.corpus.case import Case
+
+with quiet_imports():
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    from tests.frameworks.corpus.tensorflow_case import program
+    from tests.frameworks.corpus.tensorflow_functions import CASES
+
+FILE = str(Path(__file__).parent / "targets_tensorflow.py")
+TWO, ONE = "x=randn(3,4), w=randn(4)", "x=randn(3,4)"
+
+
+def parts(report: Any) -> dict[str, str]:
+    """Return the verdict of each custom function that was met."""
+    return {part["name"]: part["verdict"] for part in report["native"]["parts"]}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_right_backward_pass_is_not_flagged_and_each_wrong_one_is_found_where_it_is(case: Case) -> None:
+    report = check(program(case.right), dict(case.inputs), framework="tensorflow")
+    assert (report.verdict, report.exit_status) == ("pass", 0), str(report)
+    assert [(part.name, part.verdict) for part in report.native.parts] == [(case.name, "pass")]
+    for says, wrong in case.wrong.items():
+        report = check(program(wrong), dict(case.inputs), framework="tensorflow")
+        assert (report.verdict, report.exit_status) == ("fail", 1), says
+        assert [(part.name, part.verdict) for part in report.native.parts] == [(case.name, "fail")], says
+
+
+def test_the_corpus_holds_twenty_backward_passes_or_more() -> None:
+    assert len(CASES) >= 20
+    assert all(case.wrong for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [("right", TWO), ("scaled_sine", TWO), ("branching", ONE), ("random", ONE), ("Net", ONE)]
+)
+def test_what_is_right_passes(gradcli: Any, name: str, at: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", at, "--json")
+    assert ran.exit_status == 0, ran.stdout
+    assert ran.json["claim"] == "tensorflow's gradient"
+    assert ran.json["native"]["dtype"] == "float64"
+
+
+def test_the_report_names_the_custom_function_that_is_wrong_and_not_the_right_one(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:wrong", "--at", TWO, "--json")
+    assert ran.exit_status == 1
+    assert parts(ran.json) == {"scaled_sine": "pass", "without_weight": "fail"}
+    wrong = next(part for part in ran.json["native"]["parts"] if part["verdict"] == "fail")
+    assert wrong["source"] == "def grad(ybar: Any) -> Any:"
+
+
+def test_a_custom_function_inside_a_compiled_one_is_met(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:compiled", "--at", TWO, "--json")
+    assert ran.exit_status == 1
+    assert parts(ran.json) == {"without_weight": "fail"}
+
+
+def test_a_program_that_is_known_is_certified_and_every_derivative_agrees(gradcli: Any) -> None:
+    found = gradcli("check", f"{FILE}:right", "--at", TWO, "--json").json
+    assert found["points"][0]["modes"]["certified"]["status"] == "ok"
+    aspects = {aspect["name"]: aspect["status"] for aspect in found["native"]["aspects"]}
+    for name in ("forward (jvp)", "second run", "inside tf.function"):
+        assert aspects[name] == "agrees"
+
+
+@pytest.mark.parametrize("name", ["Model", "model()"])
+def test_a_keras_model_is_checked_in_all_its_weights_in_float64(gradcli: Any, name: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", ONE, "--json")
+    assert ran.exit_status == 0, ran.stdout
+    weights = {"hidden.kernel", "hidden.bias", "normed.gamma", "normed.beta"}
+    assert set(ran.json["points"][0]["differentiated"]) == {"x", *weights}
+    assert ran.json["native"]["dtype"] == "float64"
+
+
+def test_a_sequential_model_is_checked_in_float64_although_it_converts_what_it_is_given(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:sequence()", "--at", "inputs=randn(3,4)", "--json")
+    assert ran.exit_status == 0, ran.stdout
+    assert ran.json["native"]["dtype"] == "float64"
+    assert {"layers.0.kernel", "layers.1.gamma", "layers.2.bias"} < set(ran.json["points"][0]["differentiated"])
+
+
+def test_a_module_is_checked_by_the_path_of_its_variables_and_left_as_it_was(gradcli: Any) -> None:
+    from tests.frameworks.targets_tensorflow import Net
+
+    net = Net()
+    before = [w.numpy().copy() for w in net.variables]
+    report = check(net, {"x": tf.random.normal((3, 4)).numpy().astype(float)})
+    assert report.verdict == "pass"
+    assert set(report.points[0].differentiated) == {"x", "layers.0", "layers.1"}
+    assert all((w.numpy() == old).all() for w, old in zip(net.variables, before, strict=True))
+
+
+def test_what_only_takes_float32_is_judged_by_its_bounds(gradcli: Any) -> None:
+    ran = gradcli("check", f"{FILE}:single", "--at", ONE)
+    assert ran.exit_status == 0
+    assert "in float32" in ran.stdout
+    assert "it only takes float32" in ran.stdout
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("two_for_one", "function expected to return 1 gradients, but returned 2"),
+    ("scalar_for_array", "the claimed gradient of x has shape (); the right one has shape (3, 4)"),
+    ("stopped", "a stopped gradient cuts the graph here"),
+    ("through_numpy", "tensorflow's gradient is wrong in 12 of 12 entries"),
+])  # fmt: skip
+def test_a_wrong_gradient_fails_and_says_why(gradcli: Any, name: str, says: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", ONE)
+    assert ran.exit_status == 1
+    assert says in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("integer", "integer returns a tensor of int64, which has no gradient"),
+    ("text", "text returns a string, which has no gradient"),
+    ("mismatched", "mismatched raised InvalidArgumentError: Matrix size-incompatible: In[0]: [3,4], In[1]: [7,3]"),
+    ("raising", "KeyError: 'factor'"),
+    ("Sized", "name a factory: model.py:make_net()"),
+])  # fmt: skip
+def test_bad_input_is_told_what_is_wrong(gradcli: Any, name: str, says: str) -> None:
+    ran = gradcli("check", f"{FILE}:{name}", "--at", ONE)
+    assert ran.exit_status == 2
+    assert says in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (("--device", "cuda:7"), "devices: cpu"),
+    (("--device", "moon"), "there is no device 'moon' here"),
+])  # fmt: skip
+def test_a_device_that_is_not_there_is_refused(gradcli: Any, options: tuple[str, ...], says: str) -> None:
+    ran = gradcli("check", f"{FILE}:right", "--at", TWO, *options)
+    assert ran.exit_status == 2
+    assert says in ran.stderr
+
+
+def test_a_compiled_gradient_is_the_same(gradcli: Any) -> None:
+    assert gradcli("check", f"{FILE}:right", "--at", TWO, "--compile").exit_status == 0
+    assert gradcli("check", f"{FILE}:wrong", "--at", TWO, "--compile").exit_status == 1

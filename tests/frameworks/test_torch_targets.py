@@ -1,0 +1,264 @@
+"""Functions, modules and custom functions written in torch, checked as the command line does it."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradcli as library
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+
+HEAD = """
+    import math
+    from dataclasses import dataclass
+
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx, ybar):
+            return ybar * torch.cos(ctx.saved_tensors[0])
+
+    class Wrong(Sine):
+        @staticmethod
+        def backward(ctx, ybar):
+            return -ybar * torch.cos(ctx.saved_tensors[0])
+
+    class Tangent(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return torch.sin(x)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, ybar):
+            return ybar * torch.cos(ctx.saved_tensors[0])
+
+        @staticmethod
+        def jvp(ctx, xdot):
+            return 2 * xdot * torch.cos(ctx.saved_tensors[0])
+"""
+
+#       what: source, point
+RIGHT = {
+    "a function": ("def f(x, w):\n    return torch.tanh(x @ w).sum()", "x=randn(3,4), w=randn(4)"),
+    "several results": ("def f(x, y):\n    return {'a': x * y, 'b': (x.sum(), y.argmax())}", "x=randn(3), y=randn(3)"),
+    "a dataclass": (
+        "@dataclass\nclass P:\n    w: object\n    b: object\npoint = {'p': P(np.ones(3), 0.5), 'x': np.arange(3.0)}\n"
+        "def f(p, x):\n    return torch.sum(torch.sin(p.w * x + p.b))",
+        "@target:point",
+    ),
+    "a dict": ("point = {'p': {'w': np.eye(2), 'b': [np.array([0.1, 0.2])]}}\ndef f(p):\n    return torch.sum(p['w'] @ p['b'][0])",
+               "@target:point"),
+    "a module class": ("class f(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+                       "        self.a = torch.nn.Linear(3, 2)\n    def forward(self, x):\n        return torch.tanh(self.a(x))",
+                       "x=randn(4,3)"),
+    "a factory": ("def made():\n    return torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))\nf = made()",
+                  "input=randn(4,3)"),
+    "a custom function": ("f = Sine", "x=randn(3)"),
+    "its apply": ("f = Sine.apply", "x=randn(3)"),
+    "inside": ("def f(x):\n    return (Sine.apply(x) * x).sum()", "x=randn(3)"),
+    "in place": ("def f(x):\n    y = torch.zeros(4)\n    y[1:] += x\n    y[0] = x.sum()\n    y.mul_(2)\n    return (y**2).sum()",
+                 "x=randn(3)"),
+    "a branch": ("def f(x):\n    return (x**2).sum() if x[0] > 0 else -x.sum()", "x=randn(3)"),
+    "a loop": ("def f(x):\n    while (x * x).sum() < 30:\n        x = 2 * x\n    return x.sum()", "x=randn(3)"),
+    "dropout": ("def f(x):\n    return (F.dropout(x, 0.5) ** 2).sum()", "x=randn(6)"),
+    "a gradient inside": ("def f(x):\n    x = x.requires_grad_()\n    g, = torch.autograd.grad((x**3).sum(), x, create_graph=True)\n"
+                          "    return (g * x).sum()", "x=randn(3)"),
+    "integers": ("def f(x, rows):\n    return (x[rows] ** 2).sum()", "x=randn(4,3), rows=int([0, 2, 2])"),
+    "linear algebra": ("def f(a):\n    s = a @ a.T + torch.eye(3)\n    return torch.logdet(s) + torch.linalg.solve(s, a).sum()",
+                       "a=randn(3,3)"),
+    "attention": ("def f(q, k, v):\n    return F.scaled_dot_product_attention(q[None], k[None], v[None]).sum()",
+                  "q=randn(4,3), k=randn(5,3), v=randn(5,2)"),
+    "convolution": ("def f(x, k):\n    return F.conv1d(x[None, None], k[None, None], padding=1).tanh().sum()", "x=randn(7), k=randn(3)"),
+    "a global module": ("net = torch.nn.Linear(3, 2)\ndef f(x):\n    return net(x).sum()", "x=randn(3)"),
+    "complex inside": ("def f(x):\n    return torch.fft.fft(torch.sin(x)).abs().square().sum()", "x=randn(4)"),
+    "an expanded input": ("def f(x):\n    return (x[None].expand(3, -1).contiguous() ** 2).sum()", "x=randn(3)"),
+}  # fmt: skip
+
+#        what: source, point, words of the report
+WRONG = {
+    "a custom function": ("f = Wrong", "x=randn(3)", ["the sign is flipped"]),
+    "inside": ("def f(x):\n    return (Sine.apply(x) * Wrong.apply(x)).sum()", "x=randn(3)", ["Wrong alone is wrong", "Sine alone is right"]),
+    "forward mode": ("f = Tangent", "x=randn(3)", ["forward (jvp)", "wrong"]),
+    "item": ("def f(x):\n    return x.sum().item() * x.sum()", "x=randn(3)", ["a number is taken out of a tensor", "x.sum().item()"]),
+    "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", ["detach() cuts the graph here"]),
+    "data": ("def f(x):\n    return (x.data * x).sum()", "x=randn(3)", [".data"]),
+    "numpy": ("def f(x):\n    return torch.as_tensor(np.sin(x.detach().numpy())).sum() + x.sum()", "x=randn(3)", ["detach() cuts"]),
+    "masked nan": ("def f(x):\n    return torch.where(x > 0.5, x.sqrt(), x).sum()", "x=[4, 0]", ["masked nan", "torch.where"]),
+    "a cotangent written to": (
+        "class f(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar.mul_(torch.cos(ctx.saved_tensors[0]))",
+        "x=randn(3)", ["writes into the cotangent"]),
+    "a shape": (
+        "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar[:-1]\ndef f(x):\n    return B.apply(x).sum()",
+        "x=randn(3)", ["wrong number or shape"]),
+    "random backward": (
+        "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar * torch.cos(ctx.saved_tensors[0]) "
+        "* (1 + 1e-3 * np.random.rand())\ndef f(x):\n    return B.apply(x).sum()",
+        "x=randn(3)", ["not deterministic"]),
+}  # fmt: skip
+
+#      what: source, point, words of the error
+BAD = {
+    "nothing": ("def f(x):\n    return None", "x=randn(3)", "returns None"),
+    "integers": ("def f(x):\n    return torch.argmax(x)", "x=randn(3)", "int64, which has no gradient"),
+    "in place": ("def f(x):\n    y = x.exp()\n    y += 1\n    return y.sum()", "x=randn(3)", "changed in place"),
+    "a class that needs arguments": ("class f(torch.nn.Linear):\n    pass", "input=randn(3)", "cannot be made without arguments"),
+    "it raises": ("def f(x):\n    return x @ torch.ones(7, dtype=x.dtype)", "x=randn(3)", "x @ torch.ones(7"),
+    "a device": ("def f(x):\n    return x.sum()", "x=randn(3) --device cuda:9", "there is no device 'cuda:9' here"),
+    "a format": ("def f(x):\n    return x.sum()", "x=randn(3) --dtype float3", "did you mean 'float32'?"),
+    "nothing expected": ("def f(x):\n    return x.sum()", "x=randn(3) --expect straight-through", "there is no staircase"),
+    "something else expected": ("def f(x):\n    return x.sum()", "x=randn(3) --expect magic", "--expect does not know magic"),
+    "two frameworks": ("import jax.numpy as jnp\ndef f(x):\n    return jnp.sum(x) + torch.sum(x)", "x=randn(3)", "--framework jax"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def ran(gradcli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(source: str, point: str, *more: str) -> Any:
+        name = f"target{abs(hash(source)) % 10**8}"
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(HEAD) + source + "\n")
+        monkeypatch.chdir(tmp_path)
+        point, *words = point.split(" --")
+        options = [word for text in words for word in ("--" + text).split()]
+        at = f"{name}.py:point" if point == "@target:point" else point
+        return gradcli("check", f"{name}.py:f", "--at", at, *options, *more)
+
+    return run
+
+
+@pytest.mark.parametrize("what", RIGHT)
+def test_right_gradients_pass(what: str, ran: Any) -> None:
+    done = ran(*RIGHT[what])
+    assert done.exit_status == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("PASS  torch's gradient is right")
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_gradients_fail_and_are_named(what: str, ran: Any) -> None:
+    source, point, words = WRONG[what]
+    done = ran(source, point)
+    assert done.exit_status == 1, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert [word for word in words if word not in said] == []
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_gets_one_error(what: str, ran: Any) -> None:
+    source, point, words = BAD[what]
+    if "jax" in source:
+        pytest.importorskip("jax", reason="JAX is not installed")
+    done = ran(source, point)
+    assert (done.exit_status, words in done.stderr) == (2, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float32", 1e-3), ("bfloat16", 1.0), ("float16", 0.5)])
+def test_a_narrow_format_is_judged_by_its_own_bounds(dtype: str, least: float, ran: Any) -> None:
+    done = ran(
+        "def f(x, w):\n    return torch.sin(x @ w).sum()", "x=randn(3,4), w=randn(4)", "--dtype", dtype, "--json"
+    )
+    assert done.exit_status == 0, done.stdout
+    report = done.json
+    assert report["native"]["dtype"] == dtype
+    assert 1e-7 < report["detects"]["relative"] < least
+
+
+def test_a_wrong_gradient_is_seen_in_float32(ran: Any) -> None:
+    done = ran("f = Wrong", "x=randn(3)", "--dtype", "float32")
+    assert (done.exit_status, "the sign is flipped" in done.stdout) == (1, True)
+
+
+def test_what_takes_float32_only_is_checked_in_it(ran: Any) -> None:
+    done = ran("w = np.ones(3, dtype=np.float32)\ndef f(x):\n    return (x @ torch.from_numpy(w)).tanh()", "x=randn(3)")
+    assert done.exit_status == 0, done.stdout + done.stderr
+    assert "it only takes float32" in done.stdout and "in float32" in done.stdout.split("\n")[0]
+
+
+def test_a_cast_on_the_way_is_seen(ran: Any) -> None:
+    assert (
+        ran("def f(x):\n    return x.float().tanh().sum()", "x=randn(3)", "--json").json["native"]["dtype"] == "float32"
+    )
+
+
+def test_the_program_is_certified(ran: Any) -> None:
+    source, point = RIGHT["linear algebra"]
+    report = ran(source, point, "--json").json
+    assert report["points"][0]["modes"]["certified"]["verdict"] == "agree"
+
+
+def test_an_operation_that_is_not_known_is_named(ran: Any) -> None:
+    done = ran("def f(x):\n    return torch.linalg.eigvals(torch.outer(x, x) + torch.eye(2)).abs().sum()", "x=randn(2)")
+    assert "gradcli does not know aten." in " ".join(done.stdout.split())
+
+
+def test_modules_are_checked_alone_when_asked(ran: Any) -> None:
+    done = ran(RIGHT["a factory"][0], "input=randn(4,3)", "--localise", "--json")
+    assert [(part["name"], part["verdict"]) for part in done.json["native"]["parts"]] == [
+        ("Linear", "pass"),
+        ("BatchNorm1d", "pass"),
+    ]
+
+
+def test_buffers_stay_as_they_are() -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    before = {name: b.clone() for name, b in norm.named_buffers()}
+    assert library.check(norm, {"input": np.random.default_rng(0).normal(size=(4, 3))})
+    assert all(torch.equal(b, before[name]) for name, b in norm.named_buffers())
+
+
+def test_random_numbers_of_the_user_go_on_as_they_would() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    library.check(lambda x: torch.sum(torch.sin(x)), {"x": np.ones(2)}, framework="torch")
+    assert torch.equal(torch.rand(2), expected)
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_tensors_may_be_given_from_python() -> None:
+    assert library.check(lambda x: torch.sum(torch.sin(x)), {"x": torch.ones(2, requires_grad=True)}, framework="torch")
+
+
+def test_second_derivatives(ran: Any) -> None:
+    done = ran("def f(x):\n    return torch.exp(x).prod()", "x=randn(3)", "--order", "2")
+    assert done.exit_status == 0, done.stdout
+    wrong = (
+        "class W(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar * torch.cos(ctx.saved_tensors[0].detach())\n"
+        "def f(x):\n    return W.apply(x).sum()"
+    )
+    assert ran(wrong, "x=randn(3)").exit_status == 0
+    assert ran(wrong, "x=randn(3)", "--order", "2").exit_status == 1
+
+
+def test_a_compiled_function(ran: Any) -> None:
+    done = ran("def f(x):\n    return torch.sum(torch.sin(x))", "x=randn(3)", "--compile")
+    assert done.exit_status == 0, done.stdout + done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "tf32", "bfloat16", "float16"])
+def test_on_a_gpu(dtype: str, ran: Any) -> None:
+    done = ran(
+        "def f(x, w):\n    return torch.sin(x @ w).sum()",
+        "x=randn(3,4), w=randn(4,5)",
+        "--dtype",
+        dtype,
+        "--device",
+        "cuda",
+    )
+    assert done.exit_status == 0, done.stdout + done.stderr
