@@ -67,7 +67,9 @@ class Derivation:
         self.points = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
         self.begun: second.Begun | None = None
         self.wrt: str | None = None
-        self.squeezed = False if any("1" in own for own in problem.dims.values()) else None  # are axes of length 1 left out?
+        self.squeezed = (
+            False if any("1" in own for own in problem.dims.values()) else None
+        )  # are axes of length 1 left out?
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return random values for all inputs in the k-th recording's sizes, and the sizes themselves."""
