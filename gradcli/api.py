@@ -62,7 +62,7 @@ def check(
     scale: Mapping[str, float] | None = None,
     mutate: bool = False,
     framework: str | None = None, dtype: str | None = None, device: str | None = None, compile: bool = False,
-    localise: bool = False, expect: Sequence[str] = (),
+    localise: bool = False, expect: Sequence[str] = (), autocast: str | None = None,
 ) -> CheckReport:  # fmt: skip
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
@@ -86,7 +86,7 @@ def check(
     settings = Settings(
         seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
         stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,
-        natively=Natively(framework, dtype, device, compile, localise, frozenset(expect)),
+        natively=Natively(framework, dtype, device, compile, localise, frozenset(expect), autocast),
     )  # fmt: skip
     found = _found(f, at, settings, _listed(wrt))
     return verify(request_for(found, claiming, settings))

@@ -68,6 +68,7 @@ def check(
     save_point: options.SavePoint = None,
     timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
     framework: options.Framework = None, device: options.Device = None, dtype: options.Format_ = None,
+    autocast: options.Autocast = None,
     compile: options.Compile = False, localise: options.Localise = False, expect: options.Expect = None,
     allow: options.Allow = None, allow_inconclusive: options.AllowInconclusive = False,
     format: options.Format = None,
@@ -87,7 +88,7 @@ def check(
     settings = Settings(
         seed_of(seed), modes, rtol, atol, seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
         require_claim, order, value_and_grad, stepping_of(h, bounds, scale, budget), mutate,
-        natively_of(framework, dtype, device, compile, localise, expect),
+        natively_of(framework, dtype, device, compile, localise, expect, autocast),
     )  # fmt: skip
     keep = None if save_point is None else keepable(save_point)
     deadline = None if timeout is None else seconds_of(timeout, "--timeout")
@@ -217,7 +218,10 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     words += ["--order", str(settings.order)] if settings.order != 1 else []
     words += ["--points", str(wanted.points)] if wanted.points != 3 else []
     native = settings.natively
-    named = (("--framework", native.framework), ("--device", native.device), ("--dtype", native.dtype))
+    named = (
+        ("--framework", native.framework), ("--device", native.device), ("--dtype", native.dtype),
+        ("--autocast", native.autocast),
+    )  # fmt: skip
     words += [word for option, text in named if text is not None for word in (option, text)]
     words += ["--compile"] if native.compiles else []
     words += ["--localise"] if native.localises else []

@@ -345,6 +345,13 @@ Format_ = Annotated[
         help="The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
     ),
 ]  # fmt: skip
+Autocast = Annotated[
+    str | None,
+    typer.Option(
+        "--autocast", metavar="NAME", rich_help_panel=NATIVE, show_default=False,
+        help="Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
+    ),
+]  # fmt: skip
 Compile = Annotated[
     bool, typer.Option("--compile", rich_help_panel=NATIVE, help="Check the gradient under torch.compile, jax.jit, ...")
 ]

@@ -219,13 +219,22 @@ def _number(text: str, option: str, absent: float) -> float:
 
 
 def natively_of(
-    framework: str | None, dtype: str | None, device: str | None, compiles: bool, localises: bool, expect: str | None
+    framework: str | None,
+    dtype: str | None,
+    device: str | None,
+    compiles: bool,
+    localises: bool,
+    expect: str | None,
+    autocast: str | None,
 ) -> "Natively":
     """Return what the options say of a framework's function. Raises BadOption."""
-    from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, Natively
+    from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, Natively
     from gradcli.source.names import nearest
 
-    for option, word, known in (("--framework", framework, (*KNOWN, "numpy")), ("--dtype", dtype, tuple(EPS))):
+    words = (
+        ("--framework", framework, (*KNOWN, "numpy")), ("--dtype", dtype, tuple(EPS)), ("--autocast", autocast, MIXED),
+    )  # fmt: skip
+    for option, word, known in words:
         if word is not None and word not in known:
             near = nearest(word, known)
             raise BadOption(
@@ -237,7 +246,7 @@ def natively_of(
         raise BadOption(
             f"--expect does not know {min(expected - EXPECTED)}", do=f"it knows {', '.join(sorted(EXPECTED))}"
         )
-    return Natively(framework, dtype, device, compiles, localises, expected)
+    return Natively(framework, dtype, device, compiles, localises, expected, autocast)
 
 
 def kinds_of(text: str | None) -> frozenset[str]:

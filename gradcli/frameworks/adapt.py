@@ -24,22 +24,26 @@ def adapted(found: Any, text: str, module: ModuleType | None, natively: Natively
         return found
     name = recognised(found, module, natively.framework)
     if name is None:
-        if natively.device is not None or natively.compiles or natively.localises or natively.expect:
-            option = next(o for o, on in _OPTIONS if on(natively))
+        option = next((o for o, on in _OPTIONS if on(natively)), None)
+        if option is not None:
             raise BadOption(f"{option} is for functions written in a framework", do="leave it out, or say --framework")
         return None
     own = framework(name)
-    placed = Placed(natively.dtype or KNOWN[name].dtype, natively.device or "cpu")
+    usual = KNOWN[name].dtype if natively.autocast is None else "float32"  # mixed precision leaves float64 alone
+    placed = Placed(natively.dtype or usual, natively.device or "cpu")
     try:
         prepared = own.prepared(found, placed, seed)
     except TypeError as error:
         raise BadTarget(
             f"{text} cannot be made without arguments: {message_of(error)}", do="name a factory: model.py:make_net()"
         ) from error
+    if natively.autocast is not None:
+        prepared = replace(prepared, function=own.mixed(prepared.function, placed, natively.autocast))
     if natively.compiles:
         prepared = replace(prepared, function=own.compiled(prepared.function))
     made = Native(prepared, own, placed, seed)
     made.__name__ = text
+    made.in_float64 = lambda: adapted(found, text, module, replace(natively, dtype="float64", autocast=None), seed)
     return made
 
 
@@ -61,4 +65,5 @@ _OPTIONS: tuple[tuple[str, Callable[[Natively], Any]], ...] = (
     ("--compile", lambda n: n.compiles),
     ("--localise", lambda n: n.localises),
     ("--expect", lambda n: n.expect),
+    ("--autocast", lambda n: n.autocast),
 )

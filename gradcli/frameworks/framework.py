@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
 
-from gradcli.errors import BadOption, Place
+from gradcli.errors import BadOption, NotSupported, Place
 from gradcli.frameworks.program import Program
 from gradcli.lowering.quiet import quiet_imports
 from gradcli.point import Array
@@ -19,6 +19,7 @@ Flat = Callable[[Sequence[Tensor]], Tensor]  # from the differentiated tensors t
 
 
 EXPECTED = frozenset({"straight-through"})
+MIXED = ("bfloat16", "float16")
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 
 
@@ -40,6 +41,7 @@ class Natively:
     compiles: bool = False
     localises: bool = False
     expect: frozenset[str] = frozenset()
+    autocast: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,42 @@ class Call:
     rule: Place | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds of a run and of the way back, bytes that are kept in between beside the inputs, and at most on a GPU."""
+
+    forward: float
+    backward: float
+    saved: int
+    peak: int | None = None
+
+
+class Without:
+    """What a framework says that has no complex numbers for us, and runs a gradient in no other way than it does."""
+
+    name: str
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        """Raises NotSupported."""
+        raise NotSupported(f"complex numbers are not checked in {self.name}", do="pass real and imaginary parts")
+
+    def parts(self, y: Tensor) -> Tensor:
+        """Return a tensor that is not complex."""
+        return y
+
+    def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
+        """Raises BadOption."""
+        raise BadOption(f"{self.name} has no autocast", do="--dtype says in which format it runs")
+
+    def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        """Raises NotSupported."""
+        raise NotSupported(f"{self.name} has no switch for deterministic algorithms")
+
+    def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
+        """Return that it is not known."""
+        return None
+
+
 class Framework(Protocol):
     """One framework: tensors from arrays and back, its own derivatives, and what it did as a program."""
 
@@ -93,6 +131,12 @@ class Framework(Protocol):
 
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
         """Return tensors laid end to end."""
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        """Return a complex tensor of its parts. Raises NotSupported."""
+
+    def parts(self, y: Tensor) -> Tensor:
+        """Return a complex tensor as real and imaginary parts along a last axis, any other as it is."""
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         """Return a target as a callable: a module with its parameters, a custom function's application."""
@@ -125,6 +169,15 @@ class Framework(Protocol):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by the framework."""
+
+    def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
+        """Return a function that runs in mixed precision. Raises BadOption where there is none."""
+
+    def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        """Return the gradient by deterministic algorithms. Raises NotSupported, naming what has none."""
+
+    def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
+        """Return what a run and the way back cost, or None where that is not known."""
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int

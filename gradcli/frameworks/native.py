@@ -39,8 +39,11 @@ class Native:
         self.parameters = prepared.parameters
         self.notices = prepared.notices
         self._built = prepared.built
+        self._has_complex = False
+        self._split = split(self)
         self._programs: list[tuple[tuple[Any, ...], Program, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
+        self.in_float64: Callable[[], Native | None] = lambda: None
         self._stands_in: tuple[Program, Callable[[list[Value]], Any]] | None = None
         signature = signature_of(prepared.function)
         if signature is not None:
@@ -49,7 +52,7 @@ class Native:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         node, leaves = taken_apart("", (args, kwargs))
         if any(self.framework.holds(x) for x in leaves.values()):
-            given, named = put_together(node, {path: self._tensor(x) for path, x in leaves.items()})
+            given, named = put_together(node, {path: self.tensor(x) for path, x in leaves.items()})
             return self.function(*given, **named)
         if any(map(_is_complex, leaves.values())):
             says = f"{self.framework.name}'s functions of complex numbers are others (var, norm, abs)"
@@ -67,7 +70,7 @@ class Native:
             return False
         if self.program is None:
             try:
-                self._replayed(node, leaves)
+                self._program_at(node, leaves)
             except NotSupported as refused:
                 self._refused = refused
         return self.program is not None and self.narrowest != "float64"
@@ -84,7 +87,7 @@ class Native:
         return EPS[self.narrowest] / EPS["float64"]
 
     def _called(self, node: Node, leaves: Mapping[str, Any]) -> Any:
-        args, kwargs = put_together(node, {path: self._tensor(x) for path, x in leaves.items()})
+        args, kwargs = put_together(node, {path: self.tensor(x) for path, x in leaves.items()})
         try:
             y = self.framework.called(self.function, args, kwargs, self.seed, self.differentiates)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -99,7 +102,7 @@ class Native:
         if self._built is None or self.parameters:
             return
         node, leaves = taken_apart("", dict(point))
-        given = put_together(node, {path: self._tensor(np.asarray(x)[()]) for path, x in leaves.items()})
+        given = put_together(node, {path: self.tensor(np.asarray(x)[()]) for path, x in leaves.items()})
         try:
             self.parameters = self._built(given)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -113,6 +116,9 @@ class Native:
     def _number(self, x: Any) -> Any:
         if self.framework.holds(x):
             x = self.framework.array(x)
+        if _is_complex(x) or isinstance(x, complex):
+            self._has_complex = True
+            return self._split(self._number(np.real(x) * 1.0), self._number(np.imag(x) * 1.0))
         narrow = (
             self.placed.dtype != "float64" and isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f"
         )
@@ -120,14 +126,15 @@ class Native:
             self.framework.array(self.framework.tensor(np.asarray(x, dtype=np.float64), self.placed)) if narrow else x
         )
 
-    def _tensor(self, x: Any) -> Any:
+    def tensor(self, x: Any) -> Any:
+        """Return a tensor of what is numeric, on its device and in its format; anything else as it is."""
         return self.framework.tensor(x, self.placed) if _numeric(x) else x
 
     def _arrays(self, y: Any) -> Any:
         """Return a result with arrays for tensors; what has no gradient is left out of several results."""
         node, leaves = taken_apart("", y)
-        found = {path: self.framework.array(x) if self.framework.holds(x) else x for path, x in leaves.items()}
-        floats = [x for x in found.values() if np.asarray(x).dtype.kind in "fc"]
+        found = {path: self._array(x) for path, x in leaves.items()}
+        floats = [x for x in found.values() if np.asarray(x).dtype.kind == "f"]
         if not floats and any(map(self.framework.holds, leaves.values())):
             kinds = ", ".join(sorted({str(np.asarray(x).dtype) for x in found.values()}))
             raise FunctionFailed(
@@ -137,22 +144,32 @@ class Native:
             return tuple(floats) if len(floats) > 1 else floats[0]
         return put_together(node, found)
 
+    def _array(self, x: Any) -> Any:
+        """Return a result as an array; of complex numbers their parts, along a last axis."""
+        return self.framework.array(self.framework.parts(x)) if self.framework.holds(x) else x
+
     def _replayed(self, node: Node, leaves: Mapping[str, Any]) -> Any:
         """Run the recorded program on values that may be traced. Raises NotSupported."""
-        floats = [x for x in leaves.values() if _is_float(x)]
+        program, made = self._program_at(node, leaves)
+        return made(program([x for x in leaves.values() if _is_float(x)]))
+
+    def _program_at(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Program, Callable[[list[Value]], Any]]:
+        """Return the program that the function runs on these values, recorded where it is not known. Raises NotSupported."""
+        if self._has_complex:
+            raise NotSupported("gradcli has no rules for complex numbers")
         key = self._key(leaves)
         for kept, program, made in self._programs:
             if _same(kept, key, program.holds_everywhere):
-                return made(program(floats))
+                return program, made
         program, made = self._recorded(node, {path: plain(x) if _is_float(x) else x for path, x in leaves.items()})
         self._programs = [(key, program, made), *self._programs[: _KEPT - 1]]
-        return made(program(floats))
+        return program, made
 
     def _key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(plain(x) if _is_float(x) else x for x in leaves.values())
 
     def _recorded(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Program, Callable[[list[Value]], Any]]:
-        tensors = {path: self._tensor(x) for path, x in leaves.items()}
+        tensors = {path: self.tensor(x) for path, x in leaves.items()}
         args, kwargs = put_together(node, tensors)
         xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
         program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
@@ -212,12 +229,27 @@ def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
     )
 
 
+def split(native: Native) -> Any:
+    """Return a class of pairs, real and imaginary part, each an input: two arrays stay two, tensors make one complex tensor."""
+
+    class Split(tuple[Any, Any]):
+        _fields = ("real", "imag")
+
+        def __new__(cls, real: Any, imag: Any) -> Any:
+            if not any(map(native.framework.holds, (real, imag))):
+                return super().__new__(cls, (real, imag))
+            return native.framework.complex(*(native.tensor(part) for part in (real, imag)))
+
+    return Split
+
+
 def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], framework: Framework) -> Flat:
     """Return a native function as one of the differentiated tensors, its float results laid end to end."""
 
     def joined(tensors: Sequence[Tensor]) -> Tensor:
         leaves = taken_apart("", f.raw({**values, **dict(zip(wrt, tensors, strict=True))}))[1].values()
-        ys = [y for y in leaves if framework.holds(y) and framework.is_float(y)]
+        ys = [framework.parts(y) for y in leaves if framework.holds(y)]
+        ys = [y for y in ys if framework.is_float(y)]
         if not ys:
             raise FunctionFailed(f"{f.text} returns no tensor of floats", do="return a tensor of floats")
         return framework.joined(ys)

@@ -9,11 +9,13 @@ from types import ModuleType
 from typing import Any
 
 _LOUD = {"tensorflow": ("TF_CPP_MIN_LOG_LEVEL", "3")}  # and what keeps each quiet later
+_PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")  # a framework's idle threads sleep: spinning ones halve the speed of numpy's
 
 
 @contextmanager
 def quiet_imports() -> Iterator[None]:
     """Let loud packages be imported without a word, if they are imported at all."""
+    os.environ.setdefault(*_PATIENT)
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:

@@ -351,8 +351,8 @@ class Question:
 
     @cached_property
     def _rounding(self) -> tuple[dict[str, Array], bool]:
-        with np.errstate(all="ignore"):
-            return rounding_of(self, kernels=True)
+        with np.errstate(all="ignore"):  # of many entries once for both: the textbook's partials round more
+            return self.rounding_of_textbook if self.crowded else rounding_of(self, kernels=True)
 
     @cached_property
     def rounding_of_textbook(self) -> tuple[dict[str, Array], bool]:

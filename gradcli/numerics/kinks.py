@@ -183,6 +183,8 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
         if primitive is not None and all(_finite(x) for x in xs):
             line = (primitive, slots, xs, y, params, position)
             return Mark(line, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
+    if all(ybar is None or _finite(ybar) for ybar in bars):  # whatever a slope sends back is in some adjoint
+        return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
         primitive, slots, xs, y, params, _ = line
         if primitive is None or ybar is None or not _finite(ybar):

@@ -6,6 +6,7 @@ from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.encode import ABSENT, Absent
 
+_WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
 _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
 
 
@@ -34,6 +35,29 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Exactness:
+    """How exact a gradient in a narrow format is: errors in ulps of each entry, and as a share of what is allowed.
+
+    `vanished` entries are zero in the format and not in truth.
+    """
+
+    median_ulps: float
+    largest_ulps: float
+    share: float
+    vanished: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a gradient cost: seconds forward and backward, bytes kept in between, and at most on a GPU."""
+
+    forward_seconds: float
+    backward_seconds: float
+    saved_bytes: int
+    peak_bytes: int | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
 class NativeReport:
     """The framework, where and in which format it ran, its other ways to differentiate, and the parts."""
 
@@ -43,14 +67,33 @@ class NativeReport:
     dtype: str
     aspects: tuple[Aspect, ...] = ()
     parts: tuple[Part, ...] = ()
+    exactness: Exactness | Absent = ABSENT
+    cost: Cost | Absent = ABSENT
 
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
         where = f"{self.framework} {self.version}, {self.dtype} on {self.device}"
         blocks: list[Block] = [Paragraph(where)]
+        if isinstance(self.exactness, Exactness):
+            blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
+        if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
+            blocks.append(Paragraph(_costs(self.cost)))
         rows = [(aspect.name, _said(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
         return blocks + [block for part in self.parts for block in _part_blocks(part)]
+
+
+def _exactly(found: Exactness, dtype: str) -> str:
+    count = f"{found.vanished:,} entr{'y is' if found.vanished == 1 else 'ies are'}"
+    vanished = f"; {count} 0 and should not be" if found.vanished else ""
+    share = f"{numbers.two(found.share)} of what {dtype} can deliver"
+    return f"off by {numbers.two(found.median_ulps)} ulps (median), {numbers.two(found.largest_ulps)} at most: {share}{vanished}"
+
+
+def _costs(cost: Cost) -> str:
+    times = f"forward {numbers.seconds(cost.forward_seconds)}, backward {numbers.seconds(cost.backward_seconds)}"
+    peak = f", {numbers.octets(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
+    return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"
 
 
 def _said(aspect: Aspect) -> Cell:

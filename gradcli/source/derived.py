@@ -102,11 +102,17 @@ def root_of(f: Function) -> Function:
     return f
 
 
+def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
+    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
+    drawn = np.asarray(rng.random(size))
+    return np.where(drawn < 0.5, -0.5 - drawn, drawn)[()]
+
+
 def direction(seed: int, name: str, x: Any) -> Any:
     """Return a random direction in the shape of `x`, in proportion to its entries, so that none hides behind another."""
     rng = np.random.default_rng([seed, size(x), len(name), *name.encode()[:8]])
     scale = np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.max(np.abs(x), initial=0.0))))
     scale = np.where(np.asarray(x) == 0, 1.0, scale)
-    v = np.asarray(rng.uniform(0.5, 1.5, shape(x)) * rng.choice([-1.0, 1.0], shape(x)) * scale)
+    v = np.asarray(either_way(rng, shape(x)) * scale)
     v.flags.writeable = False  # a claim that writes into it is given copies
     return v[()]

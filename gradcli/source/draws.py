@@ -46,6 +46,7 @@ class Source:
             "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
             "spd": lambda n: _spd(rng, whole(n)),
             "int": _whole,
+            "complex": lambda real, imag: np.asarray(real, dtype=float) + 1j * np.asarray(imag, dtype=float),
             **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
         }
 

@@ -5,6 +5,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +53,6 @@ class PythonFunction:
         self.copies = False
         self.seconds: float | None = None
         self._passing = _how(signature, self.arguments)
-        self._modules: tuple[int, list[ModuleType]] = (0, [])
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
@@ -96,7 +96,7 @@ class PythonFunction:
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
         """Call the function on tracers; raises TraceEnded also where the function caught one and went on."""
         before = TraceEnded.raised
-        with stand_ins(hold, self._users_modules()):
+        with stand_ins(hold, _users_modules(len(sys.modules))):
             y = self._called({path: _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
             raise TraceEnded("the function went on after it had lost a traced value: an except clause caught the error")
@@ -140,16 +140,6 @@ class PythonFunction:
         whole = [name for name in self.inputs if np.shape(values[name]) == () and float(values[name]).is_integer()]
         named = ", ".join(f"{name}=int({float(values[name]):.0f})" for name in whole) or "n=int(3)"
         return f'numbers are floats unless written int(3): --at "{named}"'
-
-    def _users_modules(self) -> list[ModuleType]:
-        """Return the user's modules, in which names imported from numpy are swapped while tracing."""
-        if self._modules[0] != len(sys.modules):
-            found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
-            main = sys.modules.get("__main__")
-            if main is not None and main not in found and getattr(main, "__file__", None) is None:
-                found.append(main)
-            self._modules = (len(sys.modules), found)
-        return self._modules[1]
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value, and what deserves a word: inputs written to, results that change, integers."""
@@ -216,6 +206,16 @@ def message_of(error: BaseException) -> str:
     except Exception:
         text = "its message cannot be written"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@lru_cache(maxsize=1)
+def _users_modules(loaded: int) -> list[ModuleType]:
+    """Return the user's modules, in which names imported from numpy are swapped while tracing, when so many are loaded."""
+    found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
+    main = sys.modules.get("__main__")
+    if main is not None and main not in found and getattr(main, "__file__", None) is None:
+        found.append(main)
+    return found
 
 
 def _is_module(m: Any) -> bool:

@@ -128,6 +128,15 @@ def paths(node: Node) -> list[str]:
     return [node.path] if isinstance(node, Leaf) else [path for part in node.parts for path in paths(part)]
 
 
+def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values in which `z.real` and `z.imag`, as a report writes them, are one complex `z`."""
+    names = [path.removesuffix(".real") for path in flat if path.endswith(".real")]
+    pairs = [name for name in names if f"{name}.imag" in flat]
+    parts = {f"{name}.{part}" for name in pairs for part in ("real", "imag")}
+    whole = {name: np.asarray(flat[f"{name}.real"]) + 1j * np.asarray(flat[f"{name}.imag"]) for name in pairs}
+    return {path: x for path, x in flat.items() if path not in parts} | whole
+
+
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return values whose names are paths, as a report writes them, as nested dicts and lists."""
     found: dict[Any, Any] = {}

@@ -213,6 +213,7 @@ class _Reader:
 
 
 _USAGE = {
+    "complex": "write complex(re, im) with two arrays of one shape",
     "randn": "write randn(3, 4)", "rand": "write rand(3, 4)", "uniform": "write uniform(low, high, 3, 4)",
     "zeros": "write zeros(3, 4)",
     "ones": "write ones(3, 4)", "full": "write full(value, 3, 4)", "spd": "write spd(3)", "eye": "write eye(3)",

@@ -17,7 +17,7 @@ AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of
 WORDS = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
-USEFUL_NARROW = 0.3  # the same for formats of few digits, relative to the largest entry
+USEFUL_NARROW = 0.5  # the same for formats of few digits, relative to the largest entry
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 

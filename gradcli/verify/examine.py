@@ -15,11 +15,14 @@ from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
 from gradcli.modes.mode import MANY
 from gradcli.numerics.steps import derivative
+from gradcli.report import numbers
 from gradcli.report.check import CheckReport, PointReport
 from gradcli.report.common import Finding, finding
-from gradcli.report.native import Aspect, NativeReport, Part
+from gradcli.report.encode import ABSENT, Absent
+from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
+from gradcli.verify.narrow import exactness, rooms, scaled, told_apart
 from gradcli.verify.native import Own, own_gradient
 from gradcli.verify.probe import function_at
 
@@ -41,11 +44,14 @@ def examined(request: "Request", report: CheckReport, own: Own, verify: Verify) 
     """Return the report with what else was found of a framework's function; what is wrong there makes it fail."""
     native = own.native
     point = report.points[0]
-    aspects = tuple(_aspects(request, point, own))
+    case = _case(request, point, own)
+    aspects = () if case is None else tuple(_aspects(case, point))
     parts = tuple(_part(call, request, native, verify) for call in _calls(request, own))
     known = KNOWN[native.framework.name]
     found = NativeReport(known.name, known.version or "", native.placed.device, native.narrowest, aspects, parts)
-    report = _with_cuts(replace(report, native=found), native)
+    if case is not None:
+        found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
+    report = told_apart(request, _with_cuts(replace(report, native=found), native), own, verify)
     said: tuple[Finding, ...] = ()
     if report.verdict == "pass":  # else there is nothing to measure them by
         said = tuple(finding(a.name, "error", a.message or "it is wrong") for a in aspects if a.status == "wrong")
@@ -70,15 +76,34 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
 
-def _aspects(request: "Request", point: PointReport, own: Own) -> list[Aspect]:
-    """Return the framework's other derivatives beside the gradient that was found right."""
+def _case(request: "Request", point: PointReport, own: Own) -> "_Case | None":
+    """Return what the aspects are compared with, where there is a claim and a reference."""
     reference = point.gradient if isinstance(point.gradient, dict) else {}
     result = point.modes.get("claim")
     claim = result.values if result is not None and result.status == "ok" else {}
-    if not claim or set(reference) < set(request.wrt):
-        return []
-    case = _Case(request, own, claim, reference, point)
+    return _Case(request, own, claim, reference, point) if claim and not set(reference) < set(request.wrt) else None
+
+
+def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
+    dtype = case.native.narrowest
+    return ABSENT if dtype == "float64" else exactness(dtype, case.claim, case.reference, rooms(point))
+
+
+def _cost(case: "_Case") -> Cost | Absent:
+    """Return what a run and the way back cost; of many entries on a CPU, where the time counts, for those who ask."""
+    if case.crowded and case.native.placed.device == "cpu":
+        return ABSENT
+    found = case.framework.measured(case.flat, case.xs, case.own.w, case.native.seed)
+    if found is None:
+        return ABSENT
+    return Cost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
+
+
+def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
+    """Return the framework's other derivatives beside the gradient that was found right."""
     looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
+    if case.native.narrowest == "float16":
+        looks.append(lambda case: [scaled(case.own, case.values, case.reference, rooms(point))])
     if not case.crowded:
         looks += [_again, _variants]
     if not case.crowded and point.verdict != "fail":  # these are measured by the gradient itself
@@ -152,8 +177,26 @@ def _again(case: _Case) -> list[Aspect]:
     again = case.own(dict(case.values))
     worst, most = _apart(again, case.claim, case.room)
     if worst == 0:
-        return [Aspect("second run", "agrees", message="bit by bit")]
-    return [Aspect("second run", "differs" if worst <= most else "wrong", worst, most, "not deterministic")]
+        found = [Aspect("second run", "agrees", message="bit by bit")]
+    else:
+        found = [Aspect("second run", "differs" if worst <= most else "wrong", worst, most, "not deterministic")]
+    return found if worst == 0 and case.native.placed.device == "cpu" else [*found, *_settled(case)]
+
+
+def _settled(case: _Case) -> list[Aspect]:
+    """The gradient by deterministic algorithms, twice: what is left of the difference between runs."""
+    name = "deterministic algorithms"
+    try:
+        runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    first, second = (dict(zip(case.request.wrt, run, strict=True)) for run in runs)
+    worst, most = _apart(second, first, case.room)
+    if worst:
+        return [Aspect(name, "differs", worst, most, "not deterministic with them either")]
+    apart, most = _apart(first, case.claim, case.room)
+    says = "two runs agree bit by bit" + (f"; {numbers.power(apart)} from the gradient without them" if apart else "")
+    return [Aspect(name, "agrees" if apart <= most else "wrong", message=says)]
 
 
 def _variants(case: _Case) -> list[Aspect]:
@@ -201,6 +244,8 @@ def _second(case: _Case) -> list[Aspect]:
     name = "double backward"
     if case.seconds * _GRADIENTS > _QUICK:
         return [Aspect(name, "not run", message="--order 2 checks it")]
+    if EPS[case.native.narrowest] > EPS["float32"]:
+        return [Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} say little")]
     try:
         found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
     except NotSupported as error:

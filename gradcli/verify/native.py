@@ -11,6 +11,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, FunctionFailed, GradcliError
+from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
 from gradcli.frameworks.surrogate import SURROGATES, stairs
@@ -24,6 +25,7 @@ from gradcli.source.structure import Leaf
 from gradcli.verify.probe import Located
 
 _LIKE = 1e-6  # a gradient so near one of a surrogate is meant to be it; how near is then judged
+_LIKE_ULPS = 16  # the same in a narrow format
 
 
 class Own:
@@ -129,7 +131,8 @@ def _is_of(other: PythonFunction, own: Own, at: Mapping[str, Any], claimed: Mapp
     """Whether a claimed gradient is, nearly, that of a function."""
     scalar = of(Weighted(other, own.w, ""), at, own.wrt)
     _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
-    return all(np.allclose(bar, claimed[name], rtol=_LIKE, atol=_LIKE) for bar, name in zip(bars, own.wrt, strict=True))
+    like = max(_LIKE, _LIKE_ULPS * EPS[own.native.narrowest])
+    return all(np.allclose(bar, claimed[name], rtol=like, atol=like) for bar, name in zip(bars, own.wrt, strict=True))
 
 
 def _claim(text: str, compute: Any, at: Mapping[str, Any], native: Native) -> ClaimedFunction:

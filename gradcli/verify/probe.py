@@ -23,7 +23,7 @@ from gradcli.source.loading import load
 from gradcli.source.names import nearest
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Leaf, Named, Node, nested
+from gradcli.source.structure import Leaf, Named, Node, nested, with_complex
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 
@@ -150,7 +150,7 @@ def function_at(
     native = adapted(function, text, module, natively, seed)
     if native is None:
         return _at_points(function, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
-    given = [native.numbers(point) for point in given]
+    given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
         native.build(point)
     if native.parameters:

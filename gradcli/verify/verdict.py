@@ -220,10 +220,11 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
     open_entries = sum(int(np.sum(~mask)) for mask in confirmed.values())
     doubtful = sum(int(np.sum(word != AGREE)) for word in words.values())
     count = max(open_entries, doubtful)
+    narrow = any(o.estimate is not None and o.estimate.narrow for o in case.outcomes.values())
     case.inconclusive(
         "noise",
         f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}",
-        hint="compare-modes shows the bounds",
+        hint="a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds",
     )
 
 
@@ -266,7 +267,7 @@ def detects_of(case: Case, verdict: str) -> Detects:
         g = np.abs(np.asarray(right.value[name]))
         if room is None or not np.any(g > 0):
             continue
-        relative = np.where(g > 0, room / np.where(g > 0, g, 1.0), 0.0)
+        relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
         k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
         if float(relative[k]) > smallest:
             smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name

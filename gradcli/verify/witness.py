@@ -1,7 +1,6 @@
 """One directional difference of the untouched function: the guard against a trace that is not the function."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.steps import QUICK, derivative, quick_derivative
 from gradcli.point import Array, Estimate
+from gradcli.source.derived import either_way
 
 _JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
 _SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
@@ -39,8 +39,8 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     if most < 0:
         return Direction(None, 0.0, 0)
     rng = np.random.default_rng([q.seed, 0xD1EC])
-    weights = _either_way(rng, shape(q.value))
-    moved = [_either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
+    weights = either_way(rng, shape(q.value))
+    moved = [either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
     vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
@@ -69,12 +69,6 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         return Direction(None, relative, found.calls)
     steps = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
     return Direction(distance <= 3 * room, relative, found.calls, room, steps)
-
-
-def _either_way(rng: Any, size: tuple[int, ...]) -> Array:
-    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
-    drawn = np.asarray(rng.random(size))
-    return np.where(drawn < 0.5, -0.5 - drawn, drawn)[()]
 
 
 def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:

@@ -140,6 +140,16 @@ def test_right(what: str, gradcli: Any, written: Any) -> None:
     assert all(part["verdict"] == "pass" for part in ran.json["native"].get("parts", []))
 
 
+def test_complex_numbers(gradcli: Any, written: Any) -> None:
+    square = "@jax.custom_vjp\ndef square(z):\n    return z * z\ndef f(z):\n    return square(z) * jnp.exp(1j * z)\n"
+    rule = "square.defvjp(lambda z: (z * z, z), lambda z, ybar: ({},))"
+    point = "z=complex(randn(3), [1, 2, 3])"
+    right = gradcli("check", written(square + rule.format("2 * z * ybar")), "--at", point)
+    assert right.exit_status == 0, right.stdout + right.stderr
+    conjugated = gradcli("check", written(square + rule.format("2 * z.conj() * ybar")), "--at", point)
+    assert (conjugated.exit_status, "z.imag" in conjugated.stdout) == (1, True), conjugated.stdout + conjugated.stderr
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong(what: str, gradcli: Any, written: Any) -> None:
     source, point, named = WRONG[what]

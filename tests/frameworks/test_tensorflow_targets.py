@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcli import check
@@ -139,6 +140,13 @@ def test_a_device_that_is_not_there_is_refused(gradcli: Any, options: tuple[str,
     ran = gradcli("check", f"{FILE}:right", "--at", TWO, *options)
     assert ran.exit_status == 2
     assert says in ran.stderr
+
+
+def test_complex_numbers_are_checked_by_their_parts() -> None:
+    z = {"z": np.array([1 + 2j, 0.5 - 1j])}
+    assert check(lambda z: tf.reduce_sum(tf.abs(z**2) * tf.math.angle(z)), z, framework="tensorflow").verdict == "pass"
+    report = check(lambda z: tf.abs(z) * tf.stop_gradient(tf.math.imag(z)), z, framework="tensorflow")
+    assert report.verdict == "fail"
 
 
 def test_a_compiled_gradient_is_the_same(gradcli: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import set_current_trace
 
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.jax.calls import custom_calls
 from gradcli.frameworks.jax.record import Analytic, host, recorded
 from gradcli.frameworks.program import Program
@@ -31,7 +31,7 @@ _JITTED = type(jax.jit(lambda: None))
 _OWN = (jax.custom_vjp, jax.custom_jvp, _JITTED)
 
 
-class Jax:
+class Jax(Without):
     """The adapter for JAX."""
 
     name = "jax"
@@ -59,6 +59,12 @@ class Jax:
 
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
         return jnp.concatenate([jnp.ravel(y) for y in ys])
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        return jax.lax.complex(real, imag)
+
+    def parts(self, y: Tensor) -> Tensor:
+        return jnp.stack([y.real, y.imag], -1) if jnp.iscomplexobj(y) else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         _device(placed.device)

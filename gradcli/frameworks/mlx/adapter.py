@@ -14,7 +14,7 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.mlx.record import host, recorded
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
 from gradcli.frameworks.program import Program
@@ -35,7 +35,7 @@ _NOT_THERE = (
 )
 
 
-class Mlx:
+class Mlx(Without):
     """The adapter for MLX."""
 
     name = "mlx"

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.program import Program
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.tensorflow.calls import custom_calls
@@ -28,7 +28,7 @@ _NO_FORWARD = ("ForwardAccumulator", "forward", "gradient registry", "no gradien
 _ZERO = tf.UnconnectedGradients.ZERO
 
 
-class TensorFlow:
+class TensorFlow(Without):
     """The adapter for TensorFlow."""
 
     name = "tensorflow"
@@ -57,6 +57,12 @@ class TensorFlow:
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
         wide = max((y.dtype for y in ys), key=lambda dtype: dtype.size)
         return tf.concat([tf.reshape(tf.cast(y, wide), (-1,)) for y in ys], 0)
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        return tf.complex(real, imag)
+
+    def parts(self, y: Tensor) -> Tensor:
+        return tf.stack([tf.math.real(y), tf.math.imag(y)], -1) if y.dtype.is_complex else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         device = _device(placed.device)

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Tensor
 from gradcli.frameworks.program import Program
 from gradcli.frameworks.torch.calls import custom_calls
 from gradcli.frameworks.torch.record import host, recorded
+from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
 from gradcli.point import Array
 from gradcli.source.function import Notice
 
@@ -53,6 +54,12 @@ class Torch:
 
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
         return torch.cat([y.reshape(-1) for y in ys])
+
+    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
+        return torch.complex(real, imag)
+
+    def parts(self, y: Tensor) -> Tensor:
+        return torch.view_as_real(y.resolve_conj()) if y.is_complex() else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         self._place(placed)
@@ -190,6 +197,23 @@ class Torch:
         given = dict(zip(sorted(wanted), bars, strict=True))
         found = [still[k] if given.get(k) is None else host(given[k]) for k in range(len(xs))]
         return found, bool(torch.equal(ybar, before))
+
+    def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
+        return in_mixed_precision(function, placed.device, _FORMATS[dtype])
+
+    def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        try:
+            with deterministic():
+                return self.gradient(f, xs, w, seed)
+        except RuntimeError as error:
+            if "deterministic" not in str(error):
+                raise
+            raise NotSupported(str(error).partition(",")[0]) from error
+
+    def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
+        with torch.enable_grad(), _seeded(seed):
+            leaves = [x.detach().requires_grad_() for x in xs]
+            return measured(f, leaves, _like(w, f(leaves)))
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return torch.compile(function)  # type: ignore[no-any-return]

@@ -32,9 +32,12 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
                 place_of(function.backward),
             )
 
+    users = _users(torch.autograd.Function)
+    if not users and not every:
+        return []
     with ExitStack() as stack:
-        for function, plain in [(function, function.forward) for function in _users(torch.autograd.Function)]:
-            stack.enter_context(_watched(function, plain, seen))
+        for function in users:
+            stack.enter_context(_watched(function, function.forward, seen))
         if every:
             stack.enter_context(_hooked(found))
         run()

@@ -151,6 +151,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         )
         if not same and step.name != "aten.empty_like":
             raise NotSupported(f"gradcli reads {step.name} otherwise than torch does", where=_place())
+        if t.dtype != torch.float64 and not step.writes:  # what rounding did so far is no fault of the next operation
+            self.shadows[number] = host(t)
 
     def _operand(self, a: Any) -> Any:
         if isinstance(a, torch.Tensor):
