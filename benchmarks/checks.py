@@ -1,80 +1,97 @@
-"""What a check of a claimed gradient costs beside the function and its gradient, every entry compared.
+"""What a full check of a claimed gradient costs, and the smallest wrong entry it catches, beside others' checks.
 
-    python benchmarks/claims.py [--rounds 15] [--json]
+    python benchmarks/checks.py [--rounds 15] [--json]
 
-The function is `sum(tanh(x*w + b)**2)` with 10,002 parameters in all. Candidates are interleaved, medians count; torch's two
-gradient checks run on the same function and gradient where torch is installed.
+Ten thousand parameters and an MLP with 203,530, every entry compared; a black box of 1,000 entries, of which one is wrong.
+Peers check the same function and gradient at their defaults.
 """
 
-import argparse
-import importlib.util
-import json
-import statistics
-import time
-from collections.abc import Callable
+import common  # first: it sets the threads
+
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from common import Figure, Run
 
 import gradcli
+from gradcli.numerics.screening import screen
 
+TOPIC = "checks"
 ENTRIES = 3334
-SMALLEST = 1e-10  # relative: an error of one entry that must be seen
+SEEDS = 100  # of the black box
 
 
 def chain(x: Any, w: Any, b: Any) -> Any:
     return np.sum(np.tanh(x * w + b) ** 2)
 
 
-def by_hand(x: Any, w: Any, b: Any) -> Any:
+def chain_by_hand(x: Any, w: Any, b: Any) -> Any:
     t = np.tanh(x * w + b)
     d = 2 * t * (1 - t * t)
     return d * w, d * x, d
 
 
-def torch_checks(xs: list[Any]) -> dict[str, Callable[[], Any]]:
-    """Return torch's every-entry check and its fast mode, of the same function with the same gradient as its backward."""
-    if importlib.util.find_spec("torch") is None:
+def mlp(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:
+    z = np.tanh(X @ W1 + b1) @ W2 + b2
+    return -np.sum(Y * (z - np.log(np.sum(np.exp(z), axis=1, keepdims=True)))) / len(X)
+
+
+def mlp_by_hand(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:
+    h = np.tanh(X @ W1 + b1)
+    e = np.exp(h @ W2 + b2)
+    d = (e / np.sum(e, axis=1, keepdims=True) - Y) / len(X)
+    dh = d @ W2.T * (1 - h * h)
+    return {"W1": X.T @ dh, "b1": dh.sum(0), "W2": h.T @ d, "b2": d.sum(0)}
+
+
+def by_torch(f: Callable[..., Any], gradient: Callable[..., Any], at: dict[str, Any], slow: bool) -> dict[str, Run]:
+    """Return torch's checks of the same function with the same gradient as its backward."""
+    if not common.there("torch"):
         return {}
     import torch
 
-    class Chain(torch.autograd.Function):  # type: ignore[misc]
+    torch.set_num_threads(1)
+
+    class Claimed(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, *xs: Any) -> Any:
             ctx.save_for_backward(*xs)
-            return torch.tensor(chain(*(x.numpy() for x in xs)))
+            return torch.tensor(f(*(x.numpy() for x in xs)))
 
         @staticmethod
-        def backward(ctx: Any, *bars: Any) -> Any:
-            return tuple(bars[0] * torch.tensor(g) for g in by_hand(*(x.numpy() for x in ctx.saved_tensors)))
+        def backward(ctx: Any, ybar: Any) -> Any:
+            found = gradient(*(x.numpy() for x in ctx.saved_tensors))
+            bars = found.values() if isinstance(found, dict) else found
+            return tuple(ybar * torch.from_numpy(np.asarray(bar)) for bar in bars) + (None,) * (len(at) - len(bars))
 
-    tensors = tuple(torch.tensor(x, requires_grad=True) for x in xs)
+    wanted = len(at) if not isinstance(gradient(*at.values()), dict) else len(gradient(*at.values()))
+    xs = tuple(torch.tensor(x, requires_grad=k < wanted) for k, x in enumerate(at.values()))
+    runs: dict[str, Run] = {"torch, fast": lambda: torch.autograd.gradcheck(Claimed.apply, xs, fast_mode=True)}
+    if slow:
+        runs["torch"] = lambda: torch.autograd.gradcheck(Claimed.apply, xs)
+    return runs
+
+
+def by_scipy(at: dict[str, Any]) -> dict[str, Run]:
+    from scipy.optimize import check_grad
+
+    ends = np.cumsum([np.size(x) for x in at.values()])[:-1]
+    flat = np.concatenate([np.ravel(x) for x in at.values()])
     return {
-        "torch gradcheck, fast": lambda: torch.autograd.gradcheck(Chain.apply, tensors, fast_mode=True),
-        "torch gradcheck": lambda: torch.autograd.gradcheck(Chain.apply, tensors),
+        "scipy": lambda: check_grad(
+            lambda v: chain(*np.split(v, ends)), lambda v: np.concatenate(chain_by_hand(*np.split(v, ends))), flat
+        )
     }
-
-
-def medians(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each candidate, rounds interleaved; what takes over a second runs once."""
-    found: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, run in candidates.items():
-            if found[name] and found[name][0] > 1.0:
-                continue
-            start = time.perf_counter()
-            run()
-            found[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in found.items()}
 
 
 def smallest_seen(at: dict[str, Any]) -> float:
     """Return the smallest relative error of the middle entry, by powers of ten, that a check calls wrong."""
-    k = int(np.argsort(np.abs(by_hand(**at)[1]))[ENTRIES // 2])
+    k = int(np.argsort(np.abs(chain_by_hand(**at)[1]))[ENTRIES // 2])
     for power in range(2, 16):
 
         def wrong(x: Any, w: Any, b: Any, power: int = power) -> Any:
-            dx, dw, db = by_hand(x, w, b)
+            dx, dw, db = chain_by_hand(x, w, b)
             dw = dw.copy()
             dw[k] *= 1 + 10.0**-power
             return dx, dw, db
@@ -84,36 +101,78 @@ def smallest_seen(at: dict[str, Any]) -> float:
     return 0.0
 
 
-def main() -> None:
-    """Print milliseconds, what the check adds to f and its gradient, and the smallest error it sees."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+def ten_thousand(rounds: int) -> Iterator[Figure]:
     rng = np.random.default_rng(0)
     at = {name: rng.standard_normal(ENTRIES) for name in ("x", "w", "b")}
-    if not gradcli.check(chain, at, grad=by_hand):
-        raise SystemExit("the check of the right gradient does not pass")
     gradient = gradcli.grad(chain, wrt=("x", "w", "b"))
-    found = medians(
+    assert gradcli.check(chain, at, grad=chain_by_hand)
+    took = common.times(
         {
             "f": lambda: chain(**at),
             "gradient": lambda: gradient(**at),
-            "check": lambda: gradcli.check(chain, at, grad=by_hand),
-            **torch_checks(list(at.values())),
+            "check": lambda: gradcli.check(chain, at, grad=chain_by_hand),
+            **by_torch(chain, chain_by_hand, at, slow=True),
+            **by_scipy(at),
         },
-        args.rounds,
+        rounds,
     )
-    added, seen = found["check"] - found["f"] - found["gradient"], smallest_seen(at)
-    if args.json:
-        print(json.dumps({**found, "check adds": added, "smallest error seen": seen}))
-        return
-    print(f"sum(tanh(x*w + b)**2), {3 * ENTRIES:,} parameters, a claimed gradient, every entry compared")
-    for name, seconds in found.items():
-        print(f"  {name:22} {1e3 * seconds:10.3f} ms")
-    print(f"  {'check adds':22} {1e3 * added:10.3f} ms   (goal: at most 3)")
-    print(f"  an error of one entry is seen from a relative {seen:.0e} on (goal {SMALLEST:.0e})")
+    ms = {name: 1e3 * seconds for name, seconds in common.medians(took).items()}
+    peers = {name: ms[name] for name in ("torch, fast", "torch", "scipy") if name in ms}
+    work = "claimed gradient, 10,002 parameters, every entry: over one gradient"
+    yield Figure(TOPIC, work, ms["check"] - ms["gradient"], "ms", 3, peers)
+    yield Figure(TOPIC, "the smallest error of one entry that it sees", smallest_seen(at), "relative", 1e-10)
+
+
+def network(rounds: int) -> Iterator[Figure]:
+    rng = np.random.default_rng(0)
+    at = {
+        "W1": rng.standard_normal((784, 256)) / 28, "b1": np.zeros(256), "W2": rng.standard_normal((256, 10)) / 16, "b2": np.zeros(10),
+        "X": rng.standard_normal((64, 784)), "Y": np.eye(10)[rng.integers(0, 10, 64)],
+    }  # fmt: skip
+    ask: dict[str, Any] = {"grad": mlp_by_hand, "wrt": ["W1", "b1", "W2", "b2"]}
+    assert gradcli.check(mlp, at, **ask)
+    took = common.times(
+        {
+            "f": lambda: mlp(**at),
+            "check": lambda: gradcli.check(mlp, at, **ask),
+            **by_torch(mlp, mlp_by_hand, at, slow=False),
+        },
+        rounds,
+    )
+    ms = {name: 1e3 * seconds for name, seconds in common.medians(took).items()}
+    peers = {name: ms[name] for name in ("f", "torch, fast") if name in ms}
+    yield Figure(TOPIC, "claimed gradient, MLP with 203,530 parameters, every entry", ms["check"], "ms", 50, peers)
+    everything = common.times(
+        {"all": lambda: gradcli.check(mlp, at, **ask, modes="certified,reverse", mode_timeout=60)}, 1
+    )
+    yield Figure(TOPIC, "the same with its certified witness", common.medians(everything)["all"], "s", 2)
+
+
+def black_box(rounds: int) -> Iterator[Figure]:
+    n, calls, caught = 1_000, [], 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        x, c = rng.uniform(0.5, 1.5, n), rng.uniform(0.5, 1.5, n)
+        claim = 2 * c * x * np.cos(c * x * x)
+        claim[seed % n] *= 1 + 1e-8
+        found = screen(lambda v, c=c: float(np.sum(np.sin(c * v * v))), claim, x, seed=seed)
+        right = screen(
+            lambda v, c=c: float(np.sum(np.sin(c * v * v))),
+            claim / (1 + 1e-8 * (np.arange(n) == seed % n)),
+            x,
+            seed=seed,
+        )
+        calls.append(right.calls)
+        caught += any(s.index == seed % n for s in found.wrong) or any(seed % n in group for group in found.suspected)
+    yield Figure(TOPIC, "black box, 1,000 entries: evaluations of the first screen", float(np.median(calls)), "f", 20)
+    yield Figure(TOPIC, "one entry wrong by 1e-8 among 1,000, caught", 100.0 * caught / SEEDS, "%", 99, least=True)
+
+
+def figures(rounds: int) -> Iterator[Figure]:
+    yield from ten_thousand(rounds)
+    yield from network(rounds)
+    yield from black_box(rounds)
 
 
 if __name__ == "__main__":
-    main()
+    common.main(figures, __doc__)

@@ -1,82 +1,141 @@
-"""Cost of a scalar operation in a reverse sweep, forward and back together, against autograd and torch where installed.
+"""Cost of one operation in a gradient, forward and back together: scalars, arrays of 8 and of 10,000; and deep programs.
 
-    python benchmarks/per_operation.py [--operations 1000] [--rounds 30] [--json]
+    python benchmarks/per_operation.py [--rounds 15] [--json]
 
-The chain is y = y*a + b, one multiplication and one addition a step. Candidates are interleaved; the figure is the best round.
+The chain is y = y*x + b, one multiplication of values that both move and one addition a step. By hand is the loop that an
+engineer writes, forward and back, with the values kept that the way back needs; a deep program is a chain of 100,000 operations from the Python function to its first gradient.
 """
 
-import argparse
-import json
-import time
-from collections.abc import Callable
+import common  # first: it sets the threads
+
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from common import Figure, Run
+
+B = 0.001
+X = 0.9999
+OPERATIONS = 1000
+DEEP = 100_000
 
 
-def chain(steps: int) -> Callable[[Any], Any]:
-    """Return a function of `2*steps` scalar operations in a row."""
+def chain(operations: int) -> Callable[[Any], Any]:
+    """Return a function of so many operations in a row."""
 
     def f(x: Any) -> Any:
         y = x
-        for _ in range(steps):
-            y = y * 0.9999 + 0.001
+        for _ in range(operations // 2):
+            y = y * x + B
         return y
 
     return f
 
 
-def candidates(f: Callable[[Any], Any]) -> dict[str, Callable[[], Any]]:
-    """Return what computes the derivative of f at 0.5, by name; peers that are not installed are left out."""
-    from gradcli.interpreters.tape import vjp
+def by_hand(operations: int) -> Callable[[Any], Any]:
+    def gradient(x: Any) -> Any:
+        ys = [x]
+        for _ in range(operations // 2):
+            ys.append(ys[-1] * x + B)
+        bar, total = np.ones_like(x), np.zeros_like(x)
+        for y in reversed(ys[:-1]):
+            total = total + bar * y
+            bar = bar * x
+        return total + bar
 
-    found: dict[str, Callable[[], Any]] = {
-        "plain f, no derivative": lambda: f(np.float64(0.5)),
-        "gradcli": lambda: vjp(f, [np.float64(0.5)])[1](np.float64(1)),
-    }
-    try:
+    return gradient
+
+
+def candidates(operations: int, x: Any) -> dict[str, Run]:
+    """Return what computes the derivative of the chain at `x`, a number or an array, by name."""
+    import gradcli
+
+    f = chain(operations)
+    hand = by_hand(operations)
+    own = gradcli.grad(f if np.ndim(x) == 0 else lambda x: np.sum(f(x)))
+    found: dict[str, Run] = {"gradcli": lambda: own(x), "by hand": lambda: hand(x)}
+    if common.there("autograd"):
         import autograd
 
-        derivative = autograd.grad(f)
-        found["autograd"] = lambda: derivative(0.5)
-    except ImportError:
-        pass
-    try:
+        elementwise = autograd.elementwise_grad(f)
+        found["autograd"] = lambda: elementwise(x)
+    if common.there("torch"):
         import torch
 
-        def by_torch() -> Any:
-            x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-            f(x).backward()
-            return x.grad
-
         torch.set_num_threads(1)
+
+        def by_torch() -> Any:
+            t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+            return torch.autograd.grad(f(t).sum(), t)
+
         found["torch"] = by_torch
-    except ImportError:
-        pass
+    if common.there("micrograd") and np.ndim(x) == 0 and operations <= OPERATIONS // 2:  # its sweep recurses
+        from micrograd.engine import Value
+
+        def by_micrograd() -> Any:
+            v = Value(float(x))
+            f(v).backward()
+            return v.grad
+
+        found["micrograd"] = by_micrograd
+    if common.there("mygrad"):
+        import mygrad
+
+        def by_mygrad() -> Any:
+            t = mygrad.tensor(x, dtype=np.float64)
+            f(t).sum().backward()
+            return t.grad
+
+        found["mygrad"] = by_mygrad
     return found
 
 
-def main() -> None:
-    """Print microseconds per operation, and the ratio to each peer."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--operations", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    runs = candidates(chain(args.operations // 2))
-    best = dict.fromkeys(runs, float("inf"))
-    for _ in range(args.rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    micros = {name: seconds / args.operations * 1e6 for name, seconds in best.items()}
-    if args.json:
-        print(json.dumps(micros, indent=2))
-        return
-    for name, cost in micros.items():
-        print(f"{name:24} {cost:8.3f} us an operation   gradcli is {micros['gradcli'] / cost:.3f} of it")
+def per_operation(operations: int, x: Any, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return microseconds an operation, and the ratios of gradcli to each other candidate."""
+    took = common.times(candidates(operations, x), rounds)
+    micros = {name: 1e6 * seconds / operations for name, seconds in common.medians(took).items()}
+    return micros, {name: 1 / ratio for name, ratio in common.ratios(took, "gradcli").items()}
+
+
+def figures(rounds: int) -> Iterator[Figure]:
+    topic = "per operation"
+    micros, beside = per_operation(OPERATIONS, np.float64(X), rounds)
+    small, _ = per_operation(OPERATIONS // 4, np.float64(X), rounds)
+    own = micros.pop("gradcli")
+    if "micrograd" in small:
+        micros["micrograd"] = small["micrograd"]
+    yield Figure(topic, "a scalar operation, 1,000 in a row", own, "us", 0.8, micros)
+    for peer, goal in (("autograd", 0.03), ("torch", 0.1)):
+        if peer in beside:
+            yield Figure(topic, f"the same beside {peer}", beside[peer], f"of {peer}", goal)
+    micros, _ = per_operation(OPERATIONS, np.full(8, X), rounds)
+    yield Figure(topic, "the same on arrays of 8", micros.pop("gradcli"), "us", 2.2, micros)
+    micros, beside = per_operation(OPERATIONS, np.full(10_000, X), rounds)
+    micros.pop("gradcli")
+    others = {name: us / micros["by hand"] for name, us in micros.items() if name != "by hand"}
+    yield Figure(topic, "the same on arrays of 10,000", beside["by hand"], "of by hand", 1.1, others)
+    yield from deep(max(3, rounds // 5))
+
+
+def deep(rounds: int) -> Iterator[Figure]:
+    runs = candidates(DEEP, np.float64(X))
+    runs.pop("by hand")
+    runs.pop("mygrad", None)  # its sweep recurses
+    if common.there("casadi"):
+        import casadi
+
+        f = chain(DEEP)
+
+        def by_casadi() -> Any:
+            x = casadi.SX.sym("x")
+            return casadi.Function("g", [x], [casadi.gradient(f(x), x)])(X)
+
+        runs["casadi"] = by_casadi
+    seconds = common.medians(common.times(runs, rounds))
+    yield Figure(
+        "deep programs", "100,000 operations in a row, first gradient", seconds.pop("gradcli"), "s", 0.25, seconds
+    )
 
 
 if __name__ == "__main__":
-    main()
+    common.main(figures, __doc__)

@@ -1,64 +1,67 @@
-"""Start-up: `gradcli --version` against `import typer`, `gradcli check` against the bare imports it rests on.
+"""Start-up: `gradcli --version` against `import typer`, `gradcli check` against the bare imports it rests on; throughput.
 
-    python benchmarks/startup.py [--runs 15] [--json]
+    python benchmarks/startup.py [--rounds 15] [--json]
 
-The commands are interleaved, and ratios are medians of paired runs.
+The commands are interleaved, and ratios are medians of paired runs. Throughput is that of 1,000 small expressions through
+one `gradcli check -`, start-up included.
 """
 
-import argparse
-import json
-import statistics
+import common  # first: it sets the threads
+
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from common import Figure
+
+TOPIC = "start-up"
 GRADCLI = str(Path(sys.executable).with_name("gradcli"))
-PAIRS = {
-    "gradcli --version / import typer": ([GRADCLI, "--version"], [sys.executable, "-c", "import typer"], 1.5),
-    "gradcli check / bare imports": (
-        [GRADCLI, "check", "sin(x*y)", "--at", "x=1, y=2"],
-        [sys.executable, "-c", "import numpy, sympy, typer, rich.table, flint"],
-        1.3,
-    ),
-}
+CHECK = [GRADCLI, "check", "sin(x*y)", "--at", "x=1, y=2"]
+BARE = [sys.executable, "-c", "import numpy, sympy, typer, rich.table, flint"]
+EXPRESSIONS = 1_000
+WITHOUT = "certified,reverse,forward,finite-difference,complex-step"
 
 
-def seconds(command: list[str]) -> float:
-    """Return the wall time of one run."""
+def ran(command: list[str], given: str | None = None) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, input=given)
+
+
+def throughput(*more: str) -> float:
+    """Return the checks a second of many expressions, each at a point of its own."""
+    kinds = ("sin(x*{k}) + x**2", "exp(-x)*{k}", "log(1 + x**2)*{k}", "x*tanh({k}*x)", "sqrt(x + {k})")
+    lines = "".join(
+        kinds[k % len(kinds)].format(k=k + 1) + f"\tx={0.5 + k / EXPRESSIONS}\n" for k in range(EXPRESSIONS)
+    )
     start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - start
+    ran([GRADCLI, "check", "-", "--json", *more], lines)
+    return EXPRESSIONS / (time.perf_counter() - start)
 
 
-def main() -> None:
-    """Print a row for each pair."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    rows = []
-    for name, (mine, peer, goal) in PAIRS.items():
-        seconds(mine), seconds(peer)
-        pairs = [(seconds(mine), seconds(peer)) for _ in range(args.runs)]
-        ratio = statistics.median(a / b for a, b in pairs)
-        rows.append(
-            {
-                "pair": name,
-                "seconds": statistics.median(a for a, _ in pairs),
-                "peer": statistics.median(b for _, b in pairs),
-                "ratio": ratio,
-                "goal": goal,
-            }
-        )
-    if args.json:
-        print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        print(
-            f"{row['pair']:36} {row['seconds'] * 1e3:7.0f} ms {row['peer'] * 1e3:7.0f} ms   ratio {row['ratio']:.2f}   goal {row['goal']}"
-        )
+def figures(rounds: int) -> Iterator[Figure]:
+    version = {
+        "gradcli": lambda: ran([GRADCLI, "--version"]),
+        "typer": lambda: ran([sys.executable, "-c", "import typer"]),
+    }
+    check = {"gradcli": lambda: ran(CHECK), "bare": lambda: ran(BARE)}
+    helps = {
+        "gradcli": lambda: ran([GRADCLI, "check", "--help"]),
+        "typer": lambda: ran([sys.executable, "-c", "import typer"]),
+    }
+    for work, runs, peer, goal in (
+        ("gradcli --version over import typer", version, "typer", 1.5),
+        ("gradcli check over the bare imports", check, "bare", 1.3),
+        ("gradcli check --help over import typer", helps, "typer", None),
+    ):
+        took = common.times(runs, rounds)
+        ratio = 1 / common.ratios(took, "gradcli")[peer]
+        yield Figure(TOPIC, work, ratio, f"({1e3 * common.medians(took)['gradcli']:.0f} ms)", goal)
+    yield Figure(
+        "throughput", "checks a second, without symbolic", throughput("--modes", WITHOUT), "1/s", 200, least=True
+    )
+    yield Figure("throughput", "checks a second, at the defaults", throughput(), "1/s", None, least=True)
 
 
 if __name__ == "__main__":
-    main()
+    common.main(figures, __doc__)

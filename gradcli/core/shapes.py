@@ -92,5 +92,14 @@ def is_number(x: Value) -> bool:
     return type(x) in _NUMBERS
 
 
-_PLAIN = {float, np.float64, np.ndarray}
+class Forgotten:
+    """What is left of an array whose entries no rule will read: its shape."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+_PLAIN = {float, np.float64, np.ndarray, Forgotten}
 _NUMBERS = _PLAIN | {int, np.int64}

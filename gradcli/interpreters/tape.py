@@ -4,19 +4,21 @@ A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k be
 and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcli.core import levels
-from gradcli.core.primitive import KEPT, Params, Primitive, Value, named, settled
-from gradcli.core.provenance import HERE, position
-from gradcli.core.shapes import is_plain, shape, zeros_like
+from gradcli.core.collector import SeldomCollected
+from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
+from gradcli.core.provenance import HERE
+from gradcli.core.provenance import position as _position
+from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
 from gradcli.core.tracer import Tracer
 from gradcli.errors import BadShape, TraceEnded
-from gradcli.primitives.kinds import CAREFUL, Factor, Partial
+from gradcli.interpreters.lean import without
+from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
@@ -26,13 +28,15 @@ _SPENT: Line = (None, (), (), None, None, None)
 class Tape:
     """The lines of one run at one nesting level, and the constant steps (floor, comparisons) it took.
 
-    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`.
+    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`. A `lean` tape is swept once
+    and for nothing else: large values that no rule will read are forgotten while it is recorded.
     """
 
-    __slots__ = ("decisions", "level", "lines")
+    __slots__ = ("decisions", "lean", "level", "lines")
 
-    def __init__(self, level: float) -> None:
+    def __init__(self, level: float, lean: bool = False) -> None:
         self.level = level
+        self.lean = lean
         self.lines: list[Line] = []
         self.decisions: list[Line] = []
 
@@ -62,15 +66,20 @@ class Tape:
                 lines[k] = _SPENT
             rules = primitive.rules
             scalar = type(y) is np.float64
+            plain = not careful and type(ybar) is np.ndarray and is_plain(y)
             for i, s in enumerate(slots):
-                if s >= 0:
+                if s >= 0:  # for scalars and plain arrays, what `pull` does without the calls
                     rule = rules[i] if i < len(rules) else rules[-1]
-                    if (
-                        scalar and isinstance(rule, Partial) and not params and not careful
-                    ):  # what `pull` does for scalars, without the calls
+                    if scalar and type(rule) is Partial and not params and not careful:
                         xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
-                    elif scalar and isinstance(rule, Factor):
+                    elif scalar and type(rule) is Factor:
                         xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
+                    elif plain and type(rule) is Factor:
+                        xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
+                        xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
+                    elif plain and type(rule) is Partial and ybar.size < LARGE:
+                        xbar = ybar * (rule.kernel or rule.partial)(y, *xs, **(params or _NONE))
+                        xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                     else:
                         xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
                     seen = bars[s]
@@ -122,8 +131,6 @@ def held_bytes(tape: Tape) -> int:
 
 
 _NONE: Params = {}
-_caller = sys._getframe
-_NUMBERS = {float, int, np.float64}
 
 
 class Recorded(Tracer):
@@ -149,6 +156,9 @@ class Recorded(Tracer):
     def hold(self, x: Value) -> "Recorded":
         return Recorded(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, CONSTANT, self.tape)
 
+    def twin(self) -> "Recorded":
+        return Recorded(self.primal, self.slot, self.tape)
+
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         tape = self.tape
         primals, slots = [], []
@@ -159,74 +169,18 @@ class Recorded(Tracer):
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
             return Recorded(y, CONSTANT, tape)  # what stands still is followed, for its memory, and not recorded
-        line: Line = (primitive, tuple(slots), primals, y, params, HERE.position or position())
+        position = HERE.position or _position()
         if primitive.constant:
-            tape.decisions.append(line)
+            tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
-        tape.lines.append(line)
+        kept = without(primitive, slots, primals, y) if tape.lean else (primals, y)
+        tape.lines.append((primitive, tuple(slots), *kept, params, position))
         return Recorded(y, len(tape.lines) - 1, tape)
 
 
 def _safe(x: Value) -> Value:
     """Return an operand that stays as it is: the user's own array may be written to after the operation."""
     return x.copy() if type(x) is np.ndarray and x.flags.writeable else x
-
-
-def _fast(
-    primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any, reflected_slow: Any
-) -> tuple[Any, Any]:
-    """Return an operator and its reflection that record a line at once when the operands need no thought."""
-
-    def forward(self: Recorded, other: Value) -> Value:
-        tape = self.tape
-        kind = type(other)
-        if self.slot < 0:
-            return slow(self, other)
-        if kind is Recorded and other.tape is tape:
-            xs, slots = (self.primal, other.primal), (self.slot, other.slot)
-        elif kind in _NUMBERS:
-            xs, slots = (self.primal, other), (self.slot, CONSTANT)
-        else:
-            return slow(self, other)
-        y = operate(*xs)
-        position = HERE.position
-        if position is None:  # who uses an operator is nearly always the user: `place` looks again
-            frame = _caller(1)
-            position = (frame.f_code, frame.f_lasti)
-        lines = tape.lines
-        lines.append((primitive, slots, xs, y, None, position))
-        return Recorded(y, len(lines) - 1, tape)
-
-    def reflected(self: Recorded, other: Value) -> Value:
-        if type(other) not in _NUMBERS or self.slot < 0:
-            return reflected_slow(self, other)
-        xs = (other, self.primal)
-        y = operate(*xs)
-        lines = self.tape.lines
-        position = HERE.position
-        if position is None:
-            frame = _caller(1)
-            position = (frame.f_code, frame.f_lasti)
-        lines.append((primitive, (CONSTANT, self.slot), xs, y, None, position))
-        return Recorded(y, len(lines) - 1, self.tape)
-
-    return forward, reflected
-
-
-_FAST = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
-
-
-def _install() -> None:
-    import operator
-
-    for dunder, name in _FAST.items():
-        slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
-        forward, reflected = _fast(named(name), getattr(operator, dunder), slow, reflected_slow)
-        setattr(Recorded, f"__{dunder}__", forward)
-        setattr(Recorded, f"__r{dunder}__", reflected)
-
-
-_install()
 
 
 def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value:
@@ -248,10 +202,10 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
         CAREFUL.reset(token)
 
 
-def record(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Recorded], Tape]:
+def record(f: Callable[..., Value], xs: Sequence[Value], lean: bool = False) -> tuple[Value, list[Recorded], Tape]:
     """Run `f` on a new tape and return its value (still recorded), its inputs and the tape."""
-    with levels.sweep() as level:
-        tape = Tape(level)
+    with SeldomCollected(), levels.sweep() as level:
+        tape = Tape(level, lean)
         inputs = [tape.variable(x) for x in xs]
         return settled(f(*inputs)), inputs, tape
 
@@ -270,17 +224,24 @@ def value_and_pulled(
 
     Raises  BadShape where the value is no scalar.
     """
-    y, inputs, tape = record(f, xs)
+    y, inputs, tape = record(f, xs, lean=True)
     value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
     if shape(value) != ():
         raise BadShape(
             f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian"
         )
     xbars = tape.pull(y, one(value), inputs, once=True)
-    if any(np.any(np.isnan(xbar)) for xbar in xbars if is_plain(xbar)):
+    if any(map(_has_nan, xbars)):
         y, inputs, tape = record(f, xs)
         xbars = tape.pull(y, one(value), inputs)
     return value, xbars
+
+
+def _has_nan(x: Value) -> bool:
+    """Whether a plain value has a nan: the least entry is nan then."""
+    if type(x) is np.ndarray:
+        return bool(np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf)))
+    return type(x) is np.float64 and bool(np.isnan(x))
 
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare
-from gradcli.core.shapes import is_number, is_plain, unbroadcast, zeros_like
+from gradcli.core.shapes import Forgotten, is_number, is_plain, unbroadcast, zeros_like
 from gradcli.core.tracer import arithmetic
 from gradcli.errors import GradcliError, TraceEnded
 
@@ -59,14 +59,14 @@ class Partial:
         if CAREFUL.get() and is_plain(y):
             slope = self.slope(y, xs, params)
             return unbroadcast(np.where(np.equal(ybar, 0), 0.0, ybar * slope), xs[i])
-        if type(y) is np.ndarray and y.size >= _LARGE:
+        if type(ybar) is np.ndarray and ybar.size >= LARGE:
             found = _by_blocks(self.kernel or self.partial, ybar, y, xs, params)
             if found is not None:
                 return unbroadcast(found, xs[i])
         return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
 
 
-_LARGE = 2**16  # entries, from which on temporary arrays cost more than the arithmetic
+LARGE = 2**16  # entries, from which on temporary arrays cost more than the arithmetic
 _BLOCK = 2**14  # entries: what a slope needs of them stays in the cache
 
 
@@ -74,19 +74,19 @@ def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params
     """Return ybar times the slope, block by block; None where the operands are not plain arrays laid out alike."""
     flat = []
     for x in (ybar, y, *xs):
-        if type(x) is np.ndarray and x.shape == y.shape and x.dtype == np.float64:
+        if type(x) is np.ndarray and x.shape == ybar.shape and x.dtype == np.float64:
             if not any(x.strides):
                 x = x.flat[0]  # one number spread over all entries, as the cotangent of a sum is
             elif not x.flags.c_contiguous:
                 return None
             else:
                 x = x.reshape(-1)
-        elif not isinstance(x, float | int | np.float64):
+        elif not isinstance(x, float | int | np.float64 | Forgotten):
             return None
         flat.append(x)
-    found = np.empty(y.shape)
+    found = np.empty(ybar.shape)
     out = found.reshape(-1)
-    for start in range(0, y.size, _BLOCK):
+    for start in range(0, ybar.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         ybar_, y_, *xs_ = (x[block] if type(x) is np.ndarray else x for x in flat)
         np.multiply(ybar_, slope(y_, *xs_, **params), out=out[block])

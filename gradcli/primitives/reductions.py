@@ -8,11 +8,13 @@ from gradcli.core import shapes
 from gradcli.core.bind import handles
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, with_kept
+from gradcli.core.shapes import shape, size, with_kept
 from gradcli.core.tracer import arithmetic, plain
 from gradcli.primitives.kinds import constant, differential, linear
 from gradcli.primitives.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
 from gradcli.primitives.shaping import as_value
+
+_SMALL = 4096  # entries, up to which one number is written into all of them
 
 
 def _sum(x: Value, *, axis: Axes) -> Value:
@@ -20,6 +22,8 @@ def _sum(x: Value, *, axis: Axes) -> Value:
 
 
 def _spread(ybar: Value, x: Value, *, axis: Axes) -> Value:
+    if type(ybar) is np.float64 and size(x) < _SMALL:  # numpy's broadcast_to takes longer
+        return np.full(shape(x), ybar)[()]
     return np.broadcast_to(with_kept(ybar, axis, x), shape(x))
 
 

@@ -12,8 +12,9 @@ from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadPoint, BadTarget
 from gradcli.interpreters import tape
 from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Node, paths, put_together, taken_apart
+from gradcli.source.structure import Leaf, Node, paths, put_together, taken_apart
 
+_LEAVES = {np.ndarray, np.float64, float}
 Function = Callable[..., Any]
 Wrt = str | int | Sequence[str | int] | None
 
@@ -27,11 +28,16 @@ class Call:
         signature = signature_of(f)
         if signature is None:
             named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
+        elif not kwargs and _takes(signature) == len(args):
+            named = dict(zip(signature.parameters, args, strict=True))
         else:
             named = _each(signature, signature.bind(*args, **kwargs).arguments)
         self.arguments: dict[str, Node] = {}
         self.leaves: dict[str, Any] = {}
         for name, x in named.items():
+            if type(x) in _LEAVES:
+                self.arguments[name], self.leaves[name] = Leaf(name), x
+                continue
             self.arguments[name], leaves = taken_apart(name, x)
             self.leaves |= leaves
         self.chosen = _chosen(list(named), wrt)
@@ -62,6 +68,13 @@ class Call:
         leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _apart(found, self.xs), strict=True))
         parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
         return parts[0] if self.one else tuple(parts)
+
+
+def _takes(signature: inspect.Signature) -> int | None:
+    """Return how many arguments a function takes by position, where it takes them in no other way."""
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = signature.parameters.values()
+    return len(parameters) if all(p.kind is plain for p in parameters) else None
 
 
 def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +119,7 @@ def _chosen(names: list[str], wrt: Wrt) -> list[str]:
 
 def differentiable(x: Any) -> bool:
     """Whether an argument's leaf is a number or an array of numbers. Raises BadPoint for complex ones."""
-    if isinstance(x, Tracer):
+    if isinstance(x, Tracer) or type(x) is float or (type(x) is np.ndarray and x.dtype.kind == "f"):
         return True
     if isinstance(x, bool | str | None):
         return False

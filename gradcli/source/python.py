@@ -45,14 +45,13 @@ class PythonFunction:
     ) -> None:
         self.function = function
         self.text = text
-        signature = signature_of(function)
-        self.arguments = {name: arguments[name] for name in in_order(arguments, signature)}
+        self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
         self.inputs = inputs
         self.has_gradient = has_gradient
         self.outputs: tuple[Output, ...] = ()
         self.copies = False
         self.seconds: float | None = None
-        self._passing = _how(signature, self.arguments)
+        self._passing = passing(function, tuple(self.arguments))
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
@@ -171,6 +170,18 @@ class PythonFunction:
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """Return a callable's signature, or None for one that does not tell (some C functions)."""
     try:
+        return _signature(function, getattr(function, "__signature__", None))
+    except TypeError:  # it cannot be hashed
+        return _told(function)
+
+
+@lru_cache(maxsize=64)
+def _signature(function: Callable[..., Any], own: Any) -> inspect.Signature | None:
+    return _told(function)
+
+
+def _told(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
@@ -178,11 +189,27 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
 
 def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
     """Return names of arguments in the order of the parameters, those of no parameter last."""
-    order = {name: k for k, name in enumerate(signature.parameters if signature else ())}
+    names = list(names)
+    if signature is None or list(signature.parameters) == names:
+        return names
+    order = {name: k for k, name in enumerate(signature.parameters)}
     return sorted(names, key=lambda name: order.get(name, len(order)))
 
 
-def _how(signature: inspect.Signature | None, given: Mapping[str, Node]) -> dict[str, str]:
+def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
+    """Return how each argument of a function is passed."""
+    try:
+        return _passing(function, getattr(function, "__signature__", None), given)
+    except TypeError:  # it cannot be hashed
+        return _how(signature_of(function), given)
+
+
+@lru_cache(maxsize=64)
+def _passing(function: Callable[..., Any], own: Any, given: tuple[str, ...]) -> dict[str, str]:
+    return _how(_told(function), given)
+
+
+def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument is passed: by position as far as no parameter before it is left out, else by name."""
     found, unbroken = {}, True
     if signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):

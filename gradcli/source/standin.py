@@ -7,6 +7,7 @@ installed package or from gradcli gets the original. Everything is put back, als
 
 import functools
 import math
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +42,9 @@ class _Sweeps(threading.local):
 
 _SWEEPS = _Sweeps()
 _LOCK = threading.Lock()
-_INSTALLED: list[tuple[ModuleType, str, Any]] = []  # what was there, while any thread traces
+_INSTALLED: list[
+    tuple[dict[str, Any], dict[str, Any]]
+] = []  # names of modules and what was there, while any thread traces
 _USERS_OF_IT = [0]
 _ALLOCATE = (
     "zeros", "ones", "empty", "eye", "identity", "zeros_like", "ones_like", "empty_like", "linspace", "arange", "copy",
@@ -257,27 +260,32 @@ def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
     return _TABLE
 
 
-@contextmanager
-def stand_ins(hold: Hold, modules: Iterable[ModuleType] = ()) -> Iterator[None]:
+class stand_ins:
     """Let the stand-ins act inside: arrays made there are held by the sweep, so that traced values can be written in.
 
     `modules` are the user's: names they imported from numpy, math or scipy.special are swapped there too. They act in this
     thread only; other threads get the originals through them.
     """
-    with _LOCK:
-        _USERS_OF_IT[0] += 1
-        if _USERS_OF_IT[0] == 1:
-            _INSTALLED[:] = _installed(modules)
-    _SWEEPS.holds.append(hold)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("hold", "modules")
+
+    def __init__(self, hold: Hold, modules: Iterable[ModuleType] = ()) -> None:
+        self.hold, self.modules = hold, modules
+
+    def __enter__(self) -> None:
+        with _LOCK:
+            _USERS_OF_IT[0] += 1
+            if _USERS_OF_IT[0] == 1:
+                _INSTALLED[:] = _installed(tuple(self.modules))
+        _SWEEPS.holds.append(self.hold)
+
+    def __exit__(self, *raised: object) -> None:
         _SWEEPS.holds.pop()
         with _LOCK:
             _USERS_OF_IT[0] -= 1
             if _USERS_OF_IT[0] == 0:
-                for module, name, original in reversed(_INSTALLED):
-                    setattr(module, name, original)
+                for names, originals in _INSTALLED:
+                    names.update(originals)
 
 
 @contextmanager
@@ -295,17 +303,48 @@ def tracing() -> bool:
     return _SWEEPS.hold is not None
 
 
-def _installed(modules: Iterable[ModuleType]) -> list[tuple[ModuleType, str, Any]]:
+def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Put the stand-ins in place and return what was there."""
-    table = _table()
-    changed: list[tuple[ModuleType, str, Any]] = []
-    for module, name, original, chosen in table.values():
-        changed.append((module, name, original))
-        setattr(module, name, chosen)
-    for mine in modules:
-        for alias, found in list(vars(mine).items()):
-            known = table.get(id(found))
-            if known is not None and known[2] is found:
-                changed.append((mine, alias, found))
-                setattr(mine, alias, known[3])
+    _table()
+    changed = []
+    for names, originals, chosen in (
+        *_own_places(len(_TABLE)),
+        *_users_places(modules, tuple(map(_length, modules)), len(_TABLE)),
+    ):
+        if not all(map(operator.is_, map(names.get, originals), originals.values())):
+            kept = {name for name, original in originals.items() if names.get(name) is original}
+            originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
+        changed.append((names, originals))
+        names.update(chosen)
     return changed
+
+
+_Place = tuple[
+    dict[str, Any], dict[str, Any], dict[str, Any]
+]  # a module's names, the originals among them, their stand-ins
+
+
+@functools.lru_cache(maxsize=1)
+def _own_places(count: int) -> list[_Place]:
+    """Return where the stand-ins stand in numpy, math and scipy.special; anew when there are more of them."""
+    found: dict[int, _Place] = {}
+    for module, name, original, chosen in _TABLE.values():
+        _, originals, stand = found.setdefault(id(module), (vars(module), {}, {}))
+        originals[name], stand[name] = original, chosen
+    return list(found.values())
+
+
+@functools.lru_cache(maxsize=4)
+def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int) -> list[_Place]:
+    """Return where users' modules have what is replaced under names of their own; anew when their names are more or fewer."""
+    found = []
+    for module in modules:
+        known = [(alias, _TABLE.get(id(x)), x) for alias, x in list(vars(module).items())]
+        there = [(alias, row) for alias, row, x in known if row is not None and row[2] is x]
+        if there:
+            found.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
+    return found
+
+
+def _length(module: ModuleType) -> int:
+    return len(vars(module))

@@ -1,0 +1,221 @@
+"""The fast path: calls on plain values under one sweep write their line at once.
+
+`np.tanh(x)` goes through numpy's dispatch, the handlers, the primitive's choice of the innermost tracer, and the tape; `x * y`
+through all but the first. Nearly always the operands are floats and float64 arrays under one sweep, and then the outcome is
+known: the primitive's function, and one line. Everything else takes the long way, which is the definition.
+"""
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.core import shapes
+from gradcli.core.bind import HANDLERS
+from gradcli.core.primitive import Params, Primitive, Value, named
+from gradcli.core.provenance import HERE, is_users, position
+from gradcli.core.tracer import Tracer
+from gradcli.interpreters.lean import without
+from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
+
+_caller = sys._getframe
+_NUMBERS = {float, int, np.float64}
+_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
+_MOST = 10**6  # of integer exponents, as the handler of np.power has it
+_SUM = np.sum  # while a function is traced, the name has a stand-in
+_FLOAT64 = np.dtype(np.float64)
+_KNOWN: dict[Any, Primitive | None] = {}  # of ufuncs: the elementwise primitive of one argument that each is
+_BINARY = {ufunc: named(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
+_MATMUL, _RESHAPE = named("matmul"), named("reshape")
+
+
+def _line(
+    tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
+) -> Recorded:
+    """Write a line of a call that was made two frames above."""
+    where = HERE.position
+    if where is None:
+        frame = _caller(2)
+        where = (frame.f_code, frame.f_lasti) if is_users(frame.f_code.co_filename) else position()
+    if tape.lean:
+        xs, y_ = without(primitive, slots, xs, y)
+        tape.lines.append((primitive, slots, xs, y_, params, where))
+    else:
+        tape.lines.append((primitive, slots, xs, y, params, where))
+    return Recorded(y, len(tape.lines) - 1, tape)
+
+
+def _holds_floats(x: Recorded) -> bool:
+    primal = x.primal
+    return type(primal) is np.float64 or (type(primal) is np.ndarray and primal.dtype is _FLOAT64)
+
+
+def _is_plain(x: Recorded) -> bool:
+    """Whether a value moves and is a plain one: a float64 or an array of them."""
+    return x.slot >= 0 and _holds_floats(x)
+
+
+def _operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | None:
+    """Return the slots and the values of two operands that need no thought, or None."""
+    slots, xs = [], []
+    for x in (a, b):
+        kind = type(x)
+        if kind is Recorded and x.tape is tape and _holds_floats(x):
+            slots.append(x.slot)
+            xs.append(x.primal)
+        elif kind in _NUMBERS or (kind is np.ndarray and x.dtype is _FLOAT64):
+            slots.append(CONSTANT)
+            xs.append(x.copy() if kind is np.ndarray and x.flags.writeable else x)  # the user may write to it later
+        else:
+            return None
+    return None if slots[0] == CONSTANT == slots[1] else ((slots[0], slots[1]), xs)
+
+
+def _operator(
+    primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any, reflected_slow: Any
+) -> tuple[Any, Any]:
+    """Return an operator and its reflection that record a line at once when the operands need no thought."""
+
+    def forward(self: Recorded, other: Value) -> Value:
+        tape = self.tape
+        kind = type(other)
+        if kind is Recorded and other.tape is tape and self.slot >= 0:
+            xs, slots = (self.primal, other.primal), (self.slot, other.slot)
+        elif kind in _NUMBERS and self.slot >= 0:
+            xs, slots = (self.primal, other), (self.slot, CONSTANT)
+        else:
+            plain = _operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
+            if plain is None:
+                return slow(self, other)
+            return _line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
+        y = operate(*xs)
+        where = HERE.position
+        if where is None:  # who uses an operator is nearly always the user: `place` looks again
+            frame = _caller(1)
+            where = (frame.f_code, frame.f_lasti)
+        lines = tape.lines
+        if tape.lean and type(y) is np.ndarray:
+            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, where))
+        else:
+            lines.append((primitive, slots, xs, y, None, where))
+        return Recorded(y, len(lines) - 1, tape)
+
+    def reflected(self: Recorded, other: Value) -> Value:
+        if type(other) not in _NUMBERS or self.slot < 0:
+            return reflected_slow(self, other)
+        xs, slots = (other, self.primal), (CONSTANT, self.slot)
+        y = operate(*xs)
+        lines = self.tape.lines
+        where = HERE.position
+        if where is None:
+            frame = _caller(1)
+            where = (frame.f_code, frame.f_lasti)
+        if self.tape.lean and type(y) is np.ndarray:
+            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, where))
+        else:
+            lines.append((primitive, slots, xs, y, None, where))
+        return Recorded(y, len(lines) - 1, self.tape)
+
+    return forward, reflected
+
+
+def _product(tape: Tape, a: Value, b: Value) -> Recorded | None:
+    """Record a product of matrices, or of a matrix and a vector as a column; None for anything else."""
+    plain = _operands(tape, a, b)
+    if plain is None:
+        return None
+    (left, right), (x, y) = plain
+    if type(x) is not np.ndarray or x.ndim != 2 or type(y) is not np.ndarray:
+        return None
+    if y.ndim == 2:
+        return _line(tape, _MATMUL, (left, right), (x, y), x @ y, None)
+    if y.ndim != 1:
+        return None
+    z, column = x @ y, y.reshape(-1, 1)
+    if right != CONSTANT:
+        right = _line(tape, _RESHAPE, (right,), (y,), column, {"to": column.shape}).slot
+    rows = z.reshape(-1, 1)
+    product = _line(tape, _MATMUL, (left, right), (x, column), rows, None)
+    return _line(tape, _RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
+
+
+def _matmul(slow: Any) -> Any:
+    def matmul(self: Recorded, other: Value) -> Value:
+        found = _product(self.tape, self, other)
+        return slow(self, other) if found is None else found
+
+    return matmul
+
+
+def _ufunc(slow: Any) -> Any:
+    def __array_ufunc__(self: Recorded, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            found = None
+            if len(inputs) == 1 and inputs[0] is self and _is_plain(self):
+                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _known(ufunc)
+                if primitive is not None:
+                    found = _line(self.tape, primitive, (self.slot,), (self.primal,), primitive.fun(self.primal), None)
+            elif ufunc is np.matmul:
+                found = _product(self.tape, *inputs)
+            elif ufunc in _BINARY:
+                plain = _operands(self.tape, *inputs)
+                if plain is not None:
+                    found = _line(self.tape, _BINARY[ufunc], *plain, ufunc(*plain[1]), None)
+            if found is not None:
+                return found
+        return slow(self, ufunc, method, *inputs, **kwargs)
+
+    return __array_ufunc__
+
+
+def _known(ufunc: Any) -> Primitive | None:
+    found = HANDLERS.get(ufunc)
+    known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
+    _KNOWN[ufunc] = known
+    return known
+
+
+def _power(slow: Any) -> Any:
+    integer_power = named("integer_power")
+
+    def power(self: Recorded, other: Value) -> Value:
+        if type(other) is int and -_MOST <= other <= _MOST and _is_plain(self):
+            params = {"n": other}
+            return _line(
+                self.tape, integer_power, (self.slot,), (self.primal,), integer_power.fun(self.primal, **params), params
+            )
+        return slow(self, other)
+
+    return power
+
+
+def _function(slow: Any) -> Any:
+    total = named("sum")
+
+    def __array_function__(self: Recorded, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is _SUM and args and type(args[0]) is Recorded and _is_plain(args[0]):
+            x, axis = args[0], args[1] if len(args) == 2 else kwargs.get("axis")
+            if len(args) + len(kwargs) - (len(args) == 1 and "axis" in kwargs) <= 2 and not kwargs.keys() - {"axis"}:
+                over = shapes.axes(axis, x.primal.ndim)
+                return _line(x.tape, total, (x.slot,), (x.primal,), total.fun(x.primal, axis=over), {"axis": over})
+        return slow(self, function, types, args, kwargs)
+
+    return __array_function__
+
+
+def _install() -> None:
+    fast: dict[str, Any] = {
+        "__pow__": _power, "__matmul__": _matmul, "__array_ufunc__": _ufunc, "__array_function__": _function,
+    }  # fmt: skip
+    for dunder, name in _OPERATORS.items():
+        slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
+        forward, reflected = _operator(named(name), getattr(operator, dunder), slow, reflected_slow)
+        setattr(Recorded, f"__{dunder}__", forward)
+        setattr(Recorded, f"__r{dunder}__", reflected)
+    for dunder, made in fast.items():
+        setattr(Recorded, dunder, made(getattr(Tracer, dunder)))
+
+
+_install()
