@@ -8,6 +8,7 @@ one `gradcli check -`, start-up included.
 
 import common  # first: it sets the threads
 
+import json
 import subprocess
 import sys
 import time
@@ -31,9 +32,11 @@ def ran(command: list[str], given: str | None = None) -> None:
 def throughput(*more: str) -> float:
     """Return the checks a second of many expressions, each at a point of its own."""
     kinds = ("sin(x*{k}) + x**2", "exp(-x)*{k}", "log(1 + x**2)*{k}", "x*tanh({k}*x)", "sqrt(x + {k})")
-    lines = "".join(
-        kinds[k % len(kinds)].format(k=k + 1) + f"\tx={0.5 + k / EXPRESSIONS}\n" for k in range(EXPRESSIONS)
+    asked = (
+        {"target": kinds[k % len(kinds)].format(k=k + 1), "at": {"x": 0.5 + k / EXPRESSIONS}}
+        for k in range(EXPRESSIONS)
     )
+    lines = "".join(json.dumps(one) + "\n" for one in asked)
     start = time.perf_counter()
     ran([GRADCLI, "check", "-", "--json", *more], lines)
     return EXPRESSIONS / (time.perf_counter() - start)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradcli.errors import BadOption, GradcliError, OutOfTime
+from gradcli.modes.workers import WORKERS
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport, PointReport
@@ -36,6 +37,7 @@ class Child:
             os.close(self._read)
             _run(work, write)
         os.close(write)
+        WORKERS.hand_over()
         self._buffer = b""
 
     def result(self, seconds: float, unfinished: Callable[[list["PointReport"]], Any]) -> Any:

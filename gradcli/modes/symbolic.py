@@ -1,7 +1,6 @@
 """The symbolic mode: sympy's own `diff` of the traced expression, in a child process that can be stopped."""
 
 import pickle
-import subprocess
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.modes.mode import Available, NotRun, Question
 from gradcli.modes.plan import plan
-from gradcli.modes.workers import WORKERS
+from gradcli.modes.workers import WORKERS, Late
 from gradcli.point import Cost, Estimate, Witness
 
 MAX_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
@@ -63,15 +62,14 @@ def _ask(request: Any, timeout: float) -> dict[str, Any]:
     """Send a request to a worker process and return its answer."""
     worker = WORKERS.take()
     try:
-        output, _ = worker.communicate(pickle.dumps((request, MEMORY_BYTES)), timeout=timeout)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.communicate()
+        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), timeout)
+    except Late:
         raise OutOfTime(f"sympy did not finish in {timeout:g} s", do=f"--mode-timeout {4 * timeout:g}s") from None
-    if worker.returncode != 0 or not output:
+    if not output:
         raise NotSupported(
-            f"sympy ended with status {worker.returncode}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"
+            f"sympy ended with status {worker.status}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"
         )
+    WORKERS.give(worker)
     kind, answer = pickle.loads(output)
     if kind == "error":
         raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")

@@ -1,4 +1,4 @@
-"""The child process of the symbolic mode: reads one request, differentiates with sympy, writes one answer."""
+"""The child process of the symbolic mode: reads requests, differentiates with sympy, writes answers."""
 
 import os
 import pickle
@@ -12,24 +12,31 @@ import sympy as sp
 import gradcli.primitives  # noqa: F401  (declares the primitives that the plan names)
 from gradcli.errors import GradcliError
 from gradcli.interpreters.symbol import Symbol
+from gradcli.modes.workers import LENGTH
 
 DIGITS = (30, 60)
 
 
 def main() -> None:
-    """Answer one request from standard input on standard output."""
-    request, memory = pickle.loads(sys.stdin.buffer.read())
-    _limit(memory)
+    """Answer requests from standard input on standard output, until there are no more."""
     sys.setrecursionlimit(20_000)
-    try:
-        answer: tuple[str, Any] = ("ok", differentiate(*request))
-    except GradcliError as error:
-        answer = ("error", error)
-    except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:
-        answer = ("error", f"{type(error).__name__}: {str(error)[:200]}")
-    sys.stdout.buffer.write(pickle.dumps(answer))
-    sys.stdout.buffer.flush()
+    while length := sys.stdin.buffer.read(LENGTH):
+        request, memory = pickle.loads(sys.stdin.buffer.read(int.from_bytes(length, "big")))
+        _limit(memory)
+        output = pickle.dumps(_answer(request))
+        sys.stdout.buffer.write(len(output).to_bytes(LENGTH, "big") + output)
+        sys.stdout.buffer.flush()
     os._exit(0)  # taking sympy apart again would take as long as the differentiation
+
+
+def _answer(request: Any) -> tuple[str, Any]:
+    Symbol.numbers.clear()
+    try:
+        return "ok", differentiate(*request)
+    except GradcliError as error:
+        return "error", error
+    except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:
+        return "error", f"{type(error).__name__}: {str(error)[:200]}"
 
 
 def _limit(memory: int) -> None:

@@ -1,51 +1,114 @@
 """Child processes that load sympy while this one does something else. Imports nothing heavy: it runs first of all."""
 
+import atexit
 import subprocess
 import sys
 import threading
 
-# Without the collector sympy loads a tenth faster, and a process that answers once has no garbage worth collecting.
+# Without the collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
 # Nor does it need the site module: it is told where this process found its packages.
 _PROGRAM = (
     "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from gradcli.modes.symbolic_worker import main; main()"
 )
+LENGTH = 8  # bytes before each message, which say how long it is
+_MOST = 200  # answers, after which a process has piled up enough garbage
+
+
+class Late(Exception):
+    """A worker did not answer in time; it has been ended."""
+
+
+class Worker:
+    """One process, asked one thing after the other."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def ask(self, request: bytes, timeout: float) -> bytes:
+        """Return the answer to a request; nothing where the process died of it. Raises Late."""
+        found: list[bytes] = []
+        asking = threading.Thread(target=lambda: found.append(self._asked(request)), daemon=True)
+        asking.start()
+        asking.join(timeout)
+        if asking.is_alive():
+            self.stop()
+            raise Late
+        self.answers += 1
+        return found[0] if found else b""
+
+    def _asked(self, request: bytes) -> bytes:
+        to, back = self.process.stdin, self.process.stdout
+        if to is None or back is None:
+            return b""
+        try:
+            to.write(len(request).to_bytes(LENGTH, "big") + request)
+            to.flush()
+            return back.read(int.from_bytes(back.read(LENGTH), "big"))
+        except (OSError, ValueError):  # the process, or its pipe, is gone
+            return b""
+
+    @property
+    def status(self) -> int:
+        """The exit status of a process that died."""
+        return self.process.wait()
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 class Workers:
-    """Processes that load sympy while this one does something else; one is asked once."""
+    """Processes that load sympy while this one does something else; one that has answered waits for the next question."""
 
     def __init__(self) -> None:
-        self.waiting: subprocess.Popen[bytes] | None = None
+        self.waiting: Worker | None = None
+        self.handed_over: list[Worker] = []
         self.lock = threading.Lock()
+        atexit.register(self.stop)
 
     def start(self) -> None:
         """Begin to load sympy now; harmless if it is never asked."""
         with self.lock:
             if self.waiting is None:
-                self.waiting = _process()
+                self.waiting = Worker()
 
-    def take(self) -> "subprocess.Popen[bytes]":
+    def take(self) -> Worker:
         """Return the waiting worker, or a new one."""
         with self.lock:
             worker, self.waiting = self.waiting, None
-        return worker or _process()
+        return worker or Worker()
+
+    def give(self, worker: Worker) -> None:
+        """Let a worker that has answered wait for the next question."""
+        with self.lock:
+            if self.waiting is None and worker.answers < _MOST:
+                self.waiting = worker
+                return
+        worker.stop()
+
+    def hand_over(self) -> None:
+        """Leave the waiting worker to a forked child, which has it too: two must not ask one."""
+        with self.lock:
+            self.handed_over += [self.waiting] if self.waiting is not None else []
+            self.waiting = None
 
     def stop(self) -> None:
-        """End a worker that was never asked."""
+        """End the worker that waits, and those that children had."""
         with self.lock:
-            worker, self.waiting = self.waiting, None
-        if worker is not None:
-            worker.kill()
-            worker.communicate()
-
-
-def _process() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+            workers = [*self.handed_over, *([self.waiting] if self.waiting is not None else [])]
+            self.waiting, self.handed_over = None, []
+        for worker in workers:
+            worker.stop()
 
 
 WORKERS = Workers()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import QUICK, SAFETY, Difference, derivative, quick_derivative
 from gradcli.point import Array
@@ -19,6 +20,7 @@ _SEEN = _DISAGREES + 1  # an error above this many bounds disagrees whatever the
 _ROUNDED = 1e-12  # relative rounding of a right claim, computed by an unknown algorithm
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 _INVISIBLE = 30.0  # times the noise: smaller claims are not told from 0 by any step
+_FIRST = 300  # calls that a first screen with wrong entries may take
 _STAIRS = 300.0  # times the spacing of the noise's places: the stairs of a function computed in float32 show there
 
 
@@ -60,19 +62,25 @@ def screen(
     projections: int = 3,
     within: Array | float = 0.0,
     most: int = 20,
+    by_complex: Callable[[Array], complex] | None = None,
+    value: float = 0.0,
 ) -> Screened:
     """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
 
-    Shapes  claim and scales (n,); phi takes a displacement (n,) and returns f there.
+    Shapes  claim and scales (n,); phi takes a displacement (n,) and returns f there; so does `by_complex`, which may be
+            given complex ones and raises ValueError where it cannot be. `value` is f at the point.
     Units   scales are sizes of the entries; `floor` is noise of f known to be there; `within` are absolute errors of
             the claim that are no mistake. Entries with a scale of 0 or a claim not finite are not moved.
     Error   bounds of differences are estimates; an error above `sees` passes with probability 1 - `confidence`.
-    Cost    18 calls, 6 to about 70 for a projection, k log2(n) projections for k wrong entries; never above `budget`.
+    Cost    by complex steps 10 calls where the claim agrees; else 18 calls, 6 to about 70 for a projection, k log2(n)
+            projections for k wrong entries; never above `budget`.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
     search = _Search(phi, claim, scales, within, floor, budget, np.random.default_rng([seed, 0x5C4E]))
     with np.errstate(all="ignore"):
+        if by_complex is not None and budget >= _FIRST and search.at_once(by_complex, value, projections, most):
+            return search.result()
         try:
             search.listen()
             for often in (1, projections):  # where the budget ends, every stratum has been seen
@@ -141,6 +149,34 @@ class _Search:
         drawn = self.rng.random(len(entries))
         v[entries] = self.scales[entries] * np.where(drawn < 0.5, -0.5 - drawn, drawn)
         return v
+
+    def at_once(self, f: Callable[[Array], complex], value: float, projections: int, most: int) -> bool:
+        """Project all entries by complex steps and find the wrong ones; False where f does not take such steps."""
+        entries = np.flatnonzero(self.scales)
+        steps = Steps(f, value, self.claim, lambda terms: float(_ROUNDED * np.linalg.norm(terms)), self.within)
+        try:
+            if not len(entries) or not steps.holds_for(self.weights(entries)):
+                return False
+            wrong: list[Suspect] = []
+            bounds: list[float] = []
+            while len(bounds) < projections:
+                v = self.weights(entries)
+                difference, bound = steps.compared(v)
+                if abs(difference) <= _DISAGREES * bound:
+                    bounds.append(bound)
+                    continue
+                found = steps.odd_entry(v, entries, _DISAGREES)
+                if found is None or len(wrong) == most:
+                    return False
+                wrong.append(Suspect(*found))
+                entries, bounds = np.setdiff1d(entries, [found[0]]), []
+        except (TypeError, ValueError):
+            return False
+        finally:
+            self.calls += steps.calls
+        self.wrong, self.projections, self.strata = wrong, projections, [_Stratum(entries, bounds)]
+        self.measured = {suspect.index: suspect.bound for suspect in wrong}
+        return True
 
     def listen(self) -> None:
         """Measure the noise of f, and sort the entries into strata."""

@@ -1,5 +1,6 @@
 """A claim for more entries than can be moved one by one: random projections of function values, and a search."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
+from gradcli.errors import GradcliError
 from gradcli.modes.mode import CALL, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Screened, Suspect, screen
@@ -82,9 +84,21 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
         at = [x + moved[name] if name in moved else x for name, x in xs.items()]
         return float(q.near(*at))
 
+    def by_complex(step: Array) -> complex:
+        moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            try:
+                return complex(q.g(*[x + moved[name] if name in moved else x for name, x in xs.items()]))
+            except (GradcliError, np.exceptions.ComplexWarning) as error:
+                raise ValueError(str(error)) from error
+
     affordable = max(200, int(q.mode_timeout / max(q.seconds, CALL)))
     budget = min(q.stepping.budget or _MOST_CALLS, affordable)
-    return screen(phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim))
+    return screen(
+        phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim), by_complex=by_complex,
+        value=float(q.value),
+    )  # fmt: skip
 
 
 def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:

@@ -187,3 +187,40 @@ def test_allowed_errors_and_entries_without_a_claim() -> None:
     claim[3] = np.nan
     s = screened(x, f, claim)
     assert s.agrees is True and not s.complete and np.isinf(s.sees[3]) and np.all(np.isfinite(np.delete(s.sees, 3)))
+
+
+def complex_case(seed: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    x, c = rng.uniform(0.5, 1.5, 1000), rng.uniform(0.5, 1.5, 1000)
+    return lambda step: np.sum(np.sin(c * (x + step) ** 2)), 2 * c * x * np.cos(c * x * x), x
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_complex_steps_confirm_a_right_claim_by_a_dozen_calls(seed: int) -> None:
+    f, claim, x = complex_case(seed)
+    found = screen(f, claim, x, seed=seed, by_complex=f, value=float(f(0.0)))
+    assert (found.agrees, found.calls <= 12, found.complete) == (True, True, True)
+    assert np.median(found.sees / np.abs(claim)) < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_complex_steps_find_one_entry_wrong_by_1e_8(seed: int) -> None:
+    f, claim, x = complex_case(seed)
+    wrong = claim * (1 + 1e-8 * (np.arange(1000) == seed))
+    found = screen(f, wrong, x, seed=seed, by_complex=f, value=float(f(0.0)))
+    assert found.agrees is False
+    assert [suspect.index for suspect in found.wrong] == [seed]
+    assert abs(found.wrong[0].measured / claim[seed] - 1) < 1e-11
+
+
+def test_a_function_that_is_not_analytic_is_judged_by_real_differences() -> None:
+    x = np.linspace(0.5, 1, 50)
+
+    def f(step: Any) -> Any:
+        return np.sum(np.abs(x + step) ** 3)
+
+    found = screen(f, 3 * x**2, x, seed=0, by_complex=f, value=float(f(0.0)))
+    assert found.agrees is True
+    assert found.calls > 12
+    zero = screen(f, np.zeros(50), x, seed=0, by_complex=f, value=float(f(0.0)))
+    assert zero.agrees is False
