@@ -1,5 +1,6 @@
 """Balls: arbitrary-precision numbers that carry a proved bound on their error (python-flint's `arb`)."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcli.core.primitive import Value
-from gradcli.interpreters.objectwise import Objectwise
+from gradcli.interpreters.objectwise import Objectwise, quick_operators
 from gradcli.lowering.arb import ENTRIES, WHOLE
 
 
@@ -33,6 +34,9 @@ class Ball(Objectwise):
         return nearest(self)
 
 
+quick_operators(Ball)
+
+
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
     """Compute with `bits` bits inside; the former precision comes back, also when user code raises."""
@@ -55,12 +59,16 @@ def _shaped(numbers: Any, shape: tuple[int, ...]) -> Value:
 
 def nearest(x: Value) -> Value:
     """Return the midpoints, rounded to float64."""
+    if type(x) is Ball and type(x.value) is arb:
+        return np.float64(float(x.value))
     entries, shape = _flat(x)
     return _shaped(np.fromiter(map(float, entries), np.float64, len(entries)), shape)
 
 
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where nothing is known."""
+    if type(x) is Ball and type(x.value) is arb:
+        return np.float64(_up_one(float(x.value.rad())) if math.isfinite(float(x.value)) else math.inf)
     entries, shape = _flat(x)
     known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
     radii = np.fromiter(map(float, map(arb.rad, entries)), np.float64, len(entries))
@@ -76,9 +84,16 @@ def decimals(x: Value, digits: int) -> Any:
 
 def error_of(x: Value, approximate: Value) -> Value:
     """Return a float64 upper bound on |approximate - x|, entry by entry."""
+    if type(x) is Ball and type(x.value) is arb and isinstance(approximate, float):
+        apart = Ball.entry(approximate) - x.value
+        return np.float64(_up_one(float(abs(apart).upper())) if apart.is_finite() else math.inf)
     entries, shape = _flat(np.subtract(Ball.lift(approximate), x))
     bounds = [float(abs(entry).upper()) if entry.is_finite() else np.inf for entry in entries]
     return _shaped(_up(np.array(bounds, dtype=np.float64)), shape)
+
+
+def _up_one(bound: float) -> float:
+    return math.nextafter(bound, math.inf) if bound else 0.0
 
 
 def _up(bounds: Any) -> Any:

@@ -15,7 +15,7 @@ from gradcli.errors import NotSupported
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.lowering.floats import FLOAT64, Format
 
-LINE = 2**15  # entries of one line in all lanes, 256 KiB: it stays in the cache, and memory comes from the heap
+LINE = 2**17  # entries of one line in all lanes, 1 MiB: so many that calls of numpy cost little beside what they do
 ALL = 2**22  # entries of all lines, 32 MiB
 
 

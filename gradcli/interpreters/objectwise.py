@@ -106,6 +106,38 @@ class Objectwise(Arithmetic):
         return self._ufuncs[key](*objects)
 
 
+def quick_operators(kind: type[Objectwise]) -> None:
+    """Let the operators of a kind go to its table at once for single entries: what `process` comes to for them."""
+    for name, dunder in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "truediv")):
+        _quick_operator(kind, name, dunder)
+
+
+def _quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
+    function = kind.entries[name]
+    slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
+
+    def entry_of(self: Objectwise, other: Any) -> Any:
+        if type(self) is not kind or type(self.value) is np.ndarray:
+            return None
+        if type(other) is kind:
+            return None if type(other.value) is np.ndarray else other.value
+        return self.entry(other) if type(other) in _SINGLE else None
+
+    def forward(self: Objectwise, other: Any) -> Any:
+        b = entry_of(self, other)
+        return slow(self, other) if b is None else kind(function(self.value, b))
+
+    def reflected(self: Objectwise, other: Any) -> Any:
+        b = entry_of(self, other)
+        return reflected_slow(self, other) if b is None else kind(function(b, self.value))
+
+    setattr(kind, f"__{dunder}__", forward)
+    setattr(kind, f"__r{dunder}__", reflected)
+
+
+_SINGLE = {float, int, np.float64}
+
+
 def _boxed(objects: Sequence[Any]) -> list[Any]:
     """Return arrays, of no axes for single entries."""
     boxed = []

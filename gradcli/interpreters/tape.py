@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core import levels
+from gradcli.core import heap, levels
 from gradcli.core.collector import SeldomCollected
 from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
 from gradcli.core.provenance import HERE
@@ -204,6 +204,7 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
 
 def record(f: Callable[..., Value], xs: Sequence[Value], lean: bool = False) -> tuple[Value, list[Recorded], Tape]:
     """Run `f` on a new tape and return its value (still recorded), its inputs and the tape."""
+    heap.steady()
     with SeldomCollected(), levels.sweep() as level:
         tape = Tape(level, lean)
         inputs = [tape.variable(x) for x in xs]

@@ -1,5 +1,6 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from gradcli.modes.mode import Available, Contradiction, NotRun, Question, Trace
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
+from gradcli.source.derived import either_way
 
 FIRST_BITS = 128
 LAST_BITS = 4096
@@ -119,7 +121,7 @@ class Certified:
         Raises  Contradiction at the highest precision.
         """
         rng = np.random.default_rng([q.seed, 0x5EED])
-        weights = rng.uniform(0.5, 1.5, len(rows)) * rng.choice([-1.0, 1.0], len(rows))
+        weights = either_way(rng, (len(rows),)) if shape(q.value) else [1.0]
         v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
         if not any(np.any(part) for part in v):
             return True
@@ -131,7 +133,8 @@ class Certified:
         scale = 0.0
         for weight, row in zip(weights, rows, strict=True):
             for xbar, part in zip(row, v, strict=True):
-                along = along + float(weight) * np.sum(xbar * part)
+                terms = xbar * part
+                along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
                 scale += float(abs(weight) * np.sum(np.abs(nearest(xbar) * part)))
         distance = float(error_of(difference - along, 0.0))
         natural = abs(float(nearest(up))) + q.largest_adjoint * max(
@@ -147,6 +150,8 @@ class Certified:
     def _weighted(self, q: Question, lifted: list[Value], steps: list[Value], h: Value, weights: Any) -> Value:
         """Return the weighted sum of f's outputs at x + h v, in balls."""
         y = q.g(*[x + h * step for x, step in zip(lifted, steps, strict=True)])
+        if not shape(q.value):
+            return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
 
 
@@ -160,13 +165,16 @@ def _whose_rule(q: Question) -> str:
 
 def _direction(rng: Any, x: Array) -> Any:
     """Return random steps in proportion to the entries, so that small entries do not hide behind large ones."""
-    typical = float(np.median(np.abs(x))) or 1.0
-    scale = np.where(np.asarray(x) == 0, typical, np.abs(x))
-    return rng.uniform(0.5, 1.5, shape(x)) * rng.choice([-1.0, 1.0], shape(x)) * scale
+    scale = np.abs(x)
+    if not np.all(scale):
+        scale = np.where(scale == 0, float(np.median(scale)) or 1.0, scale)
+    return either_way(rng, shape(x)) * scale
 
 
 def _magnitude(y: Value) -> float:
     """Return the largest finite entry, by size."""
+    if type(y) is np.float64:
+        return abs(float(y)) if math.isfinite(y) else 0.0
     found = np.abs(np.atleast_1d(nearest(y)))
     return float(np.max(found[np.isfinite(found)], initial=0.0))
 
@@ -178,6 +186,8 @@ def _bound(xbar: Value) -> Array:
 
 def _by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:
     """Return row by row results as one array for each input: the output's shape, then the input's."""
+    if shape(y) == ():
+        return {name: np.asarray(part)[()] for name, part in zip(q.wrt, rows[0], strict=True)}
     return {
         name: np.stack([np.asarray(row[k]) for row in rows]).reshape(shape(y) + shape(x))[()]
         if rows
