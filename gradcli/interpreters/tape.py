@@ -18,7 +18,7 @@ from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
 from gradcli.core.tracer import Tracer
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.interpreters.lean import without
-from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial
+from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
@@ -78,7 +78,7 @@ class Tape:
                         xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
                         xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                     elif plain and type(rule) is Partial and ybar.size < LARGE:
-                        xbar = ybar * (rule.kernel or rule.partial)(y, *xs, **(params or _NONE))
+                        xbar = times(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
                         xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                     else:
                         xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)

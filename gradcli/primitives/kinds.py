@@ -66,8 +66,19 @@ class Partial:
         return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
 
 
-LARGE = 2**16  # entries, from which on temporary arrays cost more than the arithmetic
-_BLOCK = 2**14  # entries: what a slope needs of them stays in the cache
+LARGE = 2**17  # entries, from which on temporary arrays cost more than the arithmetic
+_BLOCK = 2**15  # entries: what a slope needs of them stays in the cache
+
+
+_REUSED = 2**12  # entries of a slope, from which on its memory is worth using again
+
+
+def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
+    """Return ybar times a slope that was just computed, in its memory where it is large and nobody else's."""
+    own = type(slope) is np.ndarray and slope.size >= _REUSED and slope.base is None and slope.shape == ybar.shape
+    if own and slope.dtype == np.float64 and slope is not y and all(slope is not x for x in xs):
+        return np.multiply(ybar, slope, out=slope)
+    return ybar * slope
 
 
 def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
@@ -89,7 +100,10 @@ def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params
     for start in range(0, ybar.size, _BLOCK):
         block = slice(start, start + _BLOCK)
         ybar_, y_, *xs_ = (x[block] if type(x) is np.ndarray else x for x in flat)
-        np.multiply(ybar_, slope(y_, *xs_, **params), out=out[block])
+        slope_ = slope(y_, *xs_, **params)
+        if start == 0 and any(slope_ is x for x in xs_):  # a product: there is nothing to keep in the cache
+            return None
+        np.multiply(ybar_, slope_, out=out[block])
     return found
 
 
