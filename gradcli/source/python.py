@@ -4,7 +4,9 @@ import contextlib
 import inspect
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -169,15 +171,30 @@ class PythonFunction:
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """Return a callable's signature, or None for one that does not tell (some C functions)."""
+    return _known_of(function).signature
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is asked of a callable at every call: its signature, and how arguments of some names are passed."""
+
+    own: Any
+    signature: inspect.Signature | None
+    passing: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+
+
+_KNOWN: weakref.WeakKeyDictionary[Callable[..., Any], _Known] = weakref.WeakKeyDictionary()
+
+
+def _known_of(function: Callable[..., Any]) -> _Known:
+    own = getattr(function, "__signature__", None)
     try:
-        return _signature(function, getattr(function, "__signature__", None))
-    except TypeError:  # it cannot be hashed
-        return _told(function)
-
-
-@lru_cache(maxsize=64)
-def _signature(function: Callable[..., Any], own: Any) -> inspect.Signature | None:
-    return _told(function)
+        known = _KNOWN.get(function)
+        if known is None or known.own is not own:
+            known = _KNOWN[function] = _Known(own, _told(function))
+    except TypeError:  # it cannot be hashed, or not be referred to weakly
+        return _Known(own, _told(function))
+    return known
 
 
 def _told(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -198,15 +215,10 @@ def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[
 
 def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument of a function is passed."""
-    try:
-        return _passing(function, getattr(function, "__signature__", None), given)
-    except TypeError:  # it cannot be hashed
-        return _how(signature_of(function), given)
-
-
-@lru_cache(maxsize=64)
-def _passing(function: Callable[..., Any], own: Any, given: tuple[str, ...]) -> dict[str, str]:
-    return _how(_told(function), given)
+    known = _known_of(function)
+    if given not in known.passing:
+        known.passing[given] = _how(known.signature, given)
+    return known.passing[given]
 
 
 def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
