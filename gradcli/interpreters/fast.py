@@ -21,6 +21,7 @@ from gradcli.interpreters.lean import without
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
 
 _caller = sys._getframe
+_new: Any = object.__new__
 _NUMBERS = {float, int, np.float64}
 _OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
 _MOST = 10**6  # of integer exponents, as the handler of np.power has it
@@ -31,20 +32,27 @@ _BINARY = {ufunc: named(ufunc.__name__) for ufunc in (np.add, np.subtract, np.mu
 _MATMUL, _RESHAPE = named("matmul"), named("reshape")
 
 
+def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
+    """Return what Recorded(primal, slot, tape) returns, without the call of its constructor."""
+    made: Recorded = _new(Recorded)
+    made.primal, made.slot, made.tape, made.storage = primal, slot, tape, None
+    return made
+
+
 def _line(
     tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
 ) -> Recorded:
-    """Write a line of a call that was made two frames above."""
+    """Write a line of a call that was made two frames above; a lean tape is never asked where."""
+    lines = tape.lines
+    if tape.lean:
+        lines.append((primitive, slots, *without(primitive, slots, xs, y), params, None))
+        return _recorded(y, len(lines) - 1, tape)
     where = HERE.position
     if where is None:
         frame = _caller(2)
         where = (frame.f_code, frame.f_lasti) if is_users(frame.f_code.co_filename) else position()
-    if tape.lean:
-        xs, y_ = without(primitive, slots, xs, y)
-        tape.lines.append((primitive, slots, xs, y_, params, where))
-    else:
-        tape.lines.append((primitive, slots, xs, y, params, where))
-    return Recorded(y, len(tape.lines) - 1, tape)
+    lines.append((primitive, slots, xs, y, params, where))
+    return _recorded(y, len(lines) - 1, tape)
 
 
 def _holds_floats(x: Recorded) -> bool:
@@ -79,44 +87,40 @@ def _operator(
     """Return an operator and its reflection that record a line at once when the operands need no thought."""
 
     def forward(self: Recorded, other: Value) -> Value:
-        tape = self.tape
+        tape, slot = self.tape, self.slot
         kind = type(other)
-        if kind is Recorded and other.tape is tape and self.slot >= 0:
-            xs, slots = (self.primal, other.primal), (self.slot, other.slot)
-        elif kind in _NUMBERS and self.slot >= 0:
-            xs, slots = (self.primal, other), (self.slot, CONSTANT)
+        if kind is Recorded and other.tape is tape and slot >= 0:
+            xs, slots = (self.primal, other.primal), (slot, other.slot)
+        elif kind in _NUMBERS and slot >= 0:
+            xs, slots = (self.primal, other), (slot, CONSTANT)
         else:
             plain = _operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
             if plain is None:
                 return slow(self, other)
             return _line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
-        y = operate(*xs)
-        where = HERE.position
-        if where is None:  # who uses an operator is nearly always the user: `place` looks again
-            frame = _caller(1)
-            where = (frame.f_code, frame.f_lasti)
-        lines = tape.lines
-        if tape.lean and type(y) is np.ndarray:
-            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, where))
-        else:
-            lines.append((primitive, slots, xs, y, None, where))
-        return Recorded(y, len(lines) - 1, tape)
+        return written(tape, slots, xs, operate(*xs))
 
     def reflected(self: Recorded, other: Value) -> Value:
         if type(other) not in _NUMBERS or self.slot < 0:
             return reflected_slow(self, other)
-        xs, slots = (other, self.primal), (CONSTANT, self.slot)
-        y = operate(*xs)
-        lines = self.tape.lines
-        where = HERE.position
-        if where is None:
-            frame = _caller(1)
-            where = (frame.f_code, frame.f_lasti)
-        if self.tape.lean and type(y) is np.ndarray:
-            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, where))
-        else:
+        xs = (other, self.primal)
+        return written(self.tape, (CONSTANT, self.slot), xs, operate(*xs))
+
+    def written(tape: Tape, slots: tuple[int, int], xs: tuple[Value, Value], y: Value) -> Recorded:
+        lines = tape.lines
+        if not tape.lean:
+            where = HERE.position
+            if where is None:  # who uses an operator is nearly always the user: `place` looks again
+                frame = _caller(2)
+                where = (frame.f_code, frame.f_lasti)
             lines.append((primitive, slots, xs, y, None, where))
-        return Recorded(y, len(lines) - 1, self.tape)
+        elif type(y) is np.ndarray:
+            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, None))
+        else:
+            lines.append((primitive, slots, xs, y, None, None))
+        made: Recorded = _new(Recorded)
+        made.primal, made.slot, made.tape, made.storage = y, len(lines) - 1, tape, None
+        return made
 
     return forward, reflected
 

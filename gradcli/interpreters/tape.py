@@ -169,7 +169,7 @@ class Recorded(Tracer):
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
             return Recorded(y, CONSTANT, tape)  # what stands still is followed, for its memory, and not recorded
-        position = HERE.position or _position()
+        position = None if tape.lean else HERE.position or _position()
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
