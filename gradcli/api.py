@@ -20,7 +20,7 @@ from gradcli.primitives.kinds import Partial
 from gradcli.render import rendered
 from gradcli.report.check import CheckReport
 from gradcli.report.derive import DeriveReport
-from gradcli.source.call import Call, Function, Wrt, as_float, own
+from gradcli.source.call import Call, Calls, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
 from gradcli.source.expression import Expression
 from gradcli.source.loading import load
@@ -182,9 +182,11 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     array([2., 4.])
     """
 
+    calls = Calls(f, wrt)
+
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        return _value_and_grad(f, args, kwargs, wrt)[1]
+        return _value_and_grad(calls.of(args, kwargs))[1]
 
     return gradient
 
@@ -192,15 +194,16 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """Return a function of the same arguments that returns f's value and its gradient, as `grad` does."""
 
+    calls = Calls(f, wrt)
+
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        return _value_and_grad(f, args, kwargs, wrt)
+        return _value_and_grad(calls.of(args, kwargs))
 
     return both
 
 
-def _value_and_grad(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> tuple[Value, Any]:
-    call = Call(f, args, kwargs, wrt)
+def _value_and_grad(call: Call) -> tuple[Value, Any]:
     with np.errstate(all="ignore"):
         y, xbars = call.pulled(call.xs)
         return y, call.structured(xbars)

@@ -1,5 +1,6 @@
 """One call of a function from Python: its arguments as leaves, and which of them are differentiated."""
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from gradcli.interpreters import tape
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Node, paths, put_together, taken_apart
 
+_FLOAT64 = np.dtype(np.float64)
 _LEAVES = {np.ndarray, np.float64, float}
 Function = Callable[..., Any]
 Wrt = str | int | Sequence[str | int] | None
@@ -47,6 +49,21 @@ class Call:
         self.xs = [as_float(self.leaves[path]) for path in self.wrt]
         self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
 
+    def blank(self) -> "Call":
+        """Return the call without its values, to be kept for others like it."""
+        made = copy.copy(self)
+        made.leaves, made.xs = dict.fromkeys(self.leaves), []
+        return made
+
+    def like(self, values: Mapping[str, Any]) -> "Call":
+        """Return a call of the same function with other values of the same kinds, by parameter."""
+        made: Call = object.__new__(Call)
+        made.arguments, made.chosen, made.one = self.arguments, self.chosen, self.one
+        made.wrt, made.function = self.wrt, self.function
+        made.leaves = {path: values[path] for path in self.leaves}
+        made.xs = [np.float64(x) if type(x) is float else x for x in map(made.leaves.__getitem__, self.wrt)]
+        return made
+
     def __call__(self, *xs: Value) -> Value:
         return self.function(self.leaves | dict(zip(self.wrt, xs, strict=True)))
 
@@ -68,6 +85,34 @@ class Call:
         leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _apart(found, self.xs), strict=True))
         parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
         return parts[0] if self.one else tuple(parts)
+
+
+class Calls:
+    """Calls of one function, the same inputs differentiated each time: what does not depend on the values is kept."""
+
+    def __init__(self, f: Function, wrt: Wrt) -> None:
+        self.f, self.wrt = f, wrt
+        self._blank: dict[tuple[str, ...], Call] = {}
+        signature = signature_of(f) if callable(f) else None
+        self._names = tuple(signature.parameters) if signature and _takes(signature) is not None else None
+
+    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+        """Return the call with these arguments."""
+        if self._names is None or len(args) > len(self._names) or not all(map(_is_float, (*args, *kwargs.values()))):
+            return Call(self.f, args, kwargs, self.wrt)
+        names = (*self._names[: len(args)], *kwargs)
+        known = self._blank.get(names)
+        if known is None:
+            call = Call(self.f, args, kwargs, self.wrt)
+            self._blank[names] = call.blank()
+            return call
+        return known.like(dict(zip(names, (*args, *kwargs.values()), strict=True)))
+
+
+def _is_float(x: Any) -> bool:
+    """Whether an argument is a float or an array of them, a leaf that is differentiable whatever its value."""
+    kind = type(x)
+    return kind is float or kind is np.float64 or (kind is np.ndarray and x.dtype is _FLOAT64)
 
 
 def _takes(signature: inspect.Signature) -> int | None:
