@@ -1,6 +1,7 @@
 """What people read of a point that was checked: blocks, which renderers turn into text."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -158,18 +159,29 @@ def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[s
         return Piece("reference", tone)
     if point.reference is None:
         return Piece(_SHORT[verdict].strip() or verdict, tone)
-    found = [numbers.right_digits(x, reference[name]) for name, x in result.values.items() if name in reference]
+    sizes = _sizes(point.modes[point.reference])
+    found = [
+        numbers.right_digits(x, reference[name], sizes[name]) for name, x in result.values.items() if name in reference
+    ]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
 
 
+def _sizes(result: ModeResult) -> dict[str, Any]:
+    """Return from where digits of an entry count that may be zero, as far as is known: from the largest one; 0 for others."""
+    largest = max((float(np.max(np.abs(x), initial=0.0)) for x in result.values.values()), default=0.0)
+    bounds = result.bound or {}
+    return {name: np.where(np.abs(x) <= bounds.get(name, 0.0), largest, 0.0) for name, x in result.values.items()}
+
+
 def proved_digits(result: ModeResult) -> float:
     """Return how many digits of the worst entry the bound proves."""
-    worst = np.inf
+    worst, sizes = np.inf, _sizes(result)
     for name, x in result.values.items():
         bound = np.asarray((result.bound or {})[name])
+        size = np.where(sizes[name] == 0, np.where(np.asarray(x) == 0, 1.0, np.abs(x)), sizes[name])
         with np.errstate(all="ignore"):
-            digits = np.where(bound == 0, 99.0, -np.log10(bound / np.where(np.asarray(x) == 0, 1.0, np.abs(x))))
+            digits = np.where(bound == 0, 99.0, -np.log10(bound / size))
         worst = min(worst, float(np.min(digits, initial=99.0)))
     return worst
 

@@ -105,10 +105,14 @@ def compared(x: float, reference: float) -> Cell:
     return (Piece(mine[:same], "strong"), Piece(mine[same:], "dim"))
 
 
-def right_digits(x: Any, reference: Any) -> Any:
-    """Return how many decimal digits of each entry agree with the reference: 16 where the floats are equal."""
+def right_digits(x: Any, reference: Any, size: Any = 0.0) -> Any:
+    """Return how many decimal digits of each entry agree with the reference: 16 where the floats are equal.
+
+    They count from the entry's own size, or from `size` where that is not 0.
+    """
     x, reference = np.asarray(x, dtype=float), np.asarray(reference, dtype=float)
     scale = np.where(reference == 0, 1.0, np.abs(reference))
+    scale = np.where(np.equal(size, 0), scale, size)
     with np.errstate(all="ignore"):
         relative = np.abs(x - reference) / scale
         digits = np.where(relative == 0, 16.0, -np.log10(relative))

@@ -24,6 +24,7 @@ from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Node, put_together
 
+_MOST_SAID = 300  # characters of somebody else's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
@@ -241,7 +242,9 @@ def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[st
 def message_of(error: BaseException) -> str:
     """Return an exception's type and message, in one line."""
     try:
-        text = " ".join(str(error).split())[:300]
+        text = " ".join(str(error).split())
+        if len(text) > _MOST_SAID:
+            text = text[:_MOST_SAID].rpartition(" ")[0] + " ..."
     except Exception:
         text = "its message cannot be written"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
