@@ -24,9 +24,7 @@ def adapted(found: Any, text: str, module: ModuleType | None, natively: Natively
         return found
     name = recognised(found, module, natively.framework)
     if name is None:
-        option = next((o for o, on in _OPTIONS if on(natively)), None)
-        if option is not None:
-            raise BadOption(f"{option} is for functions written in a framework", do="leave it out, or say --framework")
+        refuse_options(natively)
         return None
     own = framework(name)
     usual = KNOWN[name].dtype if natively.autocast is None else "float32"  # mixed precision leaves float64 alone
@@ -47,6 +45,13 @@ def adapted(found: Any, text: str, module: ModuleType | None, natively: Natively
     return made
 
 
+def refuse_options(natively: Natively) -> None:
+    """Raise BadOption for what only holds for a framework's function."""
+    option = next((o for o, on in _OPTIONS if on(natively)), None)
+    if option is not None:
+        raise BadOption(f"{option} is for functions written in a framework", do="leave it out, or say --framework")
+
+
 def takes_less(said: str, natively: Natively) -> bool:
     """Whether an error in float64 is about formats, where the user has chosen none."""
     return natively.dtype is None and any(word in said for word in _ABOUT_FORMATS)
@@ -62,6 +67,7 @@ def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., 
 
 _OPTIONS: tuple[tuple[str, Callable[[Natively], Any]], ...] = (
     ("--device", lambda n: n.device),
+    ("--dtype", lambda n: n.dtype),
     ("--compile", lambda n: n.compiles),
     ("--localise", lambda n: n.localises),
     ("--expect", lambda n: n.expect),

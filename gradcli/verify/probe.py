@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError
-from gradcli.frameworks.adapt import PLAIN, adapted, takes_less
+from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
 from gradcli.frameworks.framework import Natively
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
@@ -74,6 +74,7 @@ def locate(
         )  # fmt: skip
         return replace(found, sizes=sizes)
     _meant_as_python(text)
+    refuse_options(natively)
     if has_gradient:
         raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
     given = read(at, seed, sizes)

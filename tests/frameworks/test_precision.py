@@ -94,6 +94,12 @@ def test_mixed_precision_is_for_torch(gradcli: Any, tmp_path: Path, monkeypatch:
     assert (done.exit_status, "--autocast does not know 'half'" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("option", ["--autocast=bfloat16", "--dtype=float32", "--device=cpu"])
+def test_expressions_have_no_framework(option: str, gradcli: Any) -> None:
+    done = gradcli("check", "sin(x)", "--at", "x=1", *option.split("="))
+    assert (done.exit_status, "is for functions written in a framework" in done.stderr) == (2, True), done.stderr
+
+
 def test_what_a_gradient_costs_is_reported() -> None:
     cost = library.check(spread, POINT, framework="torch").native.cost
     assert cost.forward_seconds > 0 and cost.backward_seconds > 0

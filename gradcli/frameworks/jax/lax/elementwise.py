@@ -68,7 +68,7 @@ def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
 
 
 def convert_element_type(x: Value, *, new_dtype: Any, **params: Any) -> Value:
-    """Return a value as another type; real numbers stay float64, plain ones rounded as their type would round them."""
+    """Return a value as another type; real numbers stay as they are, in float64, so that differences of them can be taken."""
     dtype = np.dtype(new_dtype)
     if isinstance(x, Tracer):
         if dtype.kind in "iu":
@@ -76,8 +76,7 @@ def convert_element_type(x: Value, *, new_dtype: Any, **params: Any) -> Value:
         if dtype.kind == "b":
             return np.not_equal(x, 0)
         return np.add(x, 0j) if dtype.kind == "c" else x
-    y = np.asarray(x).astype(dtype)
-    return y if dtype.kind in "iubc" else y.astype(np.float64)
+    return np.asarray(x).astype(dtype if dtype.kind in "iubc" else np.float64)
 
 
 def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
