@@ -12,6 +12,10 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import GradcliError, NotSupported
 
+CANCELS = (
+    0.5  # of the largest value on the way: a smaller result in a narrow format may be what is left of terms that cancel
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -113,3 +117,9 @@ def filled(a: Any, values: dict[int, Any]) -> Any:
     if isinstance(a, list | tuple):
         return type(a)(filled(part, values) for part in a)
     return a
+
+
+def largest(x: Any) -> float:
+    """Return the largest finite entry of an array of floats, by size; 0 for anything else."""
+    x = np.asarray(x)
+    return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) if x.dtype.kind == "f" else 0.0

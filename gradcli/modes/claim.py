@@ -18,7 +18,7 @@ from gradcli.source.program import Program
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
-NARROWER = 0.25  # of what shaken runs are granted in float64: sums in narrow formats are kept in wider ones
+NARROWER = 0.35  # of what shaken runs are granted in float64: sums in narrow formats are kept in wider ones
 GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format of which no program is known
 GRANT_ESTIMATED = GRANT / SAFETY  # the same, where an estimate with a safety factor of its own stands for a radius
 

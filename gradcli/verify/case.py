@@ -23,6 +23,7 @@ from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
+_STAIRCASE = 2.0**30  # roundings of float64 that one of the function's is: more than one of float32
 _WHOLE = 1e-6  # of a number of calls: so near a whole one is it
 _NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
 
@@ -255,11 +256,18 @@ def compare_all(case: Case) -> None:
                 if mode == "claim":
                     known = np.isfinite(outcome.estimate.value[name])
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+                if mode == "claim" and case.q.untraced is not None and _too_coarse(outcome):
+                    word = np.where(word == DISAGREE, CANNOT_TELL, word)
                 if "finite-difference" in (mode, case.reference):
                     word = np.where((word == DISAGREE) & _blunt(case, name), CANNOT_TELL, word)
                 open_ = case.q.undecided[k]
                 words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
         case.verdicts[mode] = words
+
+
+def _too_coarse(claim: Outcome) -> bool:
+    """Whether function values are in so narrow a format that they are a staircase, whose differences contradict nothing."""
+    return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE
 
 
 def _blunt(case: Case, name: str) -> Any:

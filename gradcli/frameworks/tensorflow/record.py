@@ -10,7 +10,7 @@ import tensorflow as tf
 from gradcli.core.primitive import Value
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.program import Program, Slot, Step, ran
+from gradcli.frameworks.program import CANCELS, Program, Slot, Step, largest, ran
 from gradcli.frameworks.tensorflow.calls import without_rules
 from gradcli.frameworks.tensorflow.evaluate import Line, Plan, evaluated, planned, settled
 from gradcli.frameworks.tensorflow.ops import TABLE
@@ -58,7 +58,7 @@ def recorded(
     for step in program.steps:
         ran(step, values)
     for number, theirs in zip(program.results, floats, strict=True):
-        _compared(values[number], theirs)
+        _compared(values[number], theirs, max(map(largest, values.values()), default=0.0))
     return program, y
 
 
@@ -140,10 +140,11 @@ def _floats(y: Any) -> list[Any]:
     return [t for t in leaves if isinstance(t, tf.Tensor | tf.Variable) and t.dtype.is_floating]
 
 
-def _compared(ours: Any, theirs: Any) -> None:
+def _compared(ours: Any, theirs: Any, most: float) -> None:
     """Refuse a reading of the graph that gives another value than TensorFlow does."""
     right = host(theirs)
     size = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
+    size = size if theirs.dtype in _SAME else max(size, CANCELS * most)
     room = _SAME.get(theirs.dtype, _LOOSE) * size + 1e-300
     if np.shape(ours) != np.shape(right) or not np.allclose(ours, right, rtol=0.0, atol=room, equal_nan=True):
         raise NotSupported("gradcli reads the graph otherwise than TensorFlow does")

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.program import Program, Slot, Step, filled, ran
+from gradcli.frameworks.program import Program, Slot, Step, filled, largest, ran
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 
@@ -144,8 +144,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         theirs = host(t)
         if step.name.removeprefix("aten.") in UP_TO_SIGN:
             ours, theirs = np.abs(ours), np.abs(theirs)
-        operands = [_largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
-        size = max(_largest(theirs), _CANCELS * max(operands, default=0.0))
+        operands = [largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
+        size = max(largest(theirs), _CANCELS * max(operands, default=0.0))
         same = np.shape(ours) == np.shape(theirs) and np.allclose(
             ours, theirs, rtol=0.0, atol=_SAME.get(t.dtype, _LOOSE) * size + 1e-300, equal_nan=True
         )
@@ -208,11 +208,6 @@ def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
 def _whole(name: str, y: Any) -> bool:
     """Whether an operation makes whole numbers of floats: they are constants."""
     return name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
-
-
-def _largest(x: Any) -> float:
-    x = np.asarray(x)
-    return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) if x.dtype.kind == "f" else 0.0
 
 
 def _storage(t: torch.Tensor) -> int:
