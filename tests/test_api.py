@@ -377,3 +377,23 @@ def test_users_code_passes_a_strict_type_checker(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_gradient_function_gives_the_same_whatever_it_was_called_with_before() -> None:
+    gradient = grad(lambda x, y=2.0: np.sum(x**2) * y)
+    calls = [
+        ((3.0,), {}),
+        ((np.array(3.0),), {}),
+        ((np.array([1.0, 2.0]),), {}),
+        ((3,), {}),
+        ((3.0, 4.0), {}),
+        ((3.0,), {"y": 5.0}),
+    ]
+    fresh = [grad(lambda x, y=2.0: np.sum(x**2) * y)(*args, **kwargs) for args, kwargs in calls]
+    for _ in range(2):
+        for (args, kwargs), right in zip(calls, fresh, strict=True):
+            found = gradient(*args, **kwargs)
+            assert type(found) is type(right)
+            assert np.array_equal(found, right)
+    with pytest.raises(TypeError):
+        gradient(3.0, x=3.0)

@@ -200,9 +200,9 @@ def _function(slow: Any) -> Any:
 
     def __array_function__(self: Recorded, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is _SUM and args and type(args[0]) is Recorded and _is_plain(args[0]):
-            x, axis = args[0], args[1] if len(args) == 2 else kwargs.get("axis")
-            if len(args) + len(kwargs) - (len(args) == 1 and "axis" in kwargs) <= 2 and not kwargs.keys() - {"axis"}:
-                over = shapes.axes(axis, x.primal.ndim)
+            x = args[0]
+            if kwargs.keys() <= {"axis"} and len(args) + len(kwargs) <= 2:
+                over = shapes.axes(args[1] if len(args) == 2 else kwargs.get("axis"), x.primal.ndim)
                 return _line(x.tape, total, (x.slot,), (x.primal,), total.fun(x.primal, axis=over), {"axis": over})
         return slow(self, function, types, args, kwargs)
 

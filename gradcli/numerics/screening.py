@@ -160,6 +160,8 @@ class _Search:
             wrong: list[Suspect] = []
             bounds: list[float] = []
             while len(bounds) < projections:
+                if steps.calls > self.budget - _FIRST:
+                    return False
                 v = self.weights(entries)
                 difference, bound = steps.compared(v)
                 if abs(difference) <= _DISAGREES * bound:

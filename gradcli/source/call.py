@@ -112,7 +112,7 @@ class Calls:
 def _is_float(x: Any) -> bool:
     """Whether an argument is a float or an array of them, a leaf that is differentiable whatever its value."""
     kind = type(x)
-    return kind is float or kind is np.float64 or (kind is np.ndarray and x.dtype is _FLOAT64)
+    return kind is float or kind is np.float64 or (kind is np.ndarray and x.dtype is _FLOAT64 and x.ndim > 0)
 
 
 def _takes(signature: inspect.Signature) -> int | None:

@@ -98,7 +98,7 @@ class PythonFunction:
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
         """Call the function on tracers; raises TraceEnded also where the function caught one and went on."""
         before = TraceEnded.raised
-        with stand_ins(hold, _users_modules(len(sys.modules))):
+        with stand_ins(hold, _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))):
             y = self._called({path: _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
             raise TraceEnded("the function went on after it had lost a traced value: an except clause caught the error")
@@ -251,7 +251,7 @@ def message_of(error: BaseException) -> str:
 
 
 @lru_cache(maxsize=1)
-def _users_modules(loaded: int) -> list[ModuleType]:
+def _users_modules(loaded: int, last: int) -> list[ModuleType]:
     """Return the user's modules, in which names imported from numpy are swapped while tracing, when so many are loaded."""
     found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
     main = sys.modules.get("__main__")

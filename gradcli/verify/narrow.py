@@ -49,8 +49,11 @@ def scaled(own: Own, values: Mapping[str, Any], right: Mapping[str, Array], room
     """Return what a GradScaler makes of a gradient: the loss is scaled up, the gradient down, by less where it overflows."""
     scale = _SCALE
     for _ in range(_HALVINGS):
-        with np.errstate(all="ignore"):
-            claim = {name: g / scale for name, g in Own(own.f, own.native, own.wrt, own.w * scale)(values).items()}
+        try:
+            with np.errstate(all="ignore"):
+                claim = {name: g / scale for name, g in Own(own.f, own.native, own.wrt, own.w * scale)(values).items()}
+        except GradcliError as error:
+            return Aspect("GradScaler", "wrong", message=f"scaled by {scale:,.0f}: {error.what}")
         if all(np.all(np.isfinite(g)) for g in claim.values()):
             break
         scale /= 2
@@ -107,13 +110,11 @@ def _in_float64(request: "Request", own: Own) -> "Request | None":
             return None
         f.function = wide
         value, _ = f.survey(values)
-    except GradcliError:  # it takes no float64
+        found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
+        made = own_gradient(found, request.seed, 1)
+    except GradcliError:  # it, or its backward pass, takes no float64
         return None
-    if wide.program is not None and wide.narrowest != _WIDE:
-        return None
-    found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
-    made = own_gradient(found, request.seed, 1)
-    if made is None:
+    if made is None or (wide.program is not None and wide.narrowest != _WIDE):
         return None
     located, claim, _ = made
     return replace(

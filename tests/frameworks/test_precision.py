@@ -11,7 +11,7 @@ import gradcli as library
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
-POINT = {"x": np.random.default_rng(0).uniform(0.5, 1, (3, 4)), "w": np.random.default_rng(1).uniform(0.1, 0.5, 4)}
+POINT = {"x": np.random.default_rng(0).uniform(0.1, 0.2, (2, 2)), "w": np.random.default_rng(1).uniform(0.6, 0.9, 2)}
 
 
 class Cancels(torch.autograd.Function):
@@ -103,7 +103,7 @@ def test_expressions_have_no_framework(option: str, gradcli: Any) -> None:
 def test_what_a_gradient_costs_is_reported() -> None:
     cost = library.check(spread, POINT, framework="torch").native.cost
     assert cost.forward_seconds > 0 and cost.backward_seconds > 0
-    assert cost.saved_bytes == 3 * 8  # x @ w, which the sine needs; the inputs are there anyway
+    assert cost.saved_bytes == 2 * 8  # x @ w, which the sine needs; the inputs are there anyway
 
 
 def test_deterministic_algorithms_are_switched_back_off() -> None:
@@ -141,6 +141,46 @@ def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
     assert 0 < found["second run"].difference < 1e-15
     assert found["deterministic algorithms"].message == "not deterministic with them either"
     assert report.verdict == "pass"
+
+
+def test_what_has_no_deterministic_algorithm_is_named_and_the_check_goes_on() -> None:
+    class Jitters(torch.autograd.Function):  # type: ignore[misc]
+        runs = 0
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, ybar: Any) -> Any:
+            Jitters.runs += 1
+            return ybar * (1 + 1e-16 * 4 * (Jitters.runs % 2))
+
+    def writes(x: Any) -> Any:
+        zeros = torch.zeros(2, dtype=x.dtype).put_(torch.tensor([0]), torch.ones(1, dtype=x.dtype))
+        return (torch.sin(Jitters.apply(x)) * (1 + zeros)).sum()
+
+    report = library.check(writes, {"x": np.array([0.3, 0.4])}, framework="torch")
+    found = aspects(report)["deterministic algorithms"]
+    assert (found.status, "put_ does not have a deterministic implementation" in found.message) == ("unavailable", True)
+
+
+def test_a_backward_that_fails_on_a_scaled_cotangent_is_told() -> None:
+    class Limited(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, ybar: Any) -> Any:
+            if float(ybar.abs().max()) > 100:
+                raise ValueError("too large")
+            return ybar * torch.cos(ctx.saved_tensors[0])
+
+    report = library.check(Limited, {"x": np.array([0.3, 0.4])}, framework="torch", dtype="float16")
+    scaler = aspects(report)["GradScaler"]
+    assert (scaler.status, "too large" in scaler.message) == ("wrong", True)
 
 
 @pytest.mark.gpu

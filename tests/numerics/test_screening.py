@@ -224,3 +224,12 @@ def test_a_function_that_is_not_analytic_is_judged_by_real_differences() -> None
     assert found.calls > 12
     zero = screen(f, np.zeros(50), x, seed=0, by_complex=f, value=float(f(0.0)))
     assert zero.agrees is False
+
+
+def test_complex_steps_stay_within_the_budget() -> None:
+    f, claim, x = complex_case(0)
+    wrong = claim * (1 + 1e-6 * (np.arange(1000) % 50 == 0))
+    for budget in (200, 400, 800):
+        found = screen(f, wrong, x, seed=0, by_complex=f, value=float(f(0.0)), budget=budget)
+        assert found.calls <= budget
+        assert found.agrees is not True or budget < 300

@@ -205,10 +205,10 @@ class Torch:
         try:
             with deterministic():
                 return self.gradient(f, xs, w, seed)
-        except RuntimeError as error:
+        except (RuntimeError, FunctionFailed) as error:  # what the function itself raises comes as the latter
             if "deterministic" not in str(error):
                 raise
-            raise NotSupported(str(error).partition(",")[0]) from error
+            raise NotSupported(str(error.__cause__ or error).partition(",")[0]) from error
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
         with torch.enable_grad(), _seeded(seed):

@@ -59,7 +59,7 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
         storage = t.untyped_storage()
         if storage._cdata not in own:
             kept[storage._cdata] = storage.nbytes()
-        return t
+        return t.detach()  # the tensor itself, if it is a result, would keep its own graph alive
 
     before = _start(on_gpu)
     start = time.perf_counter()
