@@ -17,10 +17,11 @@ from gradcli.interpreters import dual, tape
 from gradcli.modes.stepping import Stepping
 from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
+from gradcli.programs.repeated import Repeated
 from gradcli.render import rendered
 from gradcli.report.check import CheckReport
 from gradcli.report.derive import DeriveReport
-from gradcli.source.call import Call, Calls, Function, Wrt, as_float, own
+from gradcli.source.call import Call, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
 from gradcli.source.expression import Expression
 from gradcli.source.loading import load
@@ -182,11 +183,11 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     array([2., 4.])
     """
 
-    calls = Calls(f, wrt)
+    both = Repeated(f, wrt, with_value=False)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        return _value_and_grad(calls.of(args, kwargs))[1]
+        return both(args, kwargs)[1]
 
     return gradient
 
@@ -194,19 +195,13 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
     """Return a function of the same arguments that returns f's value and its gradient, as `grad` does."""
 
-    calls = Calls(f, wrt)
+    repeated = Repeated(f, wrt, with_value=True)
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        return _value_and_grad(calls.of(args, kwargs))
+        return repeated(args, kwargs)
 
     return both
-
-
-def _value_and_grad(call: Call) -> tuple[Value, Any]:
-    with np.errstate(all="ignore"):
-        y, xbars = call.pulled(call.xs)
-        return y, call.structured(xbars)
 
 
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Value, Value]:

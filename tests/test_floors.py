@@ -14,6 +14,7 @@ FLOORS = (
     ("lowering",),
     ("interpreters",),
     ("source",),
+    ("programs",),
     ("numerics",),
     ("frameworks",),
     ("modes",),

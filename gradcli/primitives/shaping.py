@@ -30,8 +30,17 @@ def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
     """Return zeros of shape `into` with `v` added at `index`, repeated positions summed."""
     v = np.asarray(v)
     y = np.zeros(into, dtype=v.dtype)
-    np.add.at(y, index, v)
+    if is_simple(index):
+        y[index] = v
+    else:
+        np.add.at(y, index, v)
     return y
+
+
+def is_simple(index: Any) -> bool:
+    """Whether an index names no entry twice: it is made of whole numbers and slices."""
+    parts = index if type(index) is tuple else (index,)
+    return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
 
 def _ungetitem(ybar: Value, x: Value, *, index: Any) -> Value:

@@ -1,0 +1,88 @@
+"""The gradient of a program, written by its rules: the reverse sweep as further nodes.
+
+A rule that can be followed becomes the operations it consists of; one that looks at values, as accurate kernels and
+decompositions do, is one operation, called as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.core import shapes
+from gradcli.core.primitive import Params, Primitive, Rule, Value, named
+from gradcli.errors import GradcliError
+from gradcli.interpreters.tape import transpose
+from gradcli.primitives.kinds import Differential, Factor, Partial
+from gradcli.programs.program import Program, Unread, Unseen
+
+_MULTIPLY, _NEGATIVE, _ADD = named("multiply"), named("negative"), named("add")
+
+
+def gradient(program: Program, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen | None]:
+    """Return the cotangent of each input in `wrt`, that of the scalar `y` being one; None where nothing flows."""
+    moving = _moving(program, {x.number for x in wrt})
+    bars: dict[int, Unseen] = {y.number: program.constant(np.float64(1))}
+    for k in range(y.number, -1, -1):
+        node, ybar = program.nodes[k], bars.get(k)
+        if ybar is None or node.operation is None or k not in moving:
+            continue
+        if not isinstance(node.operation, Primitive):
+            raise Unread("an operation without rules")
+        for i, operand in enumerate(node.operands):
+            if operand in moving:
+                xbar = _pulled(program, k, node.operation, i, ybar)
+                bars[operand] = xbar if operand not in bars else program.operation(_ADD, [bars[operand], xbar], {})
+    return [bars.get(x.number) for x in wrt]
+
+
+def _moving(program: Program, inputs: set[int]) -> set[int]:
+    found = set(inputs)
+    for k, node in enumerate(program.nodes):
+        if not found.isdisjoint(node.operands):
+            found.add(k)
+    return found
+
+
+def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value) -> Value:
+    """Return the cotangent of argument i of node k."""
+    node = program.nodes[k]
+    rule, params = primitive.rule(i), node.params
+    y, xs = Unseen(program, k), [_operand(program, j) for j in node.operands]
+    if isinstance(rule, Factor):
+        if rule.factor == -1.0:
+            ybar = program.operation(_NEGATIVE, [ybar], {})
+        elif rule.factor != 1.0:
+            ybar = program.operation(_MULTIPLY, [np.float64(rule.factor), ybar], {})
+        return shapes.unbroadcast(ybar, xs[i])
+    if isinstance(rule, Partial):
+        slope = _followed(program, rule.kernel or rule.partial, [y, *xs], params)
+        return shapes.unbroadcast(program.operation(_MULTIPLY, [ybar, slope], {}), xs[i])
+    if not isinstance(rule, Differential):
+        try:
+            return rule.pull(ybar, i, y, xs, params, _not_here)
+        except (GradcliError, TypeError, ValueError):
+            pass
+    return program.operation(partial(_pull, rule, i, params), [ybar, y, *xs], {})
+
+
+def _operand(program: Program, k: int) -> Value:
+    node = program.nodes[k]
+    return node.value if node.constant else Unseen(program, k)
+
+
+def _followed(program: Program, function: Callable[..., Value], xs: Sequence[Value], params: Params) -> Value:
+    """Return a slope, by the operations of its rule where these do not depend on values."""
+    try:
+        return function(*xs, **params)
+    except (GradcliError, TypeError, ValueError):
+        return program.operation(partial(function, **params), list(xs), {})
+
+
+def _pull(rule: Rule, i: int, params: Params, ybar: Value, y: Value, *xs: Value) -> Any:
+    return rule.pull(ybar, i, y, xs, params, transpose)
+
+
+def _not_here(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoReturn:
+    raise Unread("a rule with a program of its own")

@@ -1,0 +1,116 @@
+"""Which memory the values of a program lie in, and when it is free to be used again."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradcli.core.primitive import Primitive, named
+from gradcli.core.shapes import shape
+from gradcli.primitives.shaping import SCATTER, is_simple
+from gradcli.programs.program import Program
+
+REUSED = 2**11  # entries, from which on memory is worth using again
+_ADD = named("add")
+_NEW = {"integer_power", "relu", "matmul", "sum", "scatter"}  # beside numpy's ufuncs: they return new arrays
+
+
+class Memory:
+    """The memory of the nodes that results are computed from.
+
+    `of[k]` are the nodes whose arrays node k may lie in: its own for an operation that returns a new array; for any other,
+    those of its operands, of which the result may be a view. `added[k] = j` says that addition k adds what scatter j would
+    spread over zeros into the memory of its other operand, so that j itself is not made.
+    """
+
+    def __init__(self, program: Program, results: Sequence[int], inputs: Sequence[int]) -> None:
+        self.program = program
+        self.order = program.needed([*results, *inputs])
+        self.results = frozenset(results)
+        self.of: dict[int, frozenset[int]] = {}
+        for k in self.order:
+            operands = program.nodes[k].operands
+            new = self.is_new(k) or not operands
+            self.of[k] = frozenset((k,)) if new else frozenset().union(*(self.of[j] for j in operands))
+        self.added: dict[int, int] = {}
+        self._merge()
+        self.unmade = frozenset(self.added.values())
+        self.last = self._last_uses()
+        self._free: dict[tuple[int, ...], list[int]] = {}
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        return shape(self.program.nodes[k].value)
+
+    def is_new(self, k: int) -> bool:
+        """Whether a node is an array that nobody else has."""
+        primitive = self.program.nodes[k].operation
+        if not isinstance(primitive, Primitive) or not self.shape(k):
+            return False
+        return isinstance(primitive.fun, np.ufunc) or primitive.name in _NEW
+
+    def is_whole(self, k: int) -> bool:
+        """Whether a node is all of an array that nobody else has."""
+        (root, *others) = self.of[k]
+        return not others and self.is_new(root) and self.shape(root) == self.shape(k) and (root == k or k in self.added)
+
+    def is_simple_scatter(self, k: int) -> bool:
+        node = self.program.nodes[k]
+        return node.operation is SCATTER and is_simple(node.params["index"])
+
+    def _merge(self) -> None:
+        """Find the additions that do the work of a scatter that is read by them alone."""
+        uses: dict[int, list[int]] = {}
+        for k in self.order:
+            for j in self.program.nodes[k].operands:
+                uses.setdefault(j, []).append(k)
+        for k in self.order:
+            node = self.program.nodes[k]
+            for scatter, other in (node.operands[::-1], node.operands) if node.operation is _ADD else ():
+                alone = all(uses[x] == [k] and x not in self.results for x in (scatter, other))
+                if (
+                    alone
+                    and self.is_simple_scatter(scatter)
+                    and self.is_whole(other)
+                    and self.shape(other) == self.shape(k)
+                ):
+                    self.added[k] = scatter
+                    break
+            if k in self.added or not self.is_new(k):
+                kept = [j for j in node.operands if j != self.added.get(k)]
+                self.of[k] = frozenset().union(*(self.of[j] for j in kept)) if kept else self.of[k]
+
+    def operands(self, k: int) -> tuple[int, ...]:
+        """Return what is read for a node: an addition reads for the scatter that it does the work of."""
+        if k in self.unmade:
+            return ()
+        nodes = self.program.nodes
+        return tuple(nodes[j].operands[0] if j == self.added.get(k) else j for j in nodes[k].operands)
+
+    def _last_uses(self) -> dict[int, list[int]]:
+        """Return the arrays that are read no more after each node; those of inputs, constants and results stay."""
+        last: dict[int, int] = {}
+        for k in self.order:
+            for j in (k, *self.operands(k)):
+                last |= dict.fromkeys(self.of[j], k)
+        kept = frozenset().union(*(self.of[k] for k in self.results))
+        found: dict[int, list[int]] = {}
+        for root, k in last.items():
+            if self.is_new(root) and root not in kept:
+                found.setdefault(k, []).append(root)
+        return found
+
+    def taken(self, k: int) -> int | None:
+        """Return the node into whose memory an elementwise node can be written, or None for new memory."""
+        wanted = self.shape(k)
+        if self.program.nodes[k].value.size < REUSED:
+            return None
+        for root in self.last.get(k, ()):
+            if root != k and root in self.operands(k) and self.shape(root) == wanted:
+                self.last[k].remove(root)
+                return root
+        free = self._free.get(wanted)
+        return free.pop() if free else None
+
+    def release(self, k: int) -> None:
+        """Make free what is read no more after a node."""
+        for root in self.last.get(k, ()):
+            self._free.setdefault(self.shape(root), []).append(root)

@@ -1,0 +1,206 @@
+"""A straight-line program over numpy values, written while a function runs on values that nobody can look at.
+
+Nodes are numbered in order, operands before results. A node that was written before is not written again, and what needs
+no operation gets none: multiplying by one, spreading a number over entries that are there anyway.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Value, named
+from gradcli.core.shapes import shape
+from gradcli.core.tracer import Tracer
+from gradcli.errors import NotSupported
+
+MOST_NODES = 20_000  # of a program, which would take long to write and to compile
+MOST_BYTES = 2**29  # of the values at the call in which it is written
+_BROADCAST, _RESHAPE, _MULTIPLY = named("broadcast_to"), named("reshape"), named("multiply")
+Operation = Primitive | Callable[..., Value]
+
+
+class Unread(NotSupported):
+    """The function looks at a value, so that it may do something else at others; or its program cannot be written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An operation on earlier nodes; one without operands is an input, or the constant `value`.
+
+    `value` is a sample: that of the call in which the program was written. It shows the shape.
+    """
+
+    operation: Operation | None
+    operands: tuple[int, ...]
+    params: Params
+    value: Value
+    constant: bool = False
+
+    @property
+    def elementwise(self) -> bool:
+        return isinstance(self.operation, Primitive) and self.operation.kind == "elementwise"
+
+
+@dataclass
+class Program:
+    """Nodes at one nesting level."""
+
+    level: float
+    nodes: list[Node] = field(default_factory=list)
+    _known: dict[Any, int] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def input(self, x: Value) -> "Unseen":
+        """Return a new input, of which `x` is a sample."""
+        return self._written(Node(None, (), {}, x))
+
+    def operation(self, operation: Operation, xs: Sequence[Value], params: Params) -> "Unseen":
+        """Return the node of an operation on nodes and plain values, written if it is new."""
+        operands = tuple(self._node(x) for x in xs)
+        simple = self._simplified(operation, operands, params)
+        if simple is not None:
+            return simple
+        key = _key(operation, operands, params)
+        known = None if key is None else self._known.get(key)
+        if known is not None:
+            return Unseen(self, known)
+        fun = operation.fun if isinstance(operation, Primitive) else operation
+        made = self._written(Node(operation, operands, params, fun(*(self.nodes[k].value for k in operands), **params)))
+        if key is not None:
+            self._known[key] = made.number
+        return made
+
+    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "Unseen | None":
+        """Return the node of less than the operation that has the same result, or None."""
+        nodes = [self.nodes[k] for k in operands]
+        if not isinstance(operation, Primitive):
+            return None
+        if all(node.constant and shape(node.value) == () for node in nodes) and operation.kind == "elementwise":
+            return self.constant(operation.fun(*(node.value for node in nodes), **params))
+        if operation in (_BROADCAST, _RESHAPE):
+            number = operands[0] if shape(nodes[0].value) == () else self._number_spread(operands[0])
+            if number is None or params["to"] == () or (operation is _BROADCAST and number == operands[0]):
+                return None
+            return self.operation(_BROADCAST, [self._unseen(number)], params)
+        if operation.kind != "elementwise":
+            return None
+        bare = [k if (number := self._number_spread(k)) is None else number for k in operands]
+        if bare != list(operands):
+            wanted = np.broadcast_shapes(*(shape(node.value) for node in nodes))
+            made = self.operation(operation, list(map(self._unseen, bare)), params)
+            return made if made.shape == wanted else self.operation(_BROADCAST, [made], {"to": wanted})
+        if operation is _MULTIPLY:
+            for one, other in ((nodes[0], operands[1]), (nodes[1], operands[0])):
+                if one.constant and shape(one.value) == () and one.value == 1.0:
+                    return self._unseen(other)
+        return None
+
+    def _number_spread(self, k: int) -> int | None:
+        """Return the number of which all entries of a node are copies, or None."""
+        node = self.nodes[k]
+        return (
+            node.operands[0]
+            if node.operation is _BROADCAST and shape(self.nodes[node.operands[0]].value) == ()
+            else None
+        )
+
+    def constant(self, x: Value) -> "Unseen":
+        """Return the node of a plain value."""
+        return self._unseen(self._node(x))
+
+    def _node(self, x: Value) -> int:
+        """Return the number of a value's node; constants are copied, as the user's code may write to them later."""
+        if isinstance(x, Unseen):
+            if x.program is not self:
+                raise Unread("a value of another trace")
+            return x.number
+        if isinstance(x, Tracer) or not isinstance(x, float | int | np.generic | np.ndarray):
+            raise Unread(f"an operand is a {type(x).__name__}")
+        if isinstance(x, np.ndarray):
+            return self._written(Node(None, (), {}, x.copy(), constant=True)).number
+        key = ("constant", type(x), x if isinstance(x, int) else np.float64(x).tobytes())
+        if key not in self._known:
+            self._known[key] = self._written(Node(None, (), {}, x, constant=True)).number
+        return self._known[key]
+
+    def _written(self, node: Node) -> "Unseen":
+        if len(self.nodes) >= MOST_NODES:
+            raise Unread(f"the program has over {MOST_NODES:,} operations")
+        self._bytes += node.value.nbytes if isinstance(node.value, np.ndarray) else 0
+        if self._bytes > MOST_BYTES:
+            raise Unread(f"the program's values take over {MOST_BYTES >> 20} MiB")
+        self.nodes.append(node)
+        return self._unseen(len(self.nodes) - 1)
+
+    def _unseen(self, number: int) -> "Unseen":
+        return Unseen(self, number)
+
+    def needed(self, results: Iterable[int]) -> list[int]:
+        """Return the nodes that results are computed from, in order."""
+        found = set(results)
+        for k in range(max(found, default=-1), -1, -1):
+            if k in found:
+                found.update(self.nodes[k].operands)
+        return sorted(found)
+
+
+def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
+    key = (operation, operands, tuple(sorted(params.items())))
+    try:
+        hash(key)
+    except TypeError:  # positions in an array
+        return None
+    return key
+
+
+class Unseen(Tracer):
+    """A value of the program; it has a shape, and whoever asks for more ends the trace."""
+
+    __slots__ = ("number", "program")
+
+    def __init__(self, program: Program, number: int) -> None:
+        self.program = program
+        self.number = number
+        self.storage = None
+
+    @property
+    def sample(self) -> Value:
+        return self.program.nodes[self.number].value
+
+    @property
+    def level(self) -> float:  # type: ignore[override]
+        return self.program.level
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape(self.sample)
+
+    @property
+    def under(self) -> Value:
+        return np.float64(0)  # float64 it is, whichever one
+
+    @property
+    def primal(self) -> NoReturn:
+        raise Unread("the function looks at a value")
+
+    def settle(self) -> NoReturn:
+        raise Unread("a value is kept between calls")
+
+    def hold(self, x: Value) -> Tracer:
+        return self.program.constant(x)
+
+    def twin(self) -> Tracer:
+        return Unseen(self.program, self.number)
+
+    def rebind(self, other: Tracer) -> NoReturn:
+        raise Unread("the function writes into an array")
+
+    def __repr__(self) -> str:
+        return f"Unseen({self.number})"
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        if primitive.constant:
+            raise Unread(f"{primitive.name} of a value decides what is done")
+        return self.program.operation(primitive, xs, params)
