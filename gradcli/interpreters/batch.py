@@ -4,7 +4,9 @@ A lane that takes another branch than the recorded run (a comparison, a rounding
 another program.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,77 +33,131 @@ def run(tape: Tape, slot: int, moved: Mapping[int, Any], form: Format = FLOAT64)
     Shapes  `moved[k]`, a value for the line of input k, has a leading axis of lanes; so has the value; a mask of lanes.
     Raises  NotSupported for an operation that the format has not.
     """
-    count = len(next(iter(moved.values())))
-    values: list[Any] = []
-    moving: list[bool] = []
-    last = max((s for line in tape.decisions for s in line[1]), default=slot)  # a decision may look at later lines
-    for k, line in enumerate(tape.lines[: max(slot, last) + 1]):
-        if line[0] is None:
-            values.append(moved[k] if k in moved else form.rounded(line[3]))
-            moving.append(k in moved)
-        else:
-            y, moves = _step(line, values, moving, form)
-            values.append(y)
-            moving.append(moves)
-    apart = np.zeros(count, dtype=bool)
-    for line in tape.decisions:
-        if any(s != CONSTANT and moving[s] for s in line[1]):
-            apart |= _decided_otherwise(line, values, moving, form)
-    y = values[slot]
-    return (y if moving[slot] else np.broadcast_to(y, (count, *shape(y)))), apart
+    return Lanes(tape, slot, frozenset(moved), form).run(moved)
 
 
-def _step(line: Line, values: list[Any], moving: list[bool], form: Format) -> tuple[Any, bool]:
-    primitive, slots, xs, _, params, _ = line
-    if primitive is None:
-        raise ValueError("an input is no step")
-    operands = [form.rounded(x) if s == CONSTANT else values[s] for s, x in zip(slots, xs, strict=True)]
-    moves = [s != CONSTANT and moving[s] for s in slots]
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one line computes: `fun` of the values of slots, constants among them."""
+
+    name: str
+    to: int
+    fun: Callable[..., Any]
+    slots: tuple[int, ...]
+
+
+class Lanes:
+    """A recorded program up to line `slot`, made ready for many points that differ in the inputs `moving`.
+
+    What does not depend on these is computed once.
+    """
+
+    def __init__(self, tape: Tape, slot: int, moving: frozenset[int], form: Format = FLOAT64) -> None:
+        self.slot, self.form = slot, form
+        last = max((s for line in tape.decisions for s in line[1]), default=slot)  # a decision may look at later lines
+        lines = tape.lines[: max(slot, last) + 1]
+        self.values: list[Any] = [None] * len(lines)  # of what does not move, and constants behind them
+        self.moves = [k in moving for k in range(len(lines))]
+        self.steps: list[_Step] = []
+        for k, line in enumerate(lines):
+            if line[0] is None:
+                self.values[k] = form.rounded(line[3])
+                continue
+            self.moves[k] = self._moves(line)
+            step = self._step(k, line)
+            if self.moves[k]:
+                self.steps.append(step)
+            else:
+                self.values[k] = _done(step, self.values, form)
+        self.decisions = [(self._step(0, line), form.rounded(line[3])) for line in tape.decisions if self._moves(line)]
+
+    def _moves(self, line: Line) -> bool:
+        return any(s != CONSTANT and self.moves[s] for s in line[1])
+
+    def _step(self, k: int, line: Line) -> _Step:
+        primitive, slots, xs, y, params, _ = line
+        if primitive is None:
+            raise ValueError("an input is no step")
+        moves = [s != CONSTANT and self.moves[s] for s in slots]
+        where = tuple(self._constant(x) if s == CONSTANT else s for s, x in zip(slots, xs, strict=True))
+        fun = on_lanes(primitive, [shape(x) for x in xs], moves, params or {}, shape(y))
+        form = self.form
+        return _Step(primitive.name, k, fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs)), where)
+
+    def _constant(self, x: Any) -> int:
+        self.values.append(self.form.rounded(x))
+        return len(self.values) - 1
+
+    def run(self, moved: Mapping[int, Any]) -> tuple[Any, Any]:
+        """Return the value in each lane, and which lanes took other branches."""
+        values = self.values.copy()
+        for k, x in moved.items():
+            values[k] = x
+        for step in self.steps:
+            values[step.to] = _done(step, values, self.form)
+        count = len(next(iter(moved.values())))
+        apart = np.zeros(count, dtype=bool)
+        if self.decisions:
+            real = [np.real(x) if np.iscomplexobj(x) else x for x in values]
+            for step, expected in self.decisions:
+                same = np.asarray(_done(step, real, self.form) == expected)
+                apart |= ~np.all(same.reshape(count, -1), axis=1)
+        y = values[self.slot]
+        return (y if self.moves[self.slot] else np.broadcast_to(y, (count, *shape(y)))), apart
+
+
+def _done(step: _Step, values: list[Any], form: Format) -> Any:
     try:
-        y = _applied(primitive, operands, moves, params or {}, shape(line[3]))
+        return step.fun(*[values[s] for s in step.slots])
     except TypeError as error:
-        raise NotSupported(f"{primitive.name} cannot be computed in {form.name}: {str(error).split(',')[0]}") from None
-    return form.rounded(y), any(moves)
+        raise NotSupported(f"{step.name} cannot be computed in {form.name}: {str(error).split(',')[0]}") from None
 
 
-def _decided_otherwise(line: Line, values: list[Any], moving: list[bool], form: Format) -> Any:
-    """Return in which lanes a comparison or a rounding came out otherwise than in the recorded run."""
-    real = [np.real(x) if np.iscomplexobj(x) else x for x in values]
-    y, _ = _step(line, real, moving, form)
-    here = np.asarray(y == form.rounded(line[3]))
-    return ~np.all(here.reshape(len(here), -1), axis=1)
+def on_lanes(
+    primitive: Primitive, shapes: Sequence[tuple[int, ...]], moves: Sequence[bool], params: dict[str, Any], out: Any
+) -> Callable[..., Any]:
+    """Return what runs one primitive on all lanes, operands of these shapes in each, of which some move.
 
-
-def _applied(primitive: Primitive, xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any], out: Any) -> Any:
-    """Run one primitive on all lanes; nan, in the shape `out` of the recorded result, where a matrix is singular."""
+    It gives nan, in the shape `out` of the recorded result, where a matrix is singular.
+    """
+    fun = functools.partial(primitive.fun, **params) if params else primitive.fun
     if not any(moves):
-        return primitive.fun(*xs, **params)
+        return fun
     if not primitive.body:
         if primitive.kind == "elementwise" or primitive.name in ("where", "matmul"):
-            return primitive.fun(*_aligned(xs, moves), **params)
+            return _aligned(fun, [len(s) for s in shapes], moves)
         rule = _RULES.get(primitive.name)
-        found = None if rule is None else rule(xs, moves, params)
-        if found is not None:
-            return found
+        if rule is not None:
+            return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _one_by_one(fun, xs, moves, out)
+    return lambda *xs: _one_by_one(fun, xs, moves, out)
+
+
+def _one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool], out: Any) -> Any:
     count = len(xs[list(moves).index(True)])
     rows = ([x[lane] if move else x for x, move in zip(xs, moves, strict=True)] for lane in range(count))
-    return np.stack([_alone(primitive, row, params, out) for row in rows])
+    return np.stack([_alone(fun, row, out) for row in rows])
 
 
-def _alone(primitive: Primitive, xs: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
     try:
-        return np.asarray(primitive.fun(*xs, **params))
+        return np.asarray(fun(*xs))
     except np.linalg.LinAlgError:
         return np.full(out, np.nan)
 
 
-def _aligned(xs: Sequence[Any], moves: Sequence[bool]) -> list[Any]:
-    """Return operands whose own axes stand under each other, behind that of the lanes."""
-    deep = max(np.ndim(x) - move for x, move in zip(xs, moves, strict=True))
-    return [
-        x.reshape(len(x), *(1,) * (deep - x.ndim + 1), *x.shape[1:]) if move else x
-        for x, move in zip(xs, moves, strict=True)
-    ]
+def _aligned(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
+    """Return `fun` of operands whose own axes stand under each other, behind that of the lanes."""
+    deep = max(deeps)
+    if all(own == deep for own, move in zip(deeps, moves, strict=True) if move):
+        return fun
+
+    def aligned(*xs: Any) -> Any:
+        return fun(*(
+            x.reshape(len(x), *(1,) * (deep - x.ndim + 1), *x.shape[1:]) if move else x
+            for x, move in zip(xs, moves, strict=True)
+        ))  # fmt: skip
+
+    return aligned
 
 
 def _getitem(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:

@@ -36,6 +36,8 @@ class Format:
 
     def rounded(self, x: Any) -> Any:
         """Return numbers of this format; what is not a float stays as it is."""
+        if self.round_to is None and type(x) is np.ndarray and x.dtype.type is self.held:
+            return x
         array = np.asarray(x)
         if array.dtype.kind == "c":
             return array.astype(self.complex, copy=False)

@@ -1,8 +1,8 @@
 """f along rays through the point: x + t v for many t at once, in float64, in another format, or in balls."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +11,15 @@ from flint import arb
 
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, Undecided
+from gradcli.interpreters import entries
 from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.batch import lanes_at_once, run
+from gradcli.interpreters.batch import ALL, Lanes, lanes_at_once, run
 from gradcli.interpreters.tape import CONSTANT, Recorded, record
 from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 
+_LARGE = 64  # entries of an input
 _AS_TRACED = 1e-12  # of the value: how near the recorded program must come to the untouched function
 
 
@@ -72,6 +74,7 @@ class Rays:
 
     asked: Question
     form: Format = FLOAT64
+    _ready: dict[frozenset[int], Lanes] = field(default_factory=dict, compare=False)
 
     @cached_property
     def q(self) -> Question:
@@ -99,13 +102,72 @@ class Rays:
             return np.zeros((len(rays), len(ts)))
         if self.by_calls:
             return np.array([[self._called(ray, t) for t in ts] for ray in rays])
-        most = lanes_at_once(self.q.recording[2])
+        found = []
+        for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
+            group = list(same)
+            one_by_one = self._one_by_one(group, ts) if name in self._large else None
+            found.append(self._in_groups(group, ts) if one_by_one is None else one_by_one)
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
+        """Return f along rays of one input, so many together as are quick; the ray along all inputs goes alone."""
+        most = self._most
+        step = max(1, most // len(ts)) if rays[0].name is not None else 1
+        if len(rays) <= step and len(ts) <= most:
+            return self._together(rays, ts)
         return np.concatenate(
             [
-                np.concatenate([self._together(group, ts[k : k + most]) for k in range(0, len(ts), most)], axis=1)
-                for group in _groups(rays, max(1, most // len(ts)))
+                np.concatenate(
+                    [self._together(rays[k : k + step], ts[i : i + most]) for i in range(0, len(ts), most)], axis=1
+                )
+                for k in range(0, len(rays), step)
             ]
         )
+
+    @cached_property
+    def _most(self) -> int:
+        return lanes_at_once(self.q.recording[2])
+
+    @cached_property
+    def _large(self) -> set[str]:
+        """The inputs of which it is worth computing only what moves with one entry."""
+        return {name for name, x in zip(self.q.wrt, self.q.xs, strict=True) if size(x) >= _LARGE}
+
+    def _one_by_one(self, rays: Sequence[Ray], ts: Any) -> Any:
+        """Return f along rays of the entries of one input, only what moves with each computed; None where that is all."""
+        y, _, tape = self.q.recording
+        if shape(y) != () or self.q.stepping.edges:
+            return None
+        k, form = self._number(rays[0]), self.form
+        x, steps = np.asarray(form.rounded(self.q.xs[k])), form.rounded(np.asarray(ts))
+        places, scales = self._places(rays, x.shape), np.array([[ray.scale] for ray in rays])
+        moved = form.rounded(x.reshape(-1)[places][:, None] + form.rounded(form.rounded(scales) * steps))
+        most = max(1, ALL // (len(tape.lines) * len(ts)))
+        found = []
+        for start in range(0, len(rays), most):
+            part = slice(start, start + most)
+            at = np.repeat(places[part], len(ts))[:, None]
+            lanes = entries.run(tape, y.slot, k, entries.Entries(x, at, moved[part].reshape(-1, 1)), form)
+            if lanes is None:
+                return None
+            values = self._summed(lanes[0])
+            for lane in np.flatnonzero(lanes[1]):
+                whole = x.copy()
+                whole.reshape(-1)[at[lane]] = moved[part].reshape(-1)[lane]
+                values[lane] = self._alone({k: whole})
+            found.append(values)
+        return np.concatenate(found).reshape(len(rays), len(ts))
+
+    def _number(self, ray: Ray) -> int:
+        """Return the number of the input that a ray along one entry moves."""
+        return self.q.wrt.index(str(ray.name))
+
+    @staticmethod
+    def _places(rays: Sequence[Ray], whole: tuple[int, ...]) -> Any:
+        """Return the positions of rays' entries in the flat order of their input."""
+        if len(whole) < 2:
+            return np.array([ray.index[0] if whole else 0 for ray in rays])
+        return np.ravel_multi_index(tuple(np.array([ray.index for ray in rays]).T), whole)
 
     def stands_still(self, ray: Ray, ts: Any) -> Any:
         """Return at which t the step is lost: every x + t v is x, in this format."""
@@ -123,26 +185,32 @@ class Rays:
                 k: form.rounded(form.rounded(x) + form.rounded(ts.reshape(-1, *(1,) * np.ndim(x)) * form.rounded(v[k])))
                 for k, x in enumerate(self.q.xs)
             }
-        k = self.q.wrt.index(rays[0].name)
+        k = self._number(rays[0])
         x = np.asarray(form.rounded(self.q.xs[k]))
         spread = np.empty((len(rays), len(ts), max(1, x.size)), dtype=np.result_type(x, ts))
         spread[...] = x.reshape(-1)
-        places = np.array([int(np.ravel_multi_index(ray.index, x.shape)) if x.shape else 0 for ray in rays])
+        places = self._places(rays, x.shape)
         steps = form.rounded(form.rounded(np.array([[ray.scale] for ray in rays])) * ts)
         lanes = np.arange(len(rays))[:, None], np.arange(len(ts)), places[:, None]
         spread[lanes] = form.rounded(spread[lanes] + steps)
         return {k: spread.reshape(-1, *x.shape)}
 
     def _together(self, rays: Sequence[Ray], ts: Any) -> Any:
-        y, _, tape = self.q.recording
         moved = self.moved(rays, ts)
-        found, apart = run(tape, y.slot, moved, self.form)
+        found, apart = self._lanes(frozenset(moved)).run(moved)
         values = self._summed(found)
         for lane in np.flatnonzero(apart):
             values[lane] = self._alone({k: x[lane] for k, x in moved.items()})
         if self.q.stepping.edges:
             values = np.where(self._outside(moved), np.nan, values)
         return values.reshape(len(rays), len(ts))
+
+    def _lanes(self, moving: frozenset[int]) -> Lanes:
+        """Return the recorded program, made ready for points that differ in these inputs."""
+        if moving not in self._ready:
+            y, _, tape = self.q.recording
+            self._ready[moving] = Lanes(tape, y.slot, moving, self.form)
+        return self._ready[moving]
 
     def _summed(self, y: Any) -> Any:
         """Return the weighted sum of the outputs in each lane."""
@@ -176,14 +244,6 @@ class Rays:
         return float(
             np.sum(weights(self.q) * self.q.near(*[moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)]))
         )
-
-
-def _groups(rays: Sequence[Ray], most: int) -> Iterator[list[Ray]]:
-    """Yield rays of the same input, at most so many at once; the ray along all inputs goes alone."""
-    for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
-        some = list(same)
-        step = most if name is not None else 1
-        yield from (some[k : k + step] for k in range(0, len(some), step))
 
 
 def held(q: Question, rounded: Callable[[Any], Any]) -> Question:
