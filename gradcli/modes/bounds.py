@@ -70,7 +70,7 @@ def _by_balls(q: "Question", kernels: bool) -> list[Any] | None:
     if not q.affords_balls:
         return None
     try:
-        _, radii = rounding_bounds(q.g, q.xs, kernels)
+        q.balls[53], radii = rounding_bounds(q.g, q.xs, kernels)
     except (Undecided, NotSupported):
         return None
     return radii if all(np.all(np.isfinite(r)) for r in radii) else None

@@ -10,7 +10,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
-from gradcli.interpreters.tape import Recorded, Tape, record
+from gradcli.interpreters.tape import Line, record
 from gradcli.modes.bounds import factored
 from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
 from gradcli.numerics.jacobians import by_rows
@@ -21,11 +21,13 @@ from gradcli.source.derived import either_way
 FIRST_BITS = 128
 LAST_BITS = 4096
 RELATIVE_RADIUS = 1e-30
+ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 MOST_DECIMALS = 1_000
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
 _LOST = 16 * ULPS  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
+_EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
 WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
 
 
@@ -72,7 +74,7 @@ class Certified:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
-                y = Ball.lift(0) + q.g(*lifted)
+                y = Ball.lift(0) + (q.balls[53] if 53 in q.balls else q.g(*lifted))
                 distance, allowed = error_of(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
@@ -91,31 +93,38 @@ class Certified:
             try:
                 y, inputs, tape = record(q.g, lifted)
                 rows = by_rows(y, inputs, tape, Ball.lift(1))
-                if not self._settled(q, rows, inputs, tape, bits) or not self._witnessed(q, lifted, y, rows, bits):
+                near = [list(map(nearest, row)) for row in rows]
+                radii = [list(map(radius, row)) for row in rows]
+                reach = 0.0 if bits == FIRST_BITS else _reach(q, tape.lines[len(inputs) :])
+                settled = self._settled(near, radii, reach)
+                if not settled or not self._witnessed(q, lifted, rows, near, bits):
                     return None
             except Undecided:
                 return None
-            value, bound = (
-                _by_input(q, y, [[part(xbar) for xbar in row] for row in rows]) for part in (nearest, _bound)
-            )
-            few = sum(size(x) for x in q.xs) * len(rows) <= MOST_DECIMALS
-            written = _by_input(q, y, [[decimals(xbar, DIGITS) for xbar in row] for row in rows]) if few else None
-        return Estimate(value, bound, proved=True, decimals=written)
+            bounds = [[_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
+            written = [[decimals(xbar, DIGITS) for xbar in row] for row in rows] if _few(near) else None
+        value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
+        return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
 
-    def _settled(self, q: Question, rows: list[list[Value]], inputs: list[Recorded], tape: Tape, bits: int) -> bool:
-        """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from."""
-        scale = max((float(np.max(np.abs(nearest(xbar)), initial=0.0)) for row in rows for xbar in row), default=0.0)
-        reach = max((_magnitude(line[3]) for line in tape.lines[len(inputs) :]), default=0.0) + q.largest_adjoint
-        for row in rows:
-            for xbar in row:
-                r, g = radius(xbar), np.abs(nearest(xbar))
-                wide = ~(r <= RELATIVE_RADIUS * g)
-                allowed = RELATIVE_RADIUS * max(scale, reach if bits > FIRST_BITS else 0.0, 1e-300)
-                if np.any(wide & ~((r <= allowed) & (g <= r))) or not np.all(np.isfinite(r)):
-                    return False
+    def _settled(self, near: list[list[Array]], radii: list[list[Array]], reach: float) -> bool:
+        """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from.
+
+        Among many, of which no digits are written, a small one may also be known to 1e-30 of what it was summed from while
+        that is far beyond what it is rounded to.
+        """
+        scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
+        allowed = RELATIVE_RADIUS * max(scale, reach, 1e-300)
+        enough = 0.0 if _few(near) else ROUNDED
+        for g, r in (pair for row in zip(near, radii, strict=True) for pair in zip(*row, strict=True)):
+            size = np.abs(g)
+            known = (r <= RELATIVE_RADIUS * size) | ((r <= allowed) & ((size <= r) | (r <= enough * size)))
+            if not np.all(known & np.isfinite(r)):
+                return False
         return True
 
-    def _witnessed(self, q: Question, lifted: list[Value], y: Value, rows: list[list[Value]], bits: int) -> bool:
+    def _witnessed(
+        self, q: Question, lifted: list[Value], rows: list[list[Value]], near: list[list[Array]], bits: int
+    ) -> bool:
         """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
 
         Raises  Contradiction at the highest precision.
@@ -125,18 +134,18 @@ class Certified:
         v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
         if not any(np.any(part) for part in v):
             return True
-        steps = [Ball.lift(part) for part in v]
-        h = Ball.lift(2) ** -(bits // 3)  # in balls: at 4096 bits it is below the smallest float64
-        up, down = (self._weighted(q, lifted, steps, sign * h, weights) for sign in (1.0, -1.0))
-        difference = (up - down) / (2 * h)
+        halvings = bits // 3
+        steps = [_scaled(part, halvings) for part in v]
+        up = self._weighted(q, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
+        down = self._weighted(q, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
         along = Ball.lift(0)
         scale = 0.0
-        for weight, row in zip(weights, rows, strict=True):
-            for xbar, part in zip(row, v, strict=True):
-                terms = xbar * part
+        for weight, row, floats in zip(weights, rows, near, strict=True):
+            for xbar, step, g, part in zip(row, steps, floats, v, strict=True):
+                terms = xbar * step
                 along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
-                scale += float(abs(weight) * np.sum(np.abs(nearest(xbar) * part)))
-        distance = float(error_of(difference - along, 0.0))
+                scale += float(abs(weight) * np.sum(np.abs(g * part)))
+        distance = float(error_of(((up - down) / 2 - along) / Ball.lift(2) ** -halvings, 0.0))
         natural = abs(float(nearest(up))) + q.largest_adjoint * max(
             float(np.max(np.abs(part), initial=0.0)) for part in v
         )
@@ -147,12 +156,30 @@ class Certified:
             )
         return agrees
 
-    def _weighted(self, q: Question, lifted: list[Value], steps: list[Value], h: Value, weights: Any) -> Value:
-        """Return the weighted sum of f's outputs at x + h v, in balls."""
-        y = q.g(*[x + h * step for x, step in zip(lifted, steps, strict=True)])
+    def _weighted(self, q: Question, xs: list[Value], weights: Any) -> Value:
+        """Return the weighted sum of f's outputs, in balls."""
+        y = q.g(*xs)
         if not shape(q.value):
             return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
+
+
+def _reach(q: Question, lines: list[Line]) -> float:
+    """Return the size of what entries are summed from, where they cancel."""
+    return max((_magnitude(line[3]) for line in lines), default=0.0) + q.largest_adjoint
+
+
+def _few(near: list[list[Array]]) -> bool:
+    """Whether entries are so few that their digits are written."""
+    return sum(size(g) for row in near for g in row) <= MOST_DECIMALS
+
+
+def _scaled(v: Any, halvings: int) -> Value:
+    """Return v / 2^halvings, exact: of float64's numbers where these hold it."""
+    exponents = np.frexp(v)[1]
+    if halvings + 1 - int(np.min(exponents, where=v != 0, initial=0)) < _EXPONENTS:
+        return Ball.lift(np.ldexp(v, -halvings))
+    return Ball.lift(v) * Ball.lift(2) ** -halvings
 
 
 def _whose_rule(q: Question) -> str:
@@ -179,9 +206,9 @@ def _magnitude(y: Value) -> float:
     return float(np.max(found[np.isfinite(found)], initial=0.0))
 
 
-def _bound(xbar: Value) -> Array:
+def _bound(radius: Array, near: Array) -> Array:
     """Return the radius, and what writing the midpoint in decimals loses."""
-    return radius(xbar) + np.abs(nearest(xbar)) * 10.0 ** (1 - DIGITS)
+    return np.asarray(radius + np.abs(near) * 10.0 ** (1 - DIGITS))[()]
 
 
 def _by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:

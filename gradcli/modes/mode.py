@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSuppo
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.modes.work import work
+from gradcli.modes.work import in_balls, work
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
 from gradcli.numerics.rounding import EPS
@@ -29,8 +29,6 @@ CALL = 1e-5  # seconds that calling the user's function takes beside what it doe
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
 _LONG = 2e-2  # seconds: what takes longer is not timed again
 _TIMED = 1e-3  # seconds that timing takes, about
-_SECONDS_PER_ENTRY = 6e-6  # one elementwise operation in balls, forward and backward
-_SECONDS_PER_PRODUCT = 3e-8  # one multiply-add of a matrix product in balls, forward and backward
 
 
 class NotRun(GradcliError):
@@ -77,6 +75,9 @@ class Question:
     unasked: float | None = None  # seconds that a mode may take which the user did not name; as long as any, where None
     stepping: Stepping = AS_WE_LIKE
     blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
+    balls: dict[int, Value] = field(
+        default_factory=dict, init=False, compare=False
+    )  # f in balls, by bits: found on the way
 
     @cached_property
     def xs(self) -> list[Array]:
@@ -335,9 +336,7 @@ class Question:
     @cached_property
     def ball_seconds(self) -> float:
         """The predicted time of one reverse sweep in balls."""
-        found = [work(line) for line in self.lines]
-        sweeps = max(1, size(self.value))
-        return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in found) * (0.3 + 0.7 * sweeps)
+        return in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
 
     @property
     def rounding(self) -> dict[str, Array]:

@@ -16,7 +16,7 @@ ULPS = 8 * EPS  # what a kernel or numpy's own functions may differ by from the 
 
 
 def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:
-    """Return the radius of f(*xs) and of its gradient, entry by entry, at 53 bits.
+    """Return f(*xs) in balls and the radius of its gradient, entry by entry, at 53 bits.
 
     With `kernels`, for the partials as float64 computes them; else for the textbook's.
 
@@ -37,4 +37,4 @@ def _radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[An
         rows = by_rows(y, inputs, tape, Ball.lift(1))
         radii = [[radius(xbar) for xbar in row] for row in rows]
         value = y.primal if isinstance(y, Recorded) else y
-        return radius(value), [stacked(radii, y, k, x) for k, x in enumerate(xs)]
+        return value, [stacked(radii, y, k, x) for k, x in enumerate(xs)]
