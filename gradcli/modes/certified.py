@@ -12,6 +12,7 @@ from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Line, record
 from gradcli.modes.bounds import factored
+from gradcli.modes.certified_numbers import of_numbers
 from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
@@ -49,6 +50,9 @@ class Certified:
 
         Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
         """
+        found = of_numbers(q, FIRST_BITS, RELATIVE_RADIUS, WITNESS_AGREEMENT, DIGITS)
+        if found is not None:
+            return found
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")

@@ -46,7 +46,9 @@ def share(a: Value, b: Value) -> Value:
 
 def power_partial(y: Value, x: Value, p: Value) -> Value:
     """Return d(x**p)/dx = p x**(p-1); x**0 is 1 everywhere, also at 0."""
-    flat = np.equal(plain(x), 0) & np.equal(plain(p), 0)
+    flat = np.equal(plain(p), 0)
+    if np.any(flat):
+        flat = flat & np.equal(plain(x), 0)
     if not np.any(flat):
         return p * x ** (p - 1)
     return np.where(flat, 0.0, p * np.where(flat, 1.0, x) ** (p - 1))

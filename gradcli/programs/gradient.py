@@ -49,7 +49,7 @@ def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value)
     """Return the cotangent of argument i of node k."""
     node = program.nodes[k]
     rule, params = primitive.rule(i), node.params
-    y, xs = Unseen(program, k), [_operand(program, j) for j in node.operands]
+    y, xs = program.unseen(k), [_operand(program, j) for j in node.operands]
     if isinstance(rule, Factor):
         if rule.factor == -1.0:
             ybar = program.operation(_NEGATIVE, [ybar], {})
@@ -57,7 +57,8 @@ def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value)
             ybar = program.operation(_MULTIPLY, [np.float64(rule.factor), ybar], {})
         return shapes.unbroadcast(ybar, xs[i])
     if isinstance(rule, Partial):
-        slope = _followed(program, rule.kernel or rule.partial, [y, *xs], params)
+        own = rule.partial if program.exact else rule.kernel or rule.partial
+        slope = _followed(program, own, [y, *xs], params)
         return shapes.unbroadcast(program.operation(_MULTIPLY, [ybar, slope], {}), xs[i])
     if not isinstance(rule, Differential):
         try:
@@ -69,7 +70,7 @@ def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value)
 
 def _operand(program: Program, k: int) -> Value:
     node = program.nodes[k]
-    return node.value if node.constant else Unseen(program, k)
+    return node.value if node.constant and not program.exact else program.unseen(k)
 
 
 def _followed(program: Program, function: Callable[..., Value], xs: Sequence[Value], params: Params) -> Value:
@@ -77,6 +78,8 @@ def _followed(program: Program, function: Callable[..., Value], xs: Sequence[Val
     try:
         return function(*xs, **params)
     except (GradcliError, TypeError, ValueError):
+        if program.exact:
+            raise
         return program.operation(partial(function, **params), list(xs), {})
 
 

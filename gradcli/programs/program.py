@@ -5,6 +5,7 @@ no operation gets none: multiplying by one, spreading a number over entries that
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Arithmetic, Tracer
 from gradcli.errors import NotSupported
 
 MOST_NODES = 20_000  # of a program, which would take long to write and to compile
@@ -45,9 +46,10 @@ class Node:
 
 @dataclass
 class Program:
-    """Nodes at one nesting level."""
+    """Nodes at one nesting level; where it is `exact`, for other numbers than float64's, constants are not computed with."""
 
     level: float
+    exact: bool = False
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
     _bytes: int = 0
@@ -65,7 +67,7 @@ class Program:
         key = _key(operation, operands, params)
         known = None if key is None else self._known.get(key)
         if known is not None:
-            return Unseen(self, known)
+            return self.unseen(known)
         fun = operation.fun if isinstance(operation, Primitive) else operation
         made = self._written(Node(operation, operands, params, fun(*(self.nodes[k].value for k in operands), **params)))
         if key is not None:
@@ -77,25 +79,30 @@ class Program:
         nodes = [self.nodes[k] for k in operands]
         if not isinstance(operation, Primitive):
             return None
-        if all(node.constant and shape(node.value) == () for node in nodes) and operation.kind == "elementwise":
+        if self._is_folded(operation, nodes):
             return self.constant(operation.fun(*(node.value for node in nodes), **params))
         if operation in (_BROADCAST, _RESHAPE):
             number = operands[0] if shape(nodes[0].value) == () else self._number_spread(operands[0])
             if number is None or params["to"] == () or (operation is _BROADCAST and number == operands[0]):
                 return None
-            return self.operation(_BROADCAST, [self._unseen(number)], params)
+            return self.operation(_BROADCAST, [self.unseen(number)], params)
         if operation.kind != "elementwise":
             return None
         bare = [k if (number := self._number_spread(k)) is None else number for k in operands]
         if bare != list(operands):
             wanted = np.broadcast_shapes(*(shape(node.value) for node in nodes))
-            made = self.operation(operation, list(map(self._unseen, bare)), params)
+            made = self.operation(operation, list(map(self.unseen, bare)), params)
             return made if made.shape == wanted else self.operation(_BROADCAST, [made], {"to": wanted})
         if operation is _MULTIPLY:
             for one, other in ((nodes[0], operands[1]), (nodes[1], operands[0])):
                 if one.constant and shape(one.value) == () and one.value == 1.0:
-                    return self._unseen(other)
+                    return self.unseen(other)
         return None
+
+    def _is_folded(self, primitive: Primitive, nodes: Sequence[Node]) -> bool:
+        """Whether an operation on constants is done at once."""
+        constant = all(node.constant and shape(node.value) == () for node in nodes)
+        return constant and primitive.kind == "elementwise" and not self.exact
 
     def _number_spread(self, k: int) -> int | None:
         """Return the number of which all entries of a node are copies, or None."""
@@ -108,7 +115,7 @@ class Program:
 
     def constant(self, x: Value) -> "Unseen":
         """Return the node of a plain value."""
-        return self._unseen(self._node(x))
+        return self.unseen(self._node(x))
 
     def _node(self, x: Value) -> int:
         """Return the number of a value's node; constants are copied, as the user's code may write to them later."""
@@ -132,10 +139,11 @@ class Program:
         if self._bytes > MOST_BYTES:
             raise Unread(f"the program's values take over {MOST_BYTES >> 20} MiB")
         self.nodes.append(node)
-        return self._unseen(len(self.nodes) - 1)
+        return self.unseen(len(self.nodes) - 1)
 
-    def _unseen(self, number: int) -> "Unseen":
-        return Unseen(self, number)
+    def unseen(self, number: int) -> "Unseen":
+        """Return the value of a node."""
+        return (Exact if self.exact else Unseen)(self, number)
 
     def needed(self, results: Iterable[int]) -> list[int]:
         """Return the nodes that results are computed from, in order."""
@@ -182,8 +190,11 @@ class Unseen(Tracer):
         return np.float64(0)  # float64 it is, whichever one
 
     @property
-    def primal(self) -> NoReturn:
-        raise Unread("the function looks at a value")
+    def primal(self) -> Value:
+        node = self.program.nodes[self.number]
+        if not node.constant:
+            raise Unread("the function looks at a value")
+        return node.value
 
     def settle(self) -> NoReturn:
         raise Unread("a value is kept between calls")
@@ -192,7 +203,7 @@ class Unseen(Tracer):
         return self.program.constant(x)
 
     def twin(self) -> Tracer:
-        return Unseen(self.program, self.number)
+        return type(self)(self.program, self.number)
 
     def rebind(self, other: Tracer) -> NoReturn:
         raise Unread("the function writes into an array")
@@ -204,3 +215,21 @@ class Unseen(Tracer):
         if primitive.constant:
             raise Unread(f"{primitive.name} of a value decides what is done")
         return self.program.operation(primitive, xs, params)
+
+
+class Exact(Unseen, Arithmetic):
+    """A value of a program for an arithmetic of its own, in which constants are exact and nothing is computed beforehand."""
+
+    __slots__ = ()
+
+    @classmethod
+    def lift(cls, number: Value) -> "Unseen":
+        return number if isinstance(number, Exact) else WRITING.get().constant(number)
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        if primitive.kinks is not None:
+            raise Unread(f"{primitive.name} has kinks")
+        return super().process(primitive, xs, params)
+
+
+WRITING: ContextVar[Program] = ContextVar("writing")  # the exact program that is being written

@@ -1,0 +1,95 @@
+"""The certified mode for expressions of a few numbers: the same proof and the same witness, by straight-line code.
+
+The function, read from its text, runs once on values that nobody can look at; the code written down of it then is the
+function at every point and at every precision. What this code leaves open, for whatever reason, goes the general way.
+"""
+
+import math
+import weakref
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcli.errors import GradcliError, Undecided
+from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
+from gradcli.modes.mode import Question
+from gradcli.numerics.rounding import ULPS
+from gradcli.point import Cost, Estimate
+from gradcli.programs.balls import InBalls, in_balls
+from gradcli.source.derived import either_way
+from gradcli.source.function import Function
+
+_CODE: weakref.WeakKeyDictionary[Function, dict[Any, InBalls | None]] = weakref.WeakKeyDictionary()
+
+
+def of_numbers(q: Question, bits: int, relative: float, agreement: float, digits: int) -> Estimate | None:
+    """Return the certified gradient at this many bits, or None where it takes more than that, or another way.
+
+    `relative` is the widest radius, `agreement` how near the witness must come, both in units of the slopes.
+    """
+    code = _code(q)
+    if code is None or not math.isfinite(q.value):
+        return None
+    at = [arb(float(x)) for x in q.point.values.values()]
+    try:
+        with precision(53):
+            y = Ball(code.value(*at))
+            if not error_of(y, q.value) <= 3 * radius(y) + ULPS * abs(q.value):
+                return None
+        with precision(bits):
+            _, found = code.both(*at)
+            slopes = list(map(Ball, found))
+            near, radii = list(map(nearest, slopes)), list(map(radius, slopes))
+            if not all(r <= relative * abs(g) for r, g in zip(radii, near, strict=True)):
+                return None
+            if not _witnessed(q, code, at, slopes, bits, agreement):
+                return None
+            written = [decimals(x, digits)[()] for x in slopes]
+    except Undecided:
+        return None
+    bounds = [np.float64(r + abs(g) * 10.0 ** (1 - digits)) for r, g in zip(radii, near, strict=True)]
+    value, bound, shown = (dict(zip(q.wrt, part, strict=True)) for part in (near, bounds, written))
+    return Estimate(value, bound, proved=True, decimals=shown, cost=Cost(evaluations=4), notes=(f"{bits} bits",))
+
+
+def _code(q: Question) -> InBalls | None:
+    """Return the code of a question's function, written when it is first asked for; None where there is none."""
+    if (
+        q.f.kind != "expression"
+        or q.blind is not None
+        or not all(isinstance(x, float) for x in q.point.values.values())
+    ):
+        return None
+    known = _CODE.setdefault(q.f, {})
+    key = (tuple(q.point.values), q.wrt)
+    if key not in known:
+        try:
+            with np.errstate(all="ignore"):
+                known[key] = in_balls(q.f, q.point.values, q.wrt)
+        except (GradcliError, TypeError, ValueError, ArithmeticError):  # the general way says what the matter is
+            known[key] = None
+    return known[key]
+
+
+def _witnessed(q: Question, code: InBalls, at: list[arb], slopes: list[Ball], bits: int, agreement: float) -> bool:
+    """Whether <g, v> is a symmetric difference along v, which uses no rule."""
+    steps, along, scale = list(map(arb, [0.0] * len(at))), arb(0), 0.0
+    places = {name: k for k, name in enumerate(q.point.values)}
+    for name, slope, way in zip(q.wrt, slopes, _ways(q.seed, len(slopes)), strict=True):
+        k = places[name]
+        v = way * (abs(float(at[k])) or 1.0)
+        steps[k] = arb(math.ldexp(v, -(bits // 3)))
+        along += slope.value * steps[k]
+        scale += abs(float(nearest(slope)) * v)
+    up = code.value(*(x + step for x, step in zip(at, steps, strict=True)))
+    down = code.value(*(x - step for x, step in zip(at, steps, strict=True)))
+    return float(error_of(Ball((up - down) / 2 - along), 0.0)) <= agreement * scale * 2.0 ** -(bits // 3)
+
+
+@lru_cache(maxsize=64)
+def _ways(seed: int, count: int) -> tuple[float, ...]:
+    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
+    rng = np.random.default_rng([seed, 0x5EED])
+    return tuple(float(either_way(rng, ())) for _ in range(count))

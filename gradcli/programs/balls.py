@@ -1,0 +1,86 @@
+"""A scalar function and its gradient as straight-line code on balls, at whatever precision is set.
+
+Rules are the mathematics, not their float64 kernels, and constants are exact, so that what the code encloses is what the
+function is. It is written for functions of numbers alone that have no kinks and never look at a value.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gradcli.core import levels
+from gradcli.core.primitive import Primitive, Value
+from gradcli.core.shapes import shape
+from gradcli.interpreters.ball import Ball
+from gradcli.lowering.arb import ENTRIES
+from gradcli.programs.gradient import gradient
+from gradcli.programs.program import WRITING, Exact, Program, Unread
+
+MOST = 500  # operations of the function
+_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+Code = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InBalls:
+    """`value` takes the inputs to f, `both` to f and its gradient, all of them `arb`."""
+
+    value: Callable[..., arb]
+    both: Callable[..., tuple[arb, list[arb]]]
+
+
+def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> InBalls:
+    """Return a function of named numbers, and its gradient by some of them, as code on balls.
+
+    Raises  Unread where that cannot be written.
+    """
+    if any(shape(x) for x in at.values()):
+        raise Unread("an input is an array")
+    with levels.sweep() as level:
+        program = Program(level, exact=True)
+        token = WRITING.set(program)
+        try:
+            inputs = {name: program.input(np.float64(x)) for name, x in at.items()}
+            y = f(inputs)
+            if type(y) is not Exact or y.shape:
+                raise Unread("the value is no number of the trace")
+            if len(program.nodes) > MOST:
+                raise Unread(f"it has over {MOST:,} operations")
+            bars = gradient(program, y, [inputs[name] for name in wrt])
+        finally:
+            WRITING.reset(token)
+    numbers = [x.number for x in inputs.values()]
+    slopes = [None if x is None else x.number for x in bars]
+    return InBalls(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
+
+
+def _code(program: Program, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None) -> Code:
+    wanted = [y, *(k for k in slopes or () if k is not None)]
+    space: dict[str, Any] = {"zero": arb(0)}
+    lines = []
+    for k in program.needed([*wanted, *inputs]):
+        node = program.nodes[k]
+        if node.constant:
+            space[f"v{k}"] = Ball.entry(node.value)
+        elif node.operation is not None:
+            lines.append(
+                f"v{k} = {_statement(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
+            )
+    found = "" if slopes is None else f", [{', '.join('zero' if k is None else f'v{k}' for k in slopes)}]"
+    text = "\n    ".join([*lines, f"return v{y}{found}"])
+    exec(compile(f"def program({', '.join(f'v{k}' for k in inputs)}):\n    {text}\n", "<program>", "exec"), space)
+    made: Code = space["program"]
+    return made
+
+
+def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
+    """Return the text of one operation. Raises Unread for one that balls do not have by name."""
+    if not isinstance(operation, Primitive) or operation.name not in ENTRIES or operation.body:
+        raise Unread("an operation that balls do not have by its name")
+    if operation.name in _INFIX:
+        return f" {_INFIX[operation.name]} ".join(names)
+    space[f"call{k}"], space[f"given{k}"] = ENTRIES[operation.name], params
+    return f"call{k}({', '.join(names)}{f', **given{k}' if params else ''})"

@@ -1,0 +1,111 @@
+"""Certified derivatives of numbers: what the straight-line code proves is what the general way proves."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.core.primitive import PRIMITIVES
+from gradcli.errors import NotSupported
+from gradcli.modes import certified, certified_numbers
+from gradcli.modes.certified import Certified
+from gradcli.modes.mode import Contradiction, Question, TraceDiffers
+from gradcli.point import Point
+from gradcli.primitives.kinds import Partial
+from gradcli.source.expression import Expression
+
+TEXTS = (
+    "sin(x)", "x*tanh(x)/y", "x**0.3 + y**x", "log2(x) + log10(y) + exp2(x)", "1/(1 + 25*x**2) - y", "x**3*y**-2", "sigmoid(x) + gelu(y)",
+    "arctan2(x, y)*hypot(x, y)", "erf(x) + gamma(y)", "u = x*y; u**2 + u", "softplus(x)*silu(y)", "degrees(x) + pi*y", "sqrt(x)*cbrt(y) + expm1(x)",
+    "x - x + y", "logaddexp(x, y)", "4*x*(1 - x)", "3*y",
+)  # fmt: skip
+GENERAL = (
+    "x - x + y",
+    "x**0.3 + y**x",
+    "arctan2(x, y)*hypot(x, y)",
+    "logaddexp(x, y)",
+    "softplus(x)*silu(y)",
+    "sigmoid(x) + gelu(y)",
+)
+POINTS = ((0.37, 0.81), (1.3, 2.7), (4.9, 0.2))
+
+
+def question(text: str, x: Any, y: Any, **more: Any) -> Question:
+    f = Expression(text)
+    at = {name: v for name, v in {"x": np.float64(x), "y": np.float64(y)}.items() if name in f.inputs}
+    return Question(f, Point(at), tuple(at), **more)
+
+
+def quickly(q: Question) -> Any:
+    return certified_numbers.of_numbers(q, 128, 1e-30, 1e-18, 50)
+
+
+@pytest.mark.parametrize("at", POINTS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    q = question(text, *at)
+    found = quickly(q)
+    monkeypatch.setattr(certified, "of_numbers", lambda *asked: None)
+    expected = Certified().gradient(q)
+    if found is None:
+        assert text in GENERAL  # they have kinks, look at values, or are not known to every digit
+        return
+    assert found.value == expected.value
+    assert found.proved
+    assert found.notes == expected.notes == ("128 bits",)
+    for name in q.wrt:
+        assert found.decimals is not None and expected.decimals is not None
+        assert str(found.decimals[name])[:30] == str(expected.decimals[name])[:30]
+        assert 0 <= found.bound[name] <= 1e-28 * abs(found.value[name])
+
+
+def test_most_of_them_go_the_quick_way() -> None:
+    assert [text for text in TEXTS if text not in GENERAL and quickly(question(text, 0.37, 0.81)) is None] == []
+
+
+def test_the_code_is_written_once_and_serves_every_point() -> None:
+    q = question("sin(x)*y", 0.3, 0.4)
+    assert quickly(q) is not None
+    code = certified_numbers._code(q)
+    other = replace(q, point=Point({"x": np.float64(2.0), "y": np.float64(3.0)}))
+    assert certified_numbers._code(other) is code
+    found = quickly(other)
+    assert np.allclose([found.value["x"], found.value["y"]], [3.0 * np.cos(2.0), np.sin(2.0)], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "x"),
+    [("abs(x)", 1.0), ("x if x > 0 else -x", 1.0), ("floor(x)*x", 1.5), ("x**3", 0.0), ("sqrt(x)", 0.0), ("1/x", 0.0), ("log(x)", -1.0)],
+)  # fmt: skip
+def test_what_it_leaves_open_goes_the_general_way(text: str, x: float) -> None:
+    assert quickly(question(text, x, 1.0)) is None
+
+
+def test_arrays_integers_and_a_trace_that_is_not_believed_go_the_general_way() -> None:
+    f = Expression("sum(x**2)")
+    assert quickly(Question(f, Point({"x": np.array([1.0, 2.0])}), ("x",))) is None
+    assert quickly(Question(Expression("x**n"), Point({"x": np.float64(2), "n": 3}), ("x",))) is None
+    assert quickly(question("sin(x)", 1.0, 1.0, blind=NotSupported("why"))) is None
+
+
+def test_a_wrong_rule_is_found() -> None:
+    sinh = PRIMITIVES["sinh"]
+    own = sinh.rules
+    object.__setattr__(sinh, "rules", (Partial(lambda y, x: np.cosh(x) * (1 + 1e-15)),))
+    try:
+        q = question("sinh(x)", 1.0, 1.0)
+        assert quickly(q) is None
+        with pytest.raises(Contradiction):
+            Certified().gradient(q)
+    finally:
+        object.__setattr__(sinh, "rules", own)
+    assert quickly(question("sinh(x)", 1.0, 1.0)) is not None
+
+
+def test_a_wrong_trace_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = question("sin(x)", 1.0, 1.0)
+    q.__dict__["value"] = np.float64(np.sin(1.0) + 1e-9)
+    assert quickly(q) is None
+    with pytest.raises(TraceDiffers):
+        Certified().gradient(q)
