@@ -146,13 +146,12 @@ def candidates(loss: Loss, at: dict[str, Any]) -> dict[str, Run]:
     """Return what computes the gradient, by name."""
     f = partial(loss.f, np)
     own = gradcli.grad(f, wrt=loss.wrt)
-    xs = tuple(at.values())
     for _ in range(CALLS + 1):
-        own(*xs)
+        own(**at)
     found: dict[str, Run] = {
         "by hand": lambda: loss.by_hand(**at),
-        "gradcli": lambda: own(*xs),
-        "gradcli, first": lambda: gradcli.grad(f, wrt=loss.wrt)(*xs),
+        "gradcli": lambda: own(**at),
+        "gradcli, first": lambda: gradcli.grad(f, wrt=loss.wrt)(**at),
     }
     if loss.naive is not None:
         naive = loss.naive

@@ -27,6 +27,7 @@ _AGREEMENT = 1e-9  # of the largest entry, between a program and the tape
 _FLOAT64 = np.dtype(np.float64)
 _NUMBERS = {float, np.float64}
 Shapes = tuple[tuple[int, ...], ...]
+Kind = tuple[Shapes, tuple[str, ...]]  # of a call: the shapes of its arguments, and the names of those passed by name
 
 
 class Repeated:
@@ -35,56 +36,59 @@ class Repeated:
     def __init__(self, f: Callable[..., Any], wrt: Wrt, with_value: bool) -> None:
         self.calls = Calls(f, wrt)
         self.with_value = with_value
-        self._asked: dict[Shapes, int] = {}
-        self._ready: dict[Shapes, Ready] = {}
+        self._asked: dict[Kind, int] = {}
+        self._ready: dict[Kind, Ready] = {}
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Value, Any]:
         """Return the value and the gradient; a value that is not wanted may be None."""
-        shapes = None if kwargs else _shapes(args)
-        ready = self._ready.get(shapes) if shapes is not None else None
+        kind = _kind(args, kwargs)
+        ready = self._ready.get(kind) if kind is not None else None
         with np.errstate(all="ignore"):
-            if ready is not None and shapes is not None:
-                found = self._by_program(ready, shapes, args)
+            if ready is not None and kind is not None:
+                found = self._by_program(ready, kind, (*args, *kwargs.values()))
                 if found is not None:
                     return found
             call = self.calls.of(args, kwargs)
             y, xbars = call.pulled(call.xs)
-            if shapes is not None and ready is None and self._is_time(shapes):
-                self._write(shapes, call, args, y, xbars)
+            if kind is not None and ready is None and self._is_time(kind):
+                self._write(kind, call, args, kwargs, y, xbars)
         return y, call.structured(xbars)
 
-    def _by_program(self, ready: "Ready", shapes: Shapes, args: Sequence[Any]) -> tuple[Value, Any] | None:
+    def _by_program(self, ready: "Ready", kind: Kind, values: Sequence[Any]) -> tuple[Value, Any] | None:
         captured = ready.captured()
-        if captured is None:
-            del self._ready[shapes]
+        if captured is None:  # it has become another function
+            self._ready.pop(kind, None)
+            self._asked[kind] = 0
             return None
         try:
-            y, xbars = ready.run(*args, *captured)
+            y, xbars = ready.run(*values, *captured)
         except (ArithmeticError, ValueError, np.linalg.LinAlgError):  # the tape says what the matter is
             return None
         if any(map(_has_nan, xbars)):
             return None
         return y, xbars[0] if ready.one else tuple(xbars)
 
-    def _is_time(self, shapes: Shapes) -> bool:
+    def _is_time(self, kind: Kind) -> bool:
         """Count a call; whether the next ones are worth a program."""
-        if shapes not in self._asked and len(self._asked) >= _MOST:
+        if kind not in self._asked and len(self._asked) >= _MOST:
             return False
-        self._asked[shapes] = asked = self._asked.get(shapes, 0) + 1
+        self._asked[kind] = asked = self._asked.get(kind, 0) + 1
         return asked == CALLS
 
-    def _write(self, shapes: Shapes, call: Call, args: Sequence[Any], y: Value, xbars: Sequence[Value]) -> None:
+    def _write(
+        self, kind: Kind, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], y: Value, xbars: Sequence[Value]
+    ) -> None:
         """Write the program, where the function allows it, and keep it if it finds the value and the gradient."""
         try:
-            ready = _made(self.calls.f, call, args, self.with_value)
+            ready = _made(self.calls.f, call, args, kwargs, self.with_value)
         except Exception:  # the user's code may fail in any way on values that it cannot see: the tape goes on
             return
-        found = self._by_program(ready, shapes, args)
+        found = self._by_program(ready, kind, (*args, *kwargs.values()))
         if found is None:
             return
         mine = (found[1],) if ready.one else found[1]
         if all(map(_agree, mine, xbars)) and (not self.with_value or _agree(found[0], y)):
-            self._ready[shapes] = ready
+            self._ready[kind] = ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Ready:
         return found if tuple(map(_shape, found)) == self.seen else None
 
 
-def _made(f: Callable[..., Any], call: Call, args: Sequence[Any], with_value: bool) -> Ready:
+def _made(f: Callable[..., Any], call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], with_value: bool) -> Ready:
     """Return the program of a call. Raises Unread, and whatever the function raises on values that it cannot see."""
     outside, arrays = Outside(), []
     with levels.sweep() as level:
@@ -117,16 +121,18 @@ def _made(f: Callable[..., Any], call: Call, args: Sequence[Any], with_value: bo
             return arrays[-1]
 
         isolated = Isolation(outside, stand).isolated(f)
-        inputs = [program.input(x if type(x) is np.ndarray else np.float64(x)) for x in args]
+        unseen = [program.input(x if type(x) is np.ndarray else np.float64(x)) for x in args]
+        by_name = {name: program.input(x if type(x) is np.ndarray else np.float64(x)) for name, x in kwargs.items()}
         with stand_ins(program.constant):
-            y = isolated(*inputs)
+            y = isolated(*unseen, **by_name)
         if type(y) is not Unseen or y.shape:
             raise Unread("the value is no number of the trace")
-        named = dict(zip(call.leaves, inputs, strict=True))
+        others = (path for path in call.leaves if path not in by_name)
+        named = by_name | dict(zip(others, unseen, strict=True))
         bars = gradient(program, y, [named[path] for path in call.wrt])
     run = written(
         program,
-        [x.number for x in (*inputs, *arrays)],
+        [x.number for x in (*unseen, *by_name.values(), *arrays)],
         y.number if with_value else None,
         [None if x is None else x.number for x in bars],
         call.xs,
@@ -134,10 +140,10 @@ def _made(f: Callable[..., Any], call: Call, args: Sequence[Any], with_value: bo
     return Ready(run, outside, tuple(x.shape for x in arrays), call.one)
 
 
-def _shapes(args: Sequence[Any]) -> Shapes | None:
-    """Return the shapes of arguments that are all float64's: numbers, and arrays with axes; else None."""
+def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kind | None:
+    """Return the names and shapes of arguments that are all float64's: numbers, and arrays with axes; else None."""
     found = []
-    for x in args:
+    for x in (*args, *kwargs.values()):
         kind = type(x)
         if kind is np.ndarray and x.dtype is _FLOAT64 and x.shape:
             found.append(x.shape)
@@ -145,7 +151,7 @@ def _shapes(args: Sequence[Any]) -> Shapes | None:
             found.append(())
         else:
             return None
-    return tuple(found)
+    return tuple(found), tuple(kwargs)
 
 
 def _shape(x: Any) -> tuple[int, ...] | None:

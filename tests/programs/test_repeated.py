@@ -192,12 +192,39 @@ def test_a_partial_function_has_a_program() -> None:
     assert np.allclose(asked((W,), {})[1], 3 * W**2)
 
 
-def test_arguments_by_name_and_of_other_kinds_go_to_the_tape() -> None:
+def test_arguments_by_name_have_a_program_of_their_own() -> None:
+    asked = Repeated(lambda x, w, c=2.0: np.sum(c * x**2 / w), ("w", "x"), True)
+    w = np.abs(V) + 1.0
+    for _ in range(repeated.CALLS):
+        asked((), {"w": w, "x": V})
+        asked((V,), {"w": w})
+    assert programs(asked) == 2
+    for args, kwargs in (((), {"w": w, "x": W}), ((W,), {"w": w}), ((W, w), {}), ((W,), {"w": w, "c": 2.0})):
+        value, (dw, dx) = asked(args, kwargs)
+        assert np.allclose(value, np.sum(2.0 * W**2 / w))
+        assert np.allclose(dx, 4.0 * W / w)
+        assert np.allclose(dw, -2.0 * W**2 / w**2)
+
+
+def test_arguments_of_other_kinds_go_to_the_tape() -> None:
     asked = ready(lambda x, n=2: np.sum(x**n), V)
     assert programs(asked) == 1
     assert np.allclose(asked((V,), {"n": 3})[1], 3 * V**2)
     assert np.allclose(asked((V, 3), {})[1], 3 * V**2)
     assert np.allclose(asked((V.astype(np.float32),), {})[1], 2 * V.astype(np.float32))
+
+
+def test_a_function_that_changed_gets_a_program_again() -> None:
+    space: dict[str, Any] = {"np": np, "c": 2.0}
+    exec("def f(x): return np.sum(x**2 * c)", space)
+    asked = ready(space["f"], V)
+    space["c"] = 3.0
+    assert np.allclose(asked((V,), {})[1], 6 * V)
+    assert programs(asked) == 0
+    for _ in range(repeated.CALLS):
+        asked((V,), {})
+    assert programs(asked) == 1
+    assert np.allclose(asked((W,), {})[1], 6 * W)
 
 
 def test_gradients_of_gradients_are_traced() -> None:
