@@ -175,7 +175,8 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     """Return the gradient of a scalar function, by the reverse mode, as a function of the same arguments.
 
     Shapes  as the argument that is differentiated: the first, or those that `wrt` names (then a tuple).
-    Cost    about three evaluations of f, however many entries there are.
+    Cost    about three evaluations of f, however many entries there are, and tracing it; asked for again and again, a
+            function that can do nothing but compute is traced no more.
     Raises  BadShape where f is not scalar.
 
     >>> import numpy as np
@@ -183,11 +184,11 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
     array([2., 4.])
     """
 
-    both = Repeated(f, wrt, with_value=False)
+    repeated = Repeated(f, wrt, with_value=False)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        return both(args, kwargs)[1]
+        return repeated(args, kwargs)[1]
 
     return gradient
 

@@ -19,6 +19,7 @@ from gradcli.lowering.floats import FLOAT64, Format
 
 LINE = 2**17  # entries of one line in all lanes, 1 MiB: so many that calls of numpy cost little beside what they do
 ALL = 2**22  # entries of all lines, 32 MiB
+Shapes = Sequence[tuple[int, ...]]
 
 
 def lanes_at_once(tape: Tape) -> int:
@@ -50,6 +51,8 @@ class Lanes:
     """A recorded program up to line `slot`, made ready for many points that differ in the inputs `moving`.
 
     What does not depend on these is computed once.
+
+    Raises  NotSupported for an operation that the format has not, also when it is run.
     """
 
     def __init__(self, tape: Tape, slot: int, moving: frozenset[int], form: Format = FLOAT64) -> None:
@@ -80,9 +83,14 @@ class Lanes:
             raise ValueError("an input is no step")
         moves = [s != CONSTANT and self.moves[s] for s in slots]
         where = tuple(self._constant(x) if s == CONSTANT else s for s, x in zip(slots, xs, strict=True))
-        fun = on_lanes(primitive, [shape(x) for x in xs], moves, params or {}, shape(y))
-        form = self.form
-        return _Step(primitive.name, k, fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs)), where)
+        return _Step(primitive.name, k, self.on(primitive, list(map(shape, xs)), moves, params or {}, shape(y)), where)
+
+    def on(
+        self, primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
+    ) -> Callable[..., Any]:
+        """Return what runs one primitive on all lanes, as `on_lanes` does, and rounds to the format."""
+        fun, form = on_lanes(primitive, shapes, moves, params, out), self.form
+        return fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs))
 
     def _constant(self, x: Any) -> int:
         self.values.append(self.form.rounded(x))
@@ -100,10 +108,14 @@ class Lanes:
         if self.decisions:
             real = [np.real(x) if np.iscomplexobj(x) else x for x in values]
             for step, expected in self.decisions:
-                same = np.asarray(_done(step, real, self.form) == expected)
-                apart |= ~np.all(same.reshape(count, -1), axis=1)
+                apart |= self.differs(_done(step, real, self.form), expected)
         y = values[self.slot]
         return (y if self.moves[self.slot] else np.broadcast_to(y, (count, *shape(y)))), apart
+
+    def differs(self, y: Any, expected: Any) -> Any:
+        """Return in which lanes a decision came out otherwise than in the recorded run."""
+        same = np.asarray(y == expected)
+        return ~np.all(same.reshape(len(same), -1), axis=1)
 
 
 def _done(step: _Step, values: list[Any], form: Format) -> Any:
@@ -114,7 +126,7 @@ def _done(step: _Step, values: list[Any], form: Format) -> Any:
 
 
 def on_lanes(
-    primitive: Primitive, shapes: Sequence[tuple[int, ...]], moves: Sequence[bool], params: dict[str, Any], out: Any
+    primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
 ) -> Callable[..., Any]:
     """Return what runs one primitive on all lanes, operands of these shapes in each, of which some move.
 

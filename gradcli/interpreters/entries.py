@@ -2,20 +2,17 @@
 
 Elementwise operations are done at the entries that move, and views carry their positions along; a sum over an array is that
 of the recorded array with these entries exchanged, so that it rounds as the sum of each point alone. What mixes entries in
-another way is not done here: `run` says so, and whole arrays are run instead.
+another way is not done here: `Mixed` says so, and whole arrays are run instead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Primitive
-from gradcli.core.shapes import shape
 from gradcli.interpreters import batch
-from gradcli.interpreters.tape import CONSTANT, Line, Tape
-from gradcli.lowering.floats import FLOAT64, Format
 
 MOST = 4  # entries of one value that move in one lane
 Params = dict[str, Any]
@@ -35,6 +32,9 @@ class Entries:
     base: Any
     at: Any
     values: Any
+
+    def __len__(self) -> int:
+        return len(self.at)
 
     def among(self, at: Any) -> Any:
         """Return the values at other positions in each lane."""
@@ -64,67 +64,54 @@ class Entries:
         return found
 
 
-def run(tape: Tape, slot: int, k: int, moved: Entries, form: Format = FLOAT64) -> tuple[Any, Any] | None:
-    """Return the value of line `slot` in each lane, and which lanes took other branches, as `batch.run` does.
+class EntryLanes(batch.Lanes):
+    """A recorded program made ready for many points that differ in entries of one input: `run` takes these as `Entries`.
 
-    `moved` is input k. None where an operation mixes the entries that move with others.
+    Raises  Mixed, when it is run, where an operation mixes the entries that move with others.
     """
-    values: list[Any] = []
-    moving: list[bool] = []
-    last = max((s for line in tape.decisions for s in line[1]), default=slot)
-    apart = np.zeros(len(moved.at), dtype=bool)
-    try:
-        for number, line in enumerate(tape.lines[: max(slot, last) + 1]):
-            if line[0] is None:
-                values.append(moved if number == k else form.rounded(line[3]))
-                moving.append(number == k)
-            else:
-                values.append(_step(line, values, moving, form))
-                moving.append(any(s != CONSTANT and moving[s] for s in line[1]))
-        for line in tape.decisions:
-            if any(s != CONSTANT and moving[s] for s in line[1]):
-                apart |= _decided_otherwise(line, values, moving, form)
-    except Mixed:
-        return None
-    y = values[slot]
-    if isinstance(y, Entries):
-        return None
-    return (y if moving[slot] else np.broadcast_to(y, (len(apart), *shape(y)))), apart
 
+    def run(self, moved: Mapping[int, Any]) -> tuple[Any, Any]:
+        if self.decisions and any(np.iscomplexobj(x.values) for x in moved.values()):
+            raise Mixed
+        y, apart = super().run(moved)
+        if isinstance(y, Entries):
+            raise Mixed
+        return y, apart
 
-def _step(line: Line, values: list[Any], moving: list[bool], form: Format) -> Any:
-    primitive, slots, xs, _, params, _ = line
-    if primitive is None:
-        raise ValueError("an input is no step")
-    operands = [form.rounded(x) if s == CONSTANT else values[s] for s, x in zip(slots, xs, strict=True)]
-    moves = [s != CONSTANT and moving[s] for s in slots]
-    few = [isinstance(x, Entries) for x in operands]
-    if not any(few):
-        return form.rounded(batch.on_lanes(primitive, list(map(shape, xs)), moves, params or {}, ())(*operands))
-    if primitive.body or few != moves:
-        raise Mixed
-    if _entry_by_entry(primitive):
-        return _elementwise(lambda *x: form.rounded(primitive.fun(*x, **(params or {}))), operands)
-    rule = _RULES.get(primitive.name)
-    if rule is None or len(operands) > 1:
-        raise Mixed
-    y = rule(operands[0], params or {})
-    return y if isinstance(y, Entries) else form.rounded(y)
+    def on(
+        self, primitive: Primitive, shapes: batch.Shapes, moves: Sequence[bool], params: Params, out: Any
+    ) -> Callable[..., Any]:
+        on_lanes = super().on(primitive, shapes, moves, params, out)
+        alone = super().on(primitive, shapes, [False] * len(moves), params, out)
+
+        def on_entries(*xs: Any) -> Any:
+            few = [isinstance(x, Entries) for x in xs]
+            if not any(few):
+                if any(moves) and out:  # an array in each lane: as large as whole arrays
+                    raise Mixed
+                return on_lanes(*xs)
+            if primitive.body or few != list(moves):
+                raise Mixed
+            if _entry_by_entry(primitive):
+                return _elementwise(alone, xs)
+            rule = _RULES.get(primitive.name)
+            if rule is None or len(xs) > 1:
+                raise Mixed
+            y = rule(xs[0], params)
+            return y if isinstance(y, Entries) else self.form.rounded(y)
+
+        return on_entries
+
+    def differs(self, y: Any, expected: Any) -> Any:
+        if not isinstance(y, Entries):
+            return super().differs(y, expected)
+        recorded = np.asarray(expected).reshape(-1)[np.minimum(y.at, y.base.size - 1)]
+        return np.any((y.at < y.base.size) & (y.values != recorded), axis=1)
 
 
 def _entry_by_entry(primitive: Primitive) -> bool:
     compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
     return compares or primitive.kind == "elementwise" or primitive.name == "where"
-
-
-def _decided_otherwise(line: Line, values: list[Any], moving: list[bool], form: Format) -> Any:
-    y = _step(line, values, moving, form)
-    expected = form.rounded(line[3])
-    if not isinstance(y, Entries):
-        same = np.asarray(y == expected)
-        return ~np.all(same.reshape(len(same), -1), axis=1)
-    there = y.at < y.base.size
-    return np.any(there & (y.values != np.asarray(expected).reshape(-1)[np.minimum(y.at, y.base.size - 1)]), axis=1)
 
 
 def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> Entries:

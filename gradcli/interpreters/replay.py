@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,13 @@ SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # of a typical move
 _POOL = 16_381  # random signs, of which each operation takes some; a prime, so that rows of arrays do not repeat them
 
 
+@lru_cache(maxsize=16)
+def _factors(seed: int, ulps: float) -> Any:
+    factors = 1.0 + _EPS * ulps / LARGEST * np.random.default_rng([seed, _POOL]).choice(_MOVES, _POOL)
+    factors.flags.writeable = False
+    return factors
+
+
 class Shake:
     """Multiplies each entry of a value by a number near one: what one more rounding could have done, `SIZE` times.
 
@@ -26,7 +33,7 @@ class Shake:
 
     def __init__(self, seed: int, ulps: float = LARGEST) -> None:
         self.rng = np.random.default_rng(seed)
-        self.pool = 1.0 + _EPS * ulps / LARGEST * self.rng.choice(_MOVES, _POOL)
+        self.pool = _factors(seed, ulps)
 
     def __call__(self, x: Value) -> Value:
         start = int(self.rng.integers(_POOL))

@@ -12,24 +12,28 @@ from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Line, record
 from gradcli.modes.bounds import factored
-from gradcli.modes.certified_numbers import of_numbers
+from gradcli.modes.certified_numbers import (
+    DIGITS,
+    FIRST_BITS,
+    RELATIVE_RADIUS,
+    WITNESS_AGREEMENT,
+    WITNESS_SEED,
+    of_numbers,
+    written_bound,
+)  # fmt: skip
 from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import either_way
 
-FIRST_BITS = 128
 LAST_BITS = 4096
-RELATIVE_RADIUS = 1e-30
 ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
-DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 MOST_DECIMALS = 1_000
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
 _LOST = 16 * ULPS  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
 _EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
-WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
 
 
 class Certified:
@@ -50,7 +54,7 @@ class Certified:
 
         Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
         """
-        found = of_numbers(q, FIRST_BITS, RELATIVE_RADIUS, WITNESS_AGREEMENT, DIGITS)
+        found = of_numbers(q)
         if found is not None:
             return found
         q.refuse_untraced()
@@ -105,7 +109,7 @@ class Certified:
                     return None
             except Undecided:
                 return None
-            bounds = [[_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
+            bounds = [[written_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
             written = [[decimals(xbar, DIGITS) for xbar in row] for row in rows] if _few(near) else None
         value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
         return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
@@ -120,8 +124,8 @@ class Certified:
         allowed = RELATIVE_RADIUS * max(scale, reach, 1e-300)
         enough = 0.0 if _few(near) else ROUNDED
         for g, r in (pair for row in zip(near, radii, strict=True) for pair in zip(*row, strict=True)):
-            size = np.abs(g)
-            known = (r <= RELATIVE_RADIUS * size) | ((r <= allowed) & ((size <= r) | (r <= enough * size)))
+            own = np.abs(g)
+            known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & ((own <= r) | (r <= enough * own)))
             if not np.all(known & np.isfinite(r)):
                 return False
         return True
@@ -133,11 +137,12 @@ class Certified:
 
         Raises  Contradiction at the highest precision.
         """
-        rng = np.random.default_rng([q.seed, 0x5EED])
+        rng = np.random.default_rng([q.seed, WITNESS_SEED])
         weights = either_way(rng, (len(rows),)) if shape(q.value) else [1.0]
         v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
         if not any(np.any(part) for part in v):
             return True
+        unit = max(float(np.max(np.abs(part), initial=0.0)) for part in v)  # in which nothing is too small for float64
         halvings = bits // 3
         steps = [_scaled(part, halvings) for part in v]
         up = self._weighted(q, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
@@ -148,11 +153,9 @@ class Certified:
             for xbar, step, g, part in zip(row, steps, floats, v, strict=True):
                 terms = xbar * step
                 along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
-                scale += float(abs(weight) * np.sum(np.abs(g * part)))
-        distance = float(error_of(((up - down) / 2 - along) / Ball.lift(2) ** -halvings, 0.0))
-        natural = abs(float(nearest(up))) + q.largest_adjoint * max(
-            float(np.max(np.abs(part), initial=0.0)) for part in v
-        )
+                scale += float(abs(weight) * np.sum(np.abs(g * (part / unit))))
+        distance = float(error_of(((up - down) / 2 - along) / (Ball.lift(2) ** -halvings * Ball.lift(unit)), 0.0))
+        natural = float(np.float64(abs(nearest(up))) / unit) + q.largest_adjoint
         agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
             raise Contradiction(
@@ -208,11 +211,6 @@ def _magnitude(y: Value) -> float:
         return abs(float(y)) if math.isfinite(y) else 0.0
     found = np.abs(np.atleast_1d(nearest(y)))
     return float(np.max(found[np.isfinite(found)], initial=0.0))
-
-
-def _bound(radius: Array, near: Array) -> Array:
-    """Return the radius, and what writing the midpoint in decimals loses."""
-    return np.asarray(radius + np.abs(near) * 10.0 ** (1 - DIGITS))[()]
 
 
 def _by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:

@@ -21,14 +21,16 @@ from gradcli.programs.balls import InBalls, in_balls
 from gradcli.source.derived import either_way
 from gradcli.source.function import Function
 
+FIRST_BITS = 128
+RELATIVE_RADIUS = 1e-30
+DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
+WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
+WITNESS_SEED = 0x5EED
 _CODE: weakref.WeakKeyDictionary[Function, dict[Any, InBalls | None]] = weakref.WeakKeyDictionary()
 
 
-def of_numbers(q: Question, bits: int, relative: float, agreement: float, digits: int) -> Estimate | None:
-    """Return the certified gradient at this many bits, or None where it takes more than that, or another way.
-
-    `relative` is the widest radius, `agreement` how near the witness must come, both in units of the slopes.
-    """
+def of_numbers(q: Question) -> Estimate | None:
+    """Return the certified gradient at the first number of bits, or None where it takes more, or another way."""
     code = _code(q)
     if code is None or not math.isfinite(q.value):
         return None
@@ -38,20 +40,25 @@ def of_numbers(q: Question, bits: int, relative: float, agreement: float, digits
             y = Ball(code.value(*at))
             if not error_of(y, q.value) <= 3 * radius(y) + ULPS * abs(q.value):
                 return None
-        with precision(bits):
+        with precision(FIRST_BITS):
             _, found = code.both(*at)
             slopes = list(map(Ball, found))
             near, radii = list(map(nearest, slopes)), list(map(radius, slopes))
-            if not all(r <= relative * abs(g) for r, g in zip(radii, near, strict=True)):
+            if not all(r <= RELATIVE_RADIUS * abs(g) for r, g in zip(radii, near, strict=True)):
                 return None
-            if not _witnessed(q, code, at, slopes, bits, agreement):
+            if not _witnessed(q, code, at, slopes):
                 return None
-            written = [decimals(x, digits)[()] for x in slopes]
+            written = [decimals(x, DIGITS)[()] for x in slopes]
     except Undecided:
         return None
-    bounds = [np.float64(r + abs(g) * 10.0 ** (1 - digits)) for r, g in zip(radii, near, strict=True)]
+    bounds = list(map(written_bound, radii, near))
     value, bound, shown = (dict(zip(q.wrt, part, strict=True)) for part in (near, bounds, written))
-    return Estimate(value, bound, proved=True, decimals=shown, cost=Cost(evaluations=4), notes=(f"{bits} bits",))
+    return Estimate(value, bound, proved=True, decimals=shown, cost=Cost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
+
+
+def written_bound(radius: Any, near: Any) -> Any:
+    """Return the radius, and what writing the midpoint in decimals loses."""
+    return np.asarray(radius + np.abs(near) * 10.0 ** (1 - DIGITS))[()]
 
 
 def _code(q: Question) -> InBalls | None:
@@ -73,23 +80,24 @@ def _code(q: Question) -> InBalls | None:
     return known[key]
 
 
-def _witnessed(q: Question, code: InBalls, at: list[arb], slopes: list[Ball], bits: int, agreement: float) -> bool:
+def _witnessed(q: Question, code: InBalls, at: list[arb], slopes: list[Ball]) -> bool:
     """Whether <g, v> is a symmetric difference along v, which uses no rule."""
-    steps, along, scale = list(map(arb, [0.0] * len(at))), arb(0), 0.0
+    h = arb(2) ** -(FIRST_BITS // 3)
+    steps, along, scale = list(map(arb, [0.0] * len(at))), arb(0), arb(0)
     places = {name: k for k, name in enumerate(q.point.values)}
     for name, slope, way in zip(q.wrt, slopes, _ways(q.seed, len(slopes)), strict=True):
         k = places[name]
         v = way * (abs(float(at[k])) or 1.0)
-        steps[k] = arb(math.ldexp(v, -(bits // 3)))
+        steps[k] = arb(v) * h
         along += slope.value * steps[k]
-        scale += abs(float(nearest(slope)) * v)
+        scale += abs(slope.value * steps[k])
     up = code.value(*(x + step for x, step in zip(at, steps, strict=True)))
     down = code.value(*(x - step for x, step in zip(at, steps, strict=True)))
-    return float(error_of(Ball((up - down) / 2 - along), 0.0)) <= agreement * scale * 2.0 ** -(bits // 3)
+    return bool(abs((up - down) / 2 - along) <= WITNESS_AGREEMENT * scale)  # of balls: none is too small for it
 
 
 @lru_cache(maxsize=64)
 def _ways(seed: int, count: int) -> tuple[float, ...]:
-    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
-    rng = np.random.default_rng([seed, 0x5EED])
-    return tuple(float(either_way(rng, ())) for _ in range(count))
+    """Return how far each input is moved, of its size: kept, for a generator costs more than the rest."""
+    found: list[float] = either_way(np.random.default_rng([seed, WITNESS_SEED]), (count,)).tolist()
+    return tuple(found)

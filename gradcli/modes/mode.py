@@ -15,7 +15,7 @@ from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSuppo
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.modes.work import in_balls, work
+from gradcli.modes.work import seconds_in_balls, work
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
 from gradcli.numerics.rounding import EPS
@@ -336,7 +336,7 @@ class Question:
     @cached_property
     def ball_seconds(self) -> float:
         """The predicted time of one reverse sweep in balls."""
-        return in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
+        return seconds_in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
 
     @property
     def rounding(self) -> dict[str, Array]:

@@ -29,6 +29,6 @@ def work(line: Any) -> tuple[int, int]:
     return max(size(y), *(size(x) for x in xs)), 0
 
 
-def in_balls(lines: Iterable[Any]) -> float:
+def seconds_in_balls(lines: Iterable[Any]) -> float:
     """Return the predicted seconds of a forward and a backward sweep in balls."""
     return sum(a * _SECONDS_PER_ENTRY + b * _SECONDS_PER_PRODUCT for a, b in map(work, lines))

@@ -38,7 +38,7 @@ def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
 
 
 def is_simple(index: Any) -> bool:
-    """Whether an index names no entry twice: it is made of whole numbers and slices."""
+    """Whether an index names no entry twice: it is made of whole numbers, slices, None and `...`."""
     parts = index if type(index) is tuple else (index,)
     return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 

@@ -17,7 +17,7 @@ from gradcli.core.shapes import shape
 from gradcli.interpreters.ball import Ball
 from gradcli.lowering.arb import ENTRIES
 from gradcli.programs.gradient import gradient
-from gradcli.programs.program import WRITING, Exact, Program, Unread
+from gradcli.programs.program import WRITING, Exact, Program, Unread, compiled
 
 MOST = 500  # operations of the function
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -26,7 +26,7 @@ Code = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class InBalls:
-    """`value` takes the inputs to f, `both` to f and its gradient, all of them `arb`."""
+    """`value` takes all inputs, as `arb`, to f; `both` takes them to f and its gradient by some, 0 where nothing flows."""
 
     value: Callable[..., arb]
     both: Callable[..., tuple[arb, list[arb]]]
@@ -35,7 +35,7 @@ class InBalls:
 def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> InBalls:
     """Return a function of named numbers, and its gradient by some of them, as code on balls.
 
-    Raises  Unread where that cannot be written.
+    Raises  Unread where that cannot be written, and what f raises on values that it cannot see.
     """
     if any(shape(x) for x in at.values()):
         raise Unread("an input is an array")
@@ -70,10 +70,7 @@ def _code(program: Program, inputs: Sequence[int], y: int, slopes: Sequence[int 
                 f"v{k} = {_statement(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
             )
     found = "" if slopes is None else f", [{', '.join('zero' if k is None else f'v{k}' for k in slopes)}]"
-    text = "\n    ".join([*lines, f"return v{y}{found}"])
-    exec(compile(f"def program({', '.join(f'v{k}' for k in inputs)}):\n    {text}\n", "<program>", "exec"), space)
-    made: Code = space["program"]
-    return made
+    return compiled(inputs, [*lines, f"return v{y}{found}"], space)
 
 
 def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
@@ -82,5 +79,7 @@ def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], 
         raise Unread("an operation that balls do not have by its name")
     if operation.name in _INFIX:
         return f" {_INFIX[operation.name]} ".join(names)
-    space[f"call{k}"], space[f"given{k}"] = ENTRIES[operation.name], params
+    space[f"call{k}"] = ENTRIES[operation.name]
+    if params:
+        space[f"given{k}"] = params
     return f"call{k}({', '.join(names)}{f', **given{k}' if params else ''})"

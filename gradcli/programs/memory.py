@@ -27,10 +27,6 @@ class Memory:
         self.order = program.needed([*results, *inputs])
         self.results = frozenset(results)
         self.of: dict[int, frozenset[int]] = {}
-        for k in self.order:
-            operands = program.nodes[k].operands
-            new = self.is_new(k) or not operands
-            self.of[k] = frozenset((k,)) if new else frozenset().union(*(self.of[j] for j in operands))
         self.added: dict[int, int] = {}
         self._merge()
         self.unmade = frozenset(self.added.values())
@@ -38,6 +34,7 @@ class Memory:
         self._free: dict[tuple[int, ...], list[int]] = {}
 
     def shape(self, k: int) -> tuple[int, ...]:
+        """Return the shape of a node."""
         return shape(self.program.nodes[k].value)
 
     def is_new(self, k: int) -> bool:
@@ -53,11 +50,12 @@ class Memory:
         return not others and self.is_new(root) and self.shape(root) == self.shape(k) and (root == k or k in self.added)
 
     def is_simple_scatter(self, k: int) -> bool:
+        """Whether a node is zeros with another one written into a part of them, no entry twice."""
         node = self.program.nodes[k]
         return node.operation is SCATTER and is_simple(node.params["index"])
 
     def _merge(self) -> None:
-        """Find the additions that do the work of a scatter that is read by them alone."""
+        """Find where each node lies, and the additions that do the work of a scatter that is read by them alone."""
         uses: dict[int, list[int]] = {}
         for k in self.order:
             for j in self.program.nodes[k].operands:
@@ -74,9 +72,9 @@ class Memory:
                 ):
                     self.added[k] = scatter
                     break
-            if k in self.added or not self.is_new(k):
-                kept = [j for j in node.operands if j != self.added.get(k)]
-                self.of[k] = frozenset().union(*(self.of[j] for j in kept)) if kept else self.of[k]
+            read = [j for j in node.operands if j != self.added.get(k)]
+            own = not read or (self.is_new(k) and k not in self.added)
+            self.of[k] = frozenset((k,)) if own else frozenset().union(*(self.of[j] for j in read))
 
     def operands(self, k: int) -> tuple[int, ...]:
         """Return what is read for a node: an addition reads for the scatter that it does the work of."""

@@ -39,10 +39,6 @@ class Node:
     value: Value
     constant: bool = False
 
-    @property
-    def elementwise(self) -> bool:
-        return isinstance(self.operation, Primitive) and self.operation.kind == "elementwise"
-
 
 @dataclass
 class Program:
@@ -154,6 +150,14 @@ class Program:
         return sorted(found)
 
 
+def compiled(inputs: Iterable[int], lines: Iterable[str], space: dict[str, Any]) -> Callable[..., Any]:
+    """Return the Python function of these statements; inputs are its parameters, each `v` and its number."""
+    text = "".join(f"    {line}\n" for line in lines)
+    exec(compile(f"def program({', '.join(f'v{k}' for k in inputs)}):\n{text}", "<program>", "exec"), space)
+    made: Callable[..., Any] = space["program"]
+    return made
+
+
 def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
     key = (operation, operands, tuple(sorted(params.items())))
     try:
@@ -175,6 +179,7 @@ class Unseen(Tracer):
 
     @property
     def sample(self) -> Value:
+        """The value at the call in which the program is written."""
         return self.program.nodes[self.number].value
 
     @property

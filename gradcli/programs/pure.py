@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.programs.program import Unread
 
-_OPERATIONS = """
+_INSTRUCTIONS = """
     RESUME NOP CACHE EXTENDED_ARG PRECALL PUSH_NULL POP_TOP COPY SWAP MAKE_CELL COPY_FREE_VARS KW_NAMES NOT_TAKEN TO_BOOL
     LOAD_CONST LOAD_SMALL_INT LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW
     LOAD_FAST_BORROW_LOAD_FAST_BORROW STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_CLOSURE LOAD_DEREF STORE_DEREF
@@ -34,21 +34,19 @@ _OPERATIONS = """
     POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP
     LOAD_ASSERTION_ERROR RAISE_VARARGS
 """
-_INSTRUCTIONS = frozenset(_OPERATIONS.split())
+_KNOWN = frozenset(_INSTRUCTIONS.split())
 _BUILTINS = frozenset({
     range, len, sum, abs, min, max, zip, enumerate, reversed, tuple, list, int, float, bool, pow, slice, isinstance, all, any,
     map, divmod, ValueError, TypeError, AssertionError,
 })  # fmt: skip
-_METHODS = """
-    T mT shape ndim size real sum mean prod var std max min dot reshape ravel flatten transpose copy clip squeeze swapaxes
-    diagonal trace repeat take cumsum cumprod conj append extend
-    pi e inf nan newaxis float64 linalg special ndarray
+_ALSO = """
+    T mT flatten append extend pi e inf nan newaxis float64 ndarray linalg special
     zeros ones eye identity arange linspace full zeros_like ones_like full_like array asarray tri
-    sqrt exp log log2 log10 log1p expm1 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh
 """
-_COMPUTING = frozenset(_METHODS.split())
+_COMPUTING = frozenset(_ALSO.split())
 _MODULES = frozenset({"numpy", "numpy.linalg", "math", "scipy.special"})
 _NUMBERS = (int, float, bool, str, type(None), np.float64, np.int64, type(...))
+_FLOAT64 = np.dtype(np.float64)
 _MISSING = object()
 
 
@@ -94,7 +92,7 @@ class Isolation:
             raise Unread("it has defaults that may be changed")
         for name in ("__code__", "__defaults__"):
             self.outside.fixed.append(Captured(partial(getattr, f, name), getattr(f, name)))
-        _number(f.__defaults__ or ())
+        _refuse_mutable(f.__defaults__ or ())
         space: dict[str, Any] = {"__builtins__": {}}
         cells = [types.CellType() for _ in f.__closure__ or ()]
         made = types.FunctionType(f.__code__, space, f.__name__, f.__defaults__, tuple(cells))
@@ -119,18 +117,23 @@ class Isolation:
 
     def _value(self, x: Any, read: Callable[[], Any]) -> Any:
         """Return what stands for a value from outside in the isolated function."""
-        if type(x) is np.ndarray and x.dtype == np.float64 and x.ndim:
+        if is_array(x):
             self.outside.arrays.append(read)
             return self.stand(x)
         self.outside.fixed.append(Captured(read, x))
-        if isinstance(x, types.FunctionType) and not _is_numpys(x):
+        if isinstance(x, types.FunctionType) and not _only_computes(x):
             return self.isolated(x)
         if isinstance(x, types.ModuleType):
             if x.__name__ not in _MODULES:
                 raise Unread(f"it uses the module {x.__name__}")
-        elif not _is_numpys(x):
-            _number(x)
+        elif not _only_computes(x):
+            _refuse_mutable(x)
         return x
+
+
+def is_array(x: Any) -> bool:
+    """Whether a value is an array of float64 with axes, which can be an input of a program."""
+    return type(x) is np.ndarray and x.dtype == _FLOAT64 and x.ndim > 0
 
 
 def _itself(x: Any) -> Any:
@@ -144,7 +147,7 @@ def _contents(cell: types.CellType) -> Any:
         return _MISSING
 
 
-def _is_numpys(x: Any) -> bool:
+def _only_computes(x: Any) -> bool:
     """Whether a value is a function of numpy's or math's that is known to compute."""
     if isinstance(x, types.BuiltinFunctionType) and x.__module__ == "math":
         return True
@@ -154,11 +157,11 @@ def _is_numpys(x: Any) -> bool:
         return False
 
 
-def _number(x: Any) -> None:
+def _refuse_mutable(x: Any) -> None:
     """Raise Unread for what can change although it stays the same object."""
     if isinstance(x, tuple):
         for part in x:
-            _number(part)
+            _refuse_mutable(part)
     elif type(x) not in _NUMBERS:
         raise Unread(f"it reads a {type(x).__name__} from outside")
 
@@ -182,24 +185,21 @@ def _globals(code: types.CodeType) -> set[str]:
                 raise Unread(f"it uses .{step.argval}")
             elif step.opname == "STORE_DEREF" and step.argval in code.co_freevars:
                 raise Unread(f"it changes {step.argval}, which is not its own")
-            elif step.opname not in _INSTRUCTIONS:
+            elif step.opname not in _KNOWN:
                 raise Unread(f"it contains {step.opname}")
     return names
 
 
 def _computes(name: str) -> bool:
     """Whether every attribute of this name, of arrays and of the modules, computes and does nothing else."""
-    return name in _COMPUTING or name in _known_names()
+    return name in _COMPUTING or name in _known_names(len(HANDLERS))
 
 
-def _known_names() -> frozenset[str]:
-    if not _NAMES or _NAMES[0] != len(HANDLERS):
-        spaces = [vars(module) for name in _MODULES if (module := sys.modules.get(name)) is not None]
-        names = {name for space in spaces for name, x in space.items() if _is_numpys(x)}
-        _NAMES[:] = [len(HANDLERS), frozenset(names - _WRITE)]
-    found: frozenset[str] = _NAMES[1]
-    return found
+@lru_cache(maxsize=1)
+def _known_names(handlers: int) -> frozenset[str]:
+    """Return the modules' names of what is known to compute: so many functions are, more when a module is met late."""
+    spaces = [vars(sys.modules[name]) for name in _MODULES if name in sys.modules]
+    return frozenset(name for space in spaces for name, x in space.items() if _only_computes(x)) - _WRITE
 
 
-_NAMES: list[Any] = []
 _WRITE = {"put", "copyto", "place", "putmask", "fill_diagonal", "put_along_axis", "setitem", "sort", "partition"}

@@ -16,7 +16,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.programs.gradient import gradient
 from gradcli.programs.program import Program, Unread, Unseen
-from gradcli.programs.pure import Isolation, Outside
+from gradcli.programs.pure import Isolation, Outside, is_array
 from gradcli.programs.written import written
 from gradcli.source.call import Call, Calls, Wrt
 from gradcli.source.standin import stand_ins
@@ -24,7 +24,6 @@ from gradcli.source.standin import stand_ins
 CALLS = 20  # with arguments of the same shapes, before a program is written for them
 _MOST = 8  # programs of one function
 _AGREEMENT = 1e-9  # of the largest entry, between a program and the tape
-_FLOAT64 = np.dtype(np.float64)
 _NUMBERS = {float, np.float64}
 Shapes = tuple[tuple[int, ...], ...]
 Kind = tuple[Shapes, tuple[str, ...]]  # of a call: the shapes of its arguments, and the names of those passed by name
@@ -37,20 +36,23 @@ class Repeated:
         self.calls = Calls(f, wrt)
         self.with_value = with_value
         self._asked: dict[Kind, int] = {}
+        self._wait: dict[Kind, int] = {}  # calls, longer for a function that keeps becoming another
         self._ready: dict[Kind, Ready] = {}
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Value, Any]:
-        """Return the value and the gradient; a value that is not wanted may be None."""
+        """Return the value and the gradient; a value that is not wanted may be None.
+
+        Raises  BadShape where the value is no scalar, and what the function raises.
+        """
         kind = _kind(args, kwargs)
-        ready = self._ready.get(kind) if kind is not None else None
         with np.errstate(all="ignore"):
-            if ready is not None and kind is not None:
+            if kind is not None and (ready := self._ready.get(kind)) is not None:
                 found = self._by_program(ready, kind, (*args, *kwargs.values()))
                 if found is not None:
                     return found
             call = self.calls.of(args, kwargs)
             y, xbars = call.pulled(call.xs)
-            if kind is not None and ready is None and self._is_time(kind):
+            if kind is not None and kind not in self._ready and self._is_time(kind):
                 self._write(kind, call, args, kwargs, y, xbars)
         return y, call.structured(xbars)
 
@@ -58,7 +60,7 @@ class Repeated:
         captured = ready.captured()
         if captured is None:  # it has become another function
             self._ready.pop(kind, None)
-            self._asked[kind] = 0
+            self._asked[kind], self._wait[kind] = 0, 2 * self._wait.get(kind, CALLS)
             return None
         try:
             y, xbars = ready.run(*values, *captured)
@@ -73,7 +75,7 @@ class Repeated:
         if kind not in self._asked and len(self._asked) >= _MOST:
             return False
         self._asked[kind] = asked = self._asked.get(kind, 0) + 1
-        return asked == CALLS
+        return asked == self._wait.get(kind, CALLS)
 
     def _write(
         self, kind: Kind, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], y: Value, xbars: Sequence[Value]
@@ -81,9 +83,9 @@ class Repeated:
         """Write the program, where the function allows it, and keep it if it finds the value and the gradient."""
         try:
             ready = _made(self.calls.f, call, args, kwargs, self.with_value)
+            found = self._by_program(ready, kind, (*args, *kwargs.values()))
         except Exception:  # the user's code may fail in any way on values that it cannot see: the tape goes on
             return
-        found = self._by_program(ready, kind, (*args, *kwargs.values()))
         if found is None:
             return
         mine = (found[1],) if ready.one else found[1]
@@ -144,10 +146,9 @@ def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kind | None:
     """Return the names and shapes of arguments that are all float64's: numbers, and arrays with axes; else None."""
     found = []
     for x in (*args, *kwargs.values()):
-        kind = type(x)
-        if kind is np.ndarray and x.dtype is _FLOAT64 and x.shape:
+        if is_array(x):
             found.append(x.shape)
-        elif kind in _NUMBERS:
+        elif type(x) in _NUMBERS:
             found.append(())
         else:
             return None
@@ -155,7 +156,7 @@ def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kind | None:
 
 
 def _shape(x: Any) -> tuple[int, ...] | None:
-    return x.shape if type(x) is np.ndarray and x.dtype is _FLOAT64 else None
+    return x.shape if is_array(x) else None
 
 
 def _has_nan(x: Value) -> bool:

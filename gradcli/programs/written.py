@@ -15,7 +15,7 @@ import numpy as np
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.programs.memory import Memory
-from gradcli.programs.program import Node, Program
+from gradcli.programs.program import Node, Program, compiled
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
 _SPACE: dict[str, Any] = {
@@ -101,7 +101,9 @@ class _Text:
             else:
                 names.append(f"float64(v{j})" if j in self.numbers else f"v{j}")
         fun = node.operation.fun if isinstance(node.operation, Primitive) else node.operation
-        self.space[f"call{k}"], self.space[f"given{k}"] = fun, node.params
+        self.space[f"call{k}"] = fun
+        if node.params:
+            self.space[f"given{k}"] = node.params
         return f"call{k}({', '.join(names)}{f', **given{k}' if node.params else ''})"
 
     def _number(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str:
@@ -127,7 +129,7 @@ class _Text:
         x, params = names[0], node.params
         if primitive.name == "sum" and isinstance(self.program.nodes[node.operands[0]].value, np.ndarray):
             axes = params["axis"]
-            whole = axes is None or len(axes) == self.program.nodes[node.operands[0]].value.ndim
+            whole = len(axes) == self.program.nodes[node.operands[0]].value.ndim
             return f"total({x}, None)" if whole else f"total({x}, {tuple(axes)!r})"
         if primitive.name == "matmul":
             return f"{x} @ {names[1]}"
@@ -174,7 +176,4 @@ def written(
             taken |= memory.of[k]
     value = "None" if y is None else f"float64({text.name(y)})"
     lines = [f"v{k} = float(v{k})" for k in numbers] + text.lines + [f"return {value}, [{', '.join(found)}]"]
-    source = f"def program({', '.join(f'v{k}' for k in inputs)}):\n    " + "\n    ".join(lines) + "\n"
-    exec(compile(source, "<program>", "exec"), text.space)  # names and numbers of our own
-    made: Callable[..., tuple[Value, list[Value]]] = text.space["program"]
-    return made
+    return compiled(inputs, lines, text.space)

@@ -11,9 +11,9 @@ from flint import arb
 
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, Undecided
-from gradcli.interpreters import entries
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.batch import ALL, Lanes, lanes_at_once, run
+from gradcli.interpreters.entries import Entries, EntryLanes, Mixed
 from gradcli.interpreters.tape import CONSTANT, Recorded, record
 from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.modes.mode import Question
@@ -74,7 +74,8 @@ class Rays:
 
     asked: Question
     form: Format = FLOAT64
-    _ready: dict[frozenset[int], Lanes] = field(default_factory=dict, compare=False)
+    _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by what moves in them
+    _mixed: set[str | None] = field(default_factory=set, compare=False)  # inputs whose entries are mixed with others
 
     @cached_property
     def q(self) -> Question:
@@ -105,9 +106,9 @@ class Rays:
         found = []
         for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
             group = list(same)
-            one_by_one = self._one_by_one(group, ts) if name in self._large else None
+            one_by_one = self._one_by_one(group, ts) if name in self._large - self._mixed else None
             found.append(self._in_groups(group, ts) if one_by_one is None else one_by_one)
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return np.concatenate(found)
 
     def _in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
         """Return f along rays of one input, so many together as are quick; the ray along all inputs goes alone."""
@@ -138,25 +139,31 @@ class Rays:
         y, _, tape = self.q.recording
         if shape(y) != () or self.q.stepping.edges:
             return None
-        k, form = self._number(rays[0]), self.form
-        x, steps = np.asarray(form.rounded(self.q.xs[k])), form.rounded(np.asarray(ts))
-        places, scales = self._places(rays, x.shape), np.array([[ray.scale] for ray in rays])
-        moved = form.rounded(x.reshape(-1)[places][:, None] + form.rounded(form.rounded(scales) * steps))
+        k = self._number(rays[0])
+        x = np.asarray(self.form.rounded(self.q.xs[k]))
+        places, moved = self._places(rays, x.shape), self._stepped(x, rays, ts)
         most = max(1, ALL // (len(tape.lines) * len(ts)))
         found = []
         for start in range(0, len(rays), most):
             part = slice(start, start + most)
-            at = np.repeat(places[part], len(ts))[:, None]
-            lanes = entries.run(tape, y.slot, k, entries.Entries(x, at, moved[part].reshape(-1, 1)), form)
-            if lanes is None:
+            at, values = np.repeat(places[part], len(ts))[:, None], moved[part].reshape(-1, 1)
+            try:
+                y_, apart = self._lanes(k, EntryLanes).run({k: Entries(x, at, values)})
+            except Mixed:
+                self._mixed.add(rays[0].name)
                 return None
-            values = self._summed(lanes[0])
-            for lane in np.flatnonzero(lanes[1]):
+            found.append(self._summed(y_))
+            for lane in np.flatnonzero(apart):
                 whole = x.copy()
-                whole.reshape(-1)[at[lane]] = moved[part].reshape(-1)[lane]
-                values[lane] = self._alone({k: whole})
-            found.append(values)
+                whole.reshape(-1)[at[lane]] = values[lane]
+                found[-1][lane] = self._alone({k: whole})
         return np.concatenate(found).reshape(len(rays), len(ts))
+
+    def _stepped(self, x: Any, rays: Sequence[Ray], ts: Any) -> Any:
+        """Return each ray's entry of its input x, moved by each t. Shapes: rays, then ts."""
+        rounded = self.form.rounded
+        steps = rounded(rounded(np.array([[ray.scale] for ray in rays])) * rounded(np.asarray(ts)))
+        return rounded(x.reshape(-1)[self._places(rays, x.shape)][:, None] + steps)
 
     def _number(self, ray: Ray) -> int:
         """Return the number of the input that a ray along one entry moves."""
@@ -190,14 +197,13 @@ class Rays:
         spread = np.empty((len(rays), len(ts), max(1, x.size)), dtype=np.result_type(x, ts))
         spread[...] = x.reshape(-1)
         places = self._places(rays, x.shape)
-        steps = form.rounded(form.rounded(np.array([[ray.scale] for ray in rays])) * ts)
         lanes = np.arange(len(rays))[:, None], np.arange(len(ts)), places[:, None]
-        spread[lanes] = form.rounded(spread[lanes] + steps)
+        spread[lanes] = self._stepped(x, rays, ts)
         return {k: spread.reshape(-1, *x.shape)}
 
     def _together(self, rays: Sequence[Ray], ts: Any) -> Any:
         moved = self.moved(rays, ts)
-        found, apart = self._lanes(frozenset(moved)).run(moved)
+        found, apart = self._lanes(frozenset(moved), Lanes).run(moved)
         values = self._summed(found)
         for lane in np.flatnonzero(apart):
             values[lane] = self._alone({k: x[lane] for k, x in moved.items()})
@@ -205,11 +211,12 @@ class Rays:
             values = np.where(self._outside(moved), np.nan, values)
         return values.reshape(len(rays), len(ts))
 
-    def _lanes(self, moving: frozenset[int]) -> Lanes:
-        """Return the recorded program, made ready for points that differ in these inputs."""
+    def _lanes(self, moving: int | frozenset[int], kind: type[Lanes]) -> Lanes:
+        """Return the recorded program, made ready for points that differ in these inputs, or in entries of this one."""
         if moving not in self._ready:
             y, _, tape = self.q.recording
-            self._ready[moving] = Lanes(tape, y.slot, moving, self.form)
+            whole = moving if isinstance(moving, frozenset) else frozenset((moving,))
+            self._ready[moving] = kind(tape, y.slot, whole, self.form)
         return self._ready[moving]
 
     def _summed(self, y: Any) -> Any:

@@ -38,7 +38,7 @@ def question(text: str, x: Any, y: Any, **more: Any) -> Question:
 
 
 def quickly(q: Question) -> Any:
-    return certified_numbers.of_numbers(q, 128, 1e-30, 1e-18, 50)
+    return certified_numbers.of_numbers(q)
 
 
 @pytest.mark.parametrize("at", POINTS)
@@ -94,10 +94,11 @@ def test_a_wrong_rule_is_found() -> None:
     own = sinh.rules
     object.__setattr__(sinh, "rules", (Partial(lambda y, x: np.cosh(x) * (1 + 1e-15)),))
     try:
-        q = question("sinh(x)", 1.0, 1.0)
-        assert quickly(q) is None
-        with pytest.raises(Contradiction):
-            Certified().gradient(q)
+        for x in (1.0, 1e-300, 1e-313):
+            q = question("sinh(x)", x, 1.0)
+            assert quickly(q) is None
+            with pytest.raises(Contradiction):
+                Certified().gradient(q)
     finally:
         object.__setattr__(sinh, "rules", own)
     assert quickly(question("sinh(x)", 1.0, 1.0)) is not None

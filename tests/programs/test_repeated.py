@@ -1,6 +1,7 @@
 """A gradient asked for again and again is that of the tape, by a program as soon as there is one."""
 
 import math
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -223,8 +224,29 @@ def test_a_function_that_changed_gets_a_program_again() -> None:
     assert programs(asked) == 0
     for _ in range(repeated.CALLS):
         asked((V,), {})
+    assert programs(asked) == 0  # what has changed once may change again: it waits longer
+    for _ in range(repeated.CALLS):
+        asked((V,), {})
     assert programs(asked) == 1
     assert np.allclose(asked((W,), {})[1], 6 * W)
+
+
+def test_an_array_from_a_pickle_is_one_too() -> None:
+    data = pickle.loads(pickle.dumps(DATA))
+    asked = ready(lambda v: np.sum(data @ v), pickle.loads(pickle.dumps(V)))
+    for _ in range(3):
+        assert np.allclose(asked((V,), {})[1], DATA.sum(0))
+    assert programs(asked) == 1
+
+
+def test_what_a_program_raises_when_it_is_written_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: Any) -> Any:
+        raise TypeError("not of the user's")
+
+    monkeypatch.setattr(repeated, "written", lambda *args: failing)
+    asked = ready(lambda x: np.sum(x**2), V)
+    assert programs(asked) == 0
+    assert np.allclose(asked((V,), {})[1], 2 * V)
 
 
 def test_gradients_of_gradients_are_traced() -> None:
