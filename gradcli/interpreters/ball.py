@@ -68,11 +68,10 @@ def nearest(x: Value) -> Value:
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where nothing is known."""
     if type(x) is Ball and type(x.value) is arb:
-        return np.float64(_up_one(float(x.value.rad())) if math.isfinite(float(x.value)) else math.inf)
+        return np.float64(_up_one(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
     entries, shape = _flat(x)
     known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
-    radii = np.fromiter(map(float, map(arb.rad, entries)), np.float64, len(entries))
-    return _shaped(np.where(known, _up(radii), np.inf), shape)
+    return _shaped(np.where(known, _up(list(map(arb.rad, entries))), np.inf), shape)
 
 
 def decimals(x: Value, digits: int) -> Any:
@@ -86,16 +85,22 @@ def error_of(x: Value, approximate: Value) -> Value:
     """Return a float64 upper bound on |approximate - x|, entry by entry."""
     if type(x) is Ball and type(x.value) is arb and isinstance(approximate, float):
         apart = Ball.entry(approximate) - x.value
-        return np.float64(_up_one(float(abs(apart).upper())) if apart.is_finite() else math.inf)
+        return np.float64(_up_one(abs(apart).upper()) if apart.is_finite() else math.inf)
     entries, shape = _flat(np.subtract(Ball.lift(approximate), x))
-    bounds = [float(abs(entry).upper()) if entry.is_finite() else np.inf for entry in entries]
-    return _shaped(_up(np.array(bounds, dtype=np.float64)), shape)
+    return _shaped(_up([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries]), shape)
 
 
-def _up_one(bound: float) -> float:
-    return math.nextafter(bound, math.inf) if bound else 0.0
+def _up_one(bound: arb) -> float:
+    return 0.0 if bound.is_zero() else math.nextafter(float(bound), math.inf)
 
 
-def _up(bounds: Any) -> Any:
-    """Return exact bounds, rounded to float64, as float64 numbers that are not smaller; zero only for zero."""
-    return np.where(bounds == 0, 0.0, np.nextafter(bounds, np.inf))
+def _up(bounds: list[arb]) -> Any:
+    """Return exact bounds as float64 numbers that are not smaller; zero only for zero."""
+    floats = np.fromiter(map(float, bounds), np.float64, len(bounds))
+    up = np.nextafter(floats, np.inf)
+    for k in np.flatnonzero(floats == 0).tolist():
+        up[k] = _up_one(bounds[k])
+    return up
+
+
+_INFINITE = arb("inf")

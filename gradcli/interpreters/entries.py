@@ -1,8 +1,8 @@
 """A recorded program at many points that differ from the recorded one in one entry each: only what moves is computed.
 
 Elementwise operations are done at the entries that move, and views carry their positions along; a sum over an array is that
-of the recorded array with these entries exchanged, so that it rounds as the sum of each point alone. What mixes entries in
-another way is not done here: `Mixed` says so, and whole arrays are run instead.
+of the recorded array with these entries exchanged, so that it rounds as the sum of each point alone, laid out as
+recorded. What mixes entries in another way is not done here: `Mixed` says so, and whole arrays are run instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -13,6 +13,7 @@ from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precisi
 from gradcli.interpreters.tape import Line, record
 from gradcli.modes.bounds import factored
 from gradcli.modes.certified_numbers import (
+    ACCURATE_BITS,
     DIGITS,
     FIRST_BITS,
     RELATIVE_RADIUS,
@@ -28,6 +29,7 @@ from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import either_way
 
 LAST_BITS = 4096
+LEAST = 5e-324  # of float64's numbers above zero
 ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
@@ -104,7 +106,7 @@ class Certified:
                 near = [list(map(nearest, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
                 reach = 0.0 if bits == FIRST_BITS else _reach(q, tape.lines[len(inputs) :])
-                settled = self._settled(near, radii, reach)
+                settled = self._settled(rows, near, radii, reach)
                 if not settled or not self._witnessed(q, lifted, rows, near, bits):
                     return None
             except Undecided:
@@ -114,19 +116,23 @@ class Certified:
         value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
         return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
 
-    def _settled(self, near: list[list[Array]], radii: list[list[Array]], reach: float) -> bool:
+    def _settled(
+        self, rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]], reach: float
+    ) -> bool:
         """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from.
 
         Among many, of which no digits are written, a small one may also be known to 1e-30 of what it was summed from while
         that is far beyond what it is rounded to.
         """
         scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
-        allowed = RELATIVE_RADIUS * max(scale, reach, 1e-300)
+        allowed = max(RELATIVE_RADIUS * max(scale, reach), LEAST)
         enough = 0.0 if _few(near) else ROUNDED
-        for g, r in (pair for row in zip(near, radii, strict=True) for pair in zip(*row, strict=True)):
+        for xbar, g, r in (part for row in zip(rows, near, radii, strict=True) for part in zip(*row, strict=True)):
             own = np.abs(g)
             known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & ((own <= r) | (r <= enough * own)))
-            if not np.all(known & np.isfinite(r)):
+            if not np.all(np.isfinite(r)) or not all(
+                x.rel_accuracy_bits() >= ACCURATE_BITS for x in _entries(xbar)[~np.reshape(known, -1)]
+            ):
                 return False
         return True
 
@@ -174,6 +180,11 @@ class Certified:
 def _reach(q: Question, lines: list[Line]) -> float:
     """Return the size of what entries are summed from, where they cancel."""
     return max((_magnitude(line[3]) for line in lines), default=0.0) + q.largest_adjoint
+
+
+def _entries(xbar: Value) -> Any:
+    """Return the balls of a value in a row."""
+    return np.reshape(np.asarray(Ball.objects(xbar), dtype=object), -1)
 
 
 def _few(near: list[list[Array]]) -> bool:

@@ -23,6 +23,7 @@ from gradcli.source.function import Function
 
 FIRST_BITS = 128
 RELATIVE_RADIUS = 1e-30
+ACCURATE_BITS = 100  # the same of a ball, also where float64 underflows
 DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
 WITNESS_SEED = 0x5EED
@@ -44,7 +45,7 @@ def of_numbers(q: Question) -> Estimate | None:
             _, found = code.both(*at)
             slopes = list(map(Ball, found))
             near, radii = list(map(nearest, slopes)), list(map(radius, slopes))
-            if not all(r <= RELATIVE_RADIUS * abs(g) for r, g in zip(radii, near, strict=True)):
+            if not all(x.value.rel_accuracy_bits() >= ACCURATE_BITS for x in slopes) or not np.all(np.isfinite(near)):
                 return None
             if not _witnessed(q, code, at, slopes):
                 return None

@@ -159,12 +159,19 @@ def compiled(inputs: Iterable[int], lines: Iterable[str], space: dict[str, Any])
 
 
 def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
-    key = (operation, operands, tuple(sorted(params.items())))
+    key = (operation, operands, tuple((name, _typed(params[name])) for name in sorted(params)))
     try:
         hash(key)
     except TypeError:  # positions in an array
         return None
     return key
+
+
+def _typed(x: Any) -> Any:
+    """Return a parameter beside its type, as True, 1 and 1.0 are equal."""
+    if isinstance(x, tuple):
+        return tuple(map(_typed, x))
+    return (slice, x.start, x.stop, x.step) if isinstance(x, slice) else (type(x), x)
 
 
 class Unseen(Tracer):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.bind import HANDLERS
+from gradcli.core.primitive import Primitive
 from gradcli.programs.program import Unread
 
 _INSTRUCTIONS = """
@@ -77,12 +78,26 @@ class Isolation:
     outside: Outside
     stand: Callable[[Any], Any]
     _made: dict[int, types.FunctionType] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)  # of attributes and of keywords
+
+    def refuse_unlike(self) -> None:
+        """Raise Unread where the code names anything that numpy does otherwise on an array than the rules do.
+
+        On a tape, an array from outside is numpy's own; in a program it is an input, so that options like `dtype=`, and
+        functions that the rules put together in their own way, would come out otherwise.
+        """
+        unlike = self._names - _alike_names()
+        if unlike:
+            raise Unread(f"it uses {min(unlike)}, and arrays from outside")
 
     def isolated(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, isolated. Raises Unread where it could do something else next time."""
-        if isinstance(f, partial):
-            given = (self._value(x, partial(_itself, x)) for x in f.args)
-            named = {name: self._value(x, partial(_itself, x)) for name, x in f.keywords.items()}
+        if type(f) is partial:
+            for name in ("func", "args", "keywords"):
+                self.outside.fixed.append(Captured(partial(getattr, f, name), getattr(f, name)))
+            self.outside.fixed.append(Captured(partial(len, f.keywords), len(f.keywords)))
+            given = [self._value(x, partial(_itself, x)) for x in f.args]
+            named = {name: self._value(x, partial(f.keywords.get, name)) for name, x in f.keywords.items()}
             return partial(self.isolated(f.func), *given, **named)
         if not isinstance(f, types.FunctionType):
             raise Unread(f"it is a {type(f).__name__}")
@@ -97,7 +112,9 @@ class Isolation:
         cells = [types.CellType() for _ in f.__closure__ or ()]
         made = types.FunctionType(f.__code__, space, f.__name__, f.__defaults__, tuple(cells))
         self._made[id(f)] = made
-        for name in _globals(f.__code__):
+        names, said = _globals(f.__code__)
+        self._names |= said
+        for name in names:
             space[name] = self._global(f.__globals__, name)
         for cell, own in zip(cells, f.__closure__ or (), strict=True):
             read = partial(_contents, own)
@@ -126,7 +143,11 @@ class Isolation:
         if isinstance(x, types.ModuleType):
             if x.__name__ not in _MODULES:
                 raise Unread(f"it uses the module {x.__name__}")
-        elif not _only_computes(x):
+            self._names |= {x.__name__} - {"numpy"}
+        elif _only_computes(x):
+            name = str(getattr(x, "__name__", ""))
+            self._names.add(name if getattr(np, name, None) is x else f"another {name}")
+        else:
             _refuse_mutable(x)
         return x
 
@@ -174,10 +195,17 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _globals(code: types.CodeType) -> set[str]:
-    """Return the global names that a code reads. Raises Unread where it does more than compute."""
-    names = set()
+def _globals(code: types.CodeType) -> tuple[set[str], set[str]]:
+    """Return the global names that a code reads, and those of attributes and keywords.
+
+    Raises  Unread where it does more than compute.
+    """
+    names: set[str] = set()
+    said: set[str] = set()
     for part in _codes(code):
+        for constant in part.co_consts:  # the names of keywords are among them
+            if isinstance(constant, tuple) and constant and all(isinstance(word, str) for word in constant):
+                said.update(constant)
         for step in dis.get_instructions(part):
             if step.opname == "LOAD_GLOBAL":
                 names.add(step.argval)
@@ -187,7 +215,9 @@ def _globals(code: types.CodeType) -> set[str]:
                 raise Unread(f"it changes {step.argval}, which is not its own")
             elif step.opname not in _KNOWN:
                 raise Unread(f"it contains {step.opname}")
-    return names
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                said.add(step.argval)
+    return names, said
 
 
 def _computes(name: str) -> bool:
@@ -202,4 +232,19 @@ def _known_names(handlers: int) -> frozenset[str]:
     return frozenset(name for space in spaces for name, x in space.items() if _only_computes(x)) - _WRITE
 
 
+@lru_cache(maxsize=1)
+def _alike_names() -> frozenset[str]:
+    """Return the names of what the rules do as numpy does, entry for entry."""
+    ufuncs = (name for name, x in vars(np).items() if isinstance(x, np.ufunc) and _is_row(HANDLERS.get(x)))
+    return frozenset((*ufuncs, *_ALIKE.split()))
+
+
+def _is_row(x: Any) -> bool:
+    return isinstance(x, Primitive) and x.kind == "elementwise"
+
+
+_ALIKE = """
+    T shape ndim size reshape ravel transpose sum mean max min dot matmul outer concatenate stack power axis keepdims
+    pi e inf newaxis zeros ones eye identity arange linspace zeros_like ones_like append extend
+"""
 _WRITE = {"put", "copyto", "place", "putmask", "fill_diagonal", "put_along_axis", "setitem", "sort", "partition"}

@@ -5,6 +5,7 @@ far have cost about what writing it does. It is used only if it finds, at the po
 the tape finds. Where it finds a nan, or raises, the tape decides.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ _MOST = 8  # programs of one function
 _AGREEMENT = 1e-9  # of the largest entry, between a program and the tape
 _NUMBERS = {float, np.float64}
 Shapes = tuple[tuple[int, ...], ...]
-Kind = tuple[Shapes, tuple[str, ...]]  # of a call: the shapes of its arguments, and the names of those passed by name
+Form = tuple[int, tuple[str, ...]]  # of a call: how many arguments are passed by position, and the names of the others
+Kind = tuple[Form, tuple[Any, ...]]  # its form; of each argument the shape, or the number itself where it stands still
 
 
 class Repeated:
@@ -35,6 +37,7 @@ class Repeated:
     def __init__(self, f: Callable[..., Any], wrt: Wrt, with_value: bool) -> None:
         self.calls = Calls(f, wrt)
         self.with_value = with_value
+        self._moving: dict[Form, frozenset[int] | None] = {}  # positions of what is differentiated; None: of no program
         self._asked: dict[Kind, int] = {}
         self._wait: dict[Kind, int] = {}  # calls, longer for a function that keeps becoming another
         self._ready: dict[Kind, Ready] = {}
@@ -44,16 +47,21 @@ class Repeated:
 
         Raises  BadShape where the value is no scalar, and what the function raises.
         """
-        kind = _kind(args, kwargs)
+        form, values = (len(args), tuple(kwargs)), (*args, *kwargs.values())
+        moving = self._moving.get(form)
+        kind = None if moving is None else _kind(form, values, moving)
         with np.errstate(all="ignore"):
             if kind is not None and (ready := self._ready.get(kind)) is not None:
-                found = self._by_program(ready, kind, (*args, *kwargs.values()))
+                found = self._by_program(ready, kind, values)
                 if found is not None:
                     return found
             call = self.calls.of(args, kwargs)
             y, xbars = call.pulled(call.xs)
+            if form not in self._moving:
+                moving = self._moving[form] = _moving(self.calls.names(call, form), call)
+                kind = None if moving is None else _kind(form, values, moving)
             if kind is not None and kind not in self._ready and self._is_time(kind):
-                self._write(kind, call, args, kwargs, y, xbars)
+                self._write(kind, call, values, y, xbars)
         return y, call.structured(xbars)
 
     def _by_program(self, ready: "Ready", kind: Kind, values: Sequence[Any]) -> tuple[Value, Any] | None:
@@ -77,13 +85,11 @@ class Repeated:
         self._asked[kind] = asked = self._asked.get(kind, 0) + 1
         return asked == self._wait.get(kind, CALLS)
 
-    def _write(
-        self, kind: Kind, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], y: Value, xbars: Sequence[Value]
-    ) -> None:
+    def _write(self, kind: Kind, call: Call, values: Sequence[Any], y: Value, xbars: Sequence[Value]) -> None:
         """Write the program, where the function allows it, and keep it if it finds the value and the gradient."""
         try:
-            ready = _made(self.calls.f, call, args, kwargs, self.with_value)
-            found = self._by_program(ready, kind, (*args, *kwargs.values()))
+            ready = self._made(kind[0], call, values)
+            found = self._by_program(ready, kind, values)
         except Exception:  # the user's code may fail in any way on values that it cannot see: the tape goes on
             return
         if found is None:
@@ -91,6 +97,37 @@ class Repeated:
         mine = (found[1],) if ready.one else found[1]
         if all(map(_agree, mine, xbars)) and (not self.with_value or _agree(found[0], y)):
             self._ready[kind] = ready
+
+    def _made(self, form: Form, call: Call, values: Sequence[Any]) -> "Ready":
+        """Return the program of a call. Raises Unread, and whatever the function raises on values that it cannot see."""
+        outside, arrays, moving = Outside(), [], self._moving[form] or frozenset()
+        with levels.sweep() as level:
+            program = Program(level)
+
+            def stand(x: Any) -> Unseen:
+                arrays.append(program.input(x))
+                return arrays[-1]
+
+            isolation = Isolation(outside, stand)
+            isolated = isolation.isolated(self.calls.f)
+            inputs = [program.input(x if is_array(x) else np.float64(x)) for x in values]
+            passed = [u if k in moving or is_array(values[k]) else values[k] for k, u in enumerate(inputs)]
+            if arrays:
+                isolation.refuse_unlike()
+            with stand_ins(program.constant):
+                y = isolated(*passed[: form[0]], **dict(zip(form[1], passed[form[0] :], strict=True)))
+            if type(y) is not Unseen or y.shape:
+                raise Unread("the value is no number of the trace")
+            named = dict(zip(self.calls.names(call, form) or (), inputs, strict=True))
+            bars = gradient(program, y, [named[path] for path in call.wrt])
+        run = written(
+            program,
+            [x.number for x in (*inputs, *arrays)],
+            y.number if self.with_value else None,
+            [None if x is None else x.number for x in bars],
+            call.xs,
+        )
+        return Ready(run, outside, tuple(x.shape for x in arrays), call.one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,47 +149,24 @@ class Ready:
         return found if tuple(map(_shape, found)) == self.seen else None
 
 
-def _made(f: Callable[..., Any], call: Call, args: Sequence[Any], kwargs: Mapping[str, Any], with_value: bool) -> Ready:
-    """Return the program of a call. Raises Unread, and whatever the function raises on values that it cannot see."""
-    outside, arrays = Outside(), []
-    with levels.sweep() as level:
-        program = Program(level)
-
-        def stand(x: Any) -> Unseen:
-            arrays.append(program.input(x))
-            return arrays[-1]
-
-        isolated = Isolation(outside, stand).isolated(f)
-        unseen = [program.input(x if type(x) is np.ndarray else np.float64(x)) for x in args]
-        by_name = {name: program.input(x if type(x) is np.ndarray else np.float64(x)) for name, x in kwargs.items()}
-        with stand_ins(program.constant):
-            y = isolated(*unseen, **by_name)
-        if type(y) is not Unseen or y.shape:
-            raise Unread("the value is no number of the trace")
-        others = (path for path in call.leaves if path not in by_name)
-        named = by_name | dict(zip(others, unseen, strict=True))
-        bars = gradient(program, y, [named[path] for path in call.wrt])
-    run = written(
-        program,
-        [x.number for x in (*unseen, *by_name.values(), *arrays)],
-        y.number if with_value else None,
-        [None if x is None else x.number for x in bars],
-        call.xs,
-    )
-    return Ready(run, outside, tuple(x.shape for x in arrays), call.one)
-
-
-def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kind | None:
-    """Return the names and shapes of arguments that are all float64's: numbers, and arrays with axes; else None."""
-    found = []
-    for x in (*args, *kwargs.values()):
+def _kind(form: Form, values: Sequence[Any], moving: frozenset[int]) -> Kind | None:
+    """Return the kind of a call whose arguments are all float64's: numbers, and arrays with axes; else None."""
+    found: list[Any] = []
+    for k, x in enumerate(values):
         if is_array(x):
             found.append(x.shape)
-        elif type(x) in _NUMBERS:
-            found.append(())
-        else:
+        elif type(x) not in _NUMBERS:
             return None
-    return tuple(found), tuple(kwargs)
+        else:  # on a tape a number that stands still is the user's own, Python's or numpy's
+            found.append(() if k in moving else (type(x), x, math.copysign(1.0, x)))
+    return form, tuple(found)
+
+
+def _moving(names: Sequence[str] | None, call: Call) -> frozenset[int] | None:
+    """Return the positions of the arguments that are differentiated; None for structures of several values."""
+    if names is None or set(names) != call.leaves.keys():
+        return None
+    return frozenset(k for k, name in enumerate(names) if name in call.wrt)
 
 
 def _shape(x: Any) -> tuple[int, ...] | None:

@@ -96,6 +96,15 @@ class Calls:
         signature = signature_of(f) if callable(f) else None
         self._names = tuple(signature.parameters) if signature and _takes(signature) is not None else None
 
+    def names(self, call: Call, form: tuple[int, tuple[str, ...]]) -> Sequence[str] | None:
+        """Return the names of a call's arguments in the order they are passed, or None where that cannot be told.
+
+        `form` says how many are passed by position, and the names of the others.
+        """
+        if self._names is not None:
+            return (*self._names[: form[0]], *form[1])
+        return None if form[1] else list(call.leaves)
+
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         """Return the call with these arguments."""
         if self._names is None or len(args) > len(self._names) or not all(map(_is_float, (*args, *kwargs.values()))):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -76,7 +77,7 @@ def test_the_code_is_written_once_and_serves_every_point() -> None:
 
 @pytest.mark.parametrize(
     ("text", "x"),
-    [("abs(x)", 1.0), ("x if x > 0 else -x", 1.0), ("floor(x)*x", 1.5), ("x**3", 0.0), ("sqrt(x)", 0.0), ("1/x", 0.0), ("log(x)", -1.0)],
+    [("abs(x)", 1.0), ("x if x > 0 else -x", 1.0), ("floor(x)*x", 1.5), ("x**3", 0.0), ("sqrt(x)", 0.0), ("1/x", 0.0), ("log(x)", -1.0), ("1/x", 1e-160)],
 )  # fmt: skip
 def test_what_it_leaves_open_goes_the_general_way(text: str, x: float) -> None:
     assert quickly(question(text, x, 1.0)) is None
@@ -110,3 +111,16 @@ def test_a_wrong_trace_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert quickly(q) is None
     with pytest.raises(TraceDiffers):
         Certified().gradient(q)
+
+
+@pytest.mark.parametrize(("text", "x"), [("exp(-x)", 700.0), ("exp(-x)", 1000.0), ("sinh(x)*1e-200", 1e-120)])
+def test_no_bound_underflows_to_zero(text: str, x: float) -> None:
+    found = Certified().gradient(question(text, x, 1.0))
+    assert found.bound["x"] > 0
+    assert found.decimals is not None
+    with mpmath.workdps(80):
+        f = {"exp(-x)": lambda x: -mpmath.exp(-x), "sinh(x)*1e-200": lambda x: mpmath.cosh(x) * mpmath.mpf(1e-200)}[
+            text
+        ]
+        exact = f(mpmath.mpf(x))
+        assert abs(mpmath.mpf(str(found.decimals["x"])) / exact - 1) < 1e-29

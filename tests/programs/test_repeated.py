@@ -283,3 +283,86 @@ def test_a_program_that_finds_something_else_is_not_kept(monkeypatch: pytest.Mon
     asked = ready(lambda x: np.sum(x**2), V)
     assert programs(asked) == 0
     assert np.allclose(asked((V,), {})[1], 2 * V)
+
+
+def matches_the_tape(f: Callable[..., Any], first: tuple[Any, ...], then: tuple[Any, ...], change: Any = None) -> bool:
+    """Whether, after many calls at `first` and a change, the value and the gradient at `then` are those of the tape."""
+    asked = ready(f, *first)
+    if change is not None:
+        change()
+    return outcome(lambda: asked(then, {})) == outcome(lambda: gradcli.value_and_grad(f)(*then))
+
+
+def outcome(compute: Callable[[], Any]) -> Any:
+    try:
+        y, dx = compute()
+    except GradcliError as error:
+        return str(error)
+    return float(y), np.asarray(dx).tolist()
+
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("f", "k", "then"),
+    [
+        (lambda x, k: np.sum(x * (1 / k)), 2.0, 0.0),
+        (lambda x, k: np.sum(x * x) + k**0.5, 2.0, -1.0),
+        (lambda x, k: np.sum(x / math.exp(k)), 2.0, 1000.0),
+        (lambda x, k: np.sum(x) * math.fsum([k, 1.0, -1.0]), 3.0, 1e-20),
+        (lambda x, k: np.sum(x * np.full_like(x, k, dtype=int)), 3.0, 4.5),
+        (lambda x, k: np.sum(x * k) if isinstance(k, np.float64) else np.sum(x * x * k), np.float64(2.0), 2.0),
+        (lambda x, k: np.sum(x * k), 0.0, -0.0),
+        (lambda x, k: np.sum(x * k), 2.0, math.nan),
+    ],
+)
+def test_numbers_that_stand_still_are_the_users_own(f: Callable[..., Any], k: float, then: float) -> None:
+    assert matches_the_tape(f, (X, k), (X, then)) or math.isnan(then)
+
+
+def test_a_number_that_stands_still_has_a_program_of_its_own() -> None:
+    asked = Repeated(lambda x, k: np.sum(x**2) * k, None, False)
+    for k in (2.0, 3.0):
+        for _ in range(repeated.CALLS):
+            assert np.allclose(asked((X, k), {})[1], 2 * k * X)
+    assert programs(asked) == 2
+    for k in (2.0, 3.0, 4.0):
+        assert np.allclose(asked((X, k), {})[1], 2 * k * X)
+
+
+STILL: dict[str, tuple[Callable[..., Any], float]] = {
+    "dtype=": (lambda x, c: np.sum(x) * np.sum(np.concatenate([c, c], dtype=int, casting="unsafe")), 0.5),
+    "linalg": (lambda x, c: np.sum(x) * np.linalg.norm(c), 1e200),
+    "math": (lambda x, c: np.sum(x) * math.fsum(c), 1e100),
+    "sum to whole numbers": (lambda x, c: np.sum(x) * np.sum(c, None, int), 0.5),
+    "trace to whole numbers": (lambda x, c: np.sum(x) * np.linalg.trace(np.outer(c, c), dtype=int), 0.5),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", STILL)
+def test_arrays_from_outside_are_numpys_own(name: str) -> None:
+    f, factor = STILL[name]
+    data = X.copy()
+    assert matches_the_tape(lambda x: f(x, data), (X,), (X,), lambda: np.multiply(data, factor, out=data))
+
+
+def test_the_arguments_of_a_partial_function_may_change() -> None:
+    f = partial(lambda x, k: np.sum(x * k), k=2.0)
+    assert matches_the_tape(f, (X,), (X,), lambda: f.keywords.update(k=5.0))
+    g = partial(lambda x, k: np.sum(x * k), k=X.copy())
+    assert matches_the_tape(g, (X,), (X,), lambda: g.keywords.update(k=np.ones(3)))
+
+    class Counted(partial):  # type: ignore[type-arg]
+        def __call__(self, *args: Any) -> Any:
+            return super().__call__(*args) * len(SEEN)
+
+    assert matches_the_tape(Counted(lambda x: np.sum(x**2)), (X,), (X,), lambda: SEEN.append(1))
+
+
+SEEN = [1]
+
+
+def test_true_and_one_are_different_positions() -> None:
+    assert matches_the_tape(lambda x: x[1] ** 2 + np.sum(x[True] ** 2), (np.array([0.0, 3.0, 0.0]),), (X,))
