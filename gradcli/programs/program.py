@@ -4,6 +4,7 @@ Nodes are numbered in order, operands before results. A node that was written be
 no operation gets none: multiplying by one, spreading a number over entries that are there anyway.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from gradcli.core.tracer import Arithmetic, Tracer
 from gradcli.errors import NotSupported
 
 MOST_NODES = 20_000  # of a program, which would take long to write and to compile
+_LARGE = 2**12  # entries of a sample, which need not all be computed
 MOST_BYTES = 2**29  # of the values at the call in which it is written
 _BROADCAST, _RESHAPE, _MULTIPLY = named("broadcast_to"), named("reshape"), named("multiply")
 Operation = Primitive | Callable[..., Value]
@@ -46,6 +48,7 @@ class Program:
 
     level: float
     exact: bool = False
+    most: int = MOST_NODES
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
     _bytes: int = 0
@@ -64,8 +67,9 @@ class Program:
         known = None if key is None else self._known.get(key)
         if known is not None:
             return self.unseen(known)
-        fun = operation.fun if isinstance(operation, Primitive) else operation
-        made = self._written(Node(operation, operands, params, fun(*(self.nodes[k].value for k in operands), **params)))
+        made = self._written(
+            Node(operation, operands, params, _sample(operation, [self.nodes[k].value for k in operands], params))
+        )
         if key is not None:
             self._known[key] = made.number
         return made
@@ -129,8 +133,8 @@ class Program:
         return self._known[key]
 
     def _written(self, node: Node) -> "Unseen":
-        if len(self.nodes) >= MOST_NODES:
-            raise Unread(f"the program has over {MOST_NODES:,} operations")
+        if len(self.nodes) >= self.most:
+            raise Unread(f"the program has over {self.most:,} operations")
         self._bytes += node.value.nbytes if isinstance(node.value, np.ndarray) else 0
         if self._bytes > MOST_BYTES:
             raise Unread(f"the program's values take over {MOST_BYTES >> 20} MiB")
@@ -148,6 +152,17 @@ class Program:
             if k in found:
                 found.update(self.nodes[k].operands)
         return sorted(found)
+
+
+def _sample(operation: Operation, xs: Sequence[Value], params: Params) -> Value:
+    """Return an operation's value; of a large elementwise one the first entry, spread, which shows the shape as well."""
+    if not isinstance(operation, Primitive):
+        return operation(*xs, **params)
+    if operation.kind == "elementwise":
+        spread = np.broadcast_shapes(*map(shape, xs))
+        if math.prod(spread) >= _LARGE:
+            return np.broadcast_to(operation.fun(*(x.flat[0] if shape(x) else x for x in xs), **params), spread)
+    return operation.fun(*xs, **params)
 
 
 def compiled(inputs: Iterable[int], lines: Iterable[str], space: dict[str, Any]) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """A gradient that is asked for again and again: recorded on a tape the first times, then by a program written for it.
 
-A program is written for arguments of the same shapes, of a function that can do nothing else next time, when the calls so
-far have cost about what writing it does. It is used only if it finds, at the point of the call in which it is written, what
-the tape finds. Where it finds a nan, or raises, the tape decides.
+A program is written for arguments of the same shapes, of a function that can do nothing else next time, after a few calls:
+writing it takes as long as 2 to 20 of them, of long scalar programs 85. It is used only if it finds, at the point of the
+call in which it is written, what the tape finds. Where it finds a nan, or raises, the tape decides.
 """
 
 import math
@@ -16,13 +16,13 @@ from gradcli.core import levels
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.programs.gradient import gradient
-from gradcli.programs.program import Program, Unread, Unseen
+from gradcli.programs.program import MOST_NODES, Program, Unread, Unseen
 from gradcli.programs.pure import Isolation, Outside, is_array
 from gradcli.programs.written import written
 from gradcli.source.call import Call, Calls, Wrt
 from gradcli.source.standin import stand_ins
 
-CALLS = 20  # with arguments of the same shapes, before a program is written for them
+CALLS = 5  # with arguments of the same shapes, before a program is written for them
 _MOST = 8  # programs of one function
 _AGREEMENT = 1e-9  # of the largest entry, between a program and the tape
 _NUMBERS = {float, np.float64}
@@ -102,7 +102,7 @@ class Repeated:
         """Return the program of a call. Raises Unread, and whatever the function raises on values that it cannot see."""
         outside, arrays, moving = Outside(), [], self._moving[form] or frozenset()
         with levels.sweep() as level:
-            program = Program(level)
+            program = Program(level, most=MOST_NODES // 4)  # the way back takes the most of it
 
             def stand(x: Any) -> Unseen:
                 arrays.append(program.input(x))
@@ -118,6 +118,7 @@ class Repeated:
                 y = isolated(*passed[: form[0]], **dict(zip(form[1], passed[form[0] :], strict=True)))
             if type(y) is not Unseen or y.shape:
                 raise Unread("the value is no number of the trace")
+            program.most = MOST_NODES
             named = dict(zip(self.calls.names(call, form) or (), inputs, strict=True))
             bars = gradient(program, y, [named[path] for path in call.wrt])
         run = written(

@@ -103,6 +103,20 @@ def _owned(found: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         assert not any(np.shares_memory(x, other) for other in (*found[:k], *args, DATA))
 
 
+@pytest.mark.parametrize(
+    "name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"]
+)
+def test_a_program_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_LARGE", 4)  # entries, of which the first stands for all while the program is written
+    monkeypatch.setattr(memory, "REUSED", 4)
+    f, names = FUNCTIONS[name], ("v", "w", "m")
+    asked = ready(f, V, W, M, wrt=names)
+    assert programs(asked) == 1
+    found, expected = asked((W, V, M.T), {}), gradcli.value_and_grad(f, wrt=names)(W, V, M.T)
+    assert same(found[0], expected[0])
+    assert all(map(same, found[1], expected[1]))
+
+
 def test_the_gradient_of_one_argument_alone() -> None:
     asked = ready(lambda x, c: np.sum(x**2 * c), V, W, wrt="c", with_value=False)
     assert programs(asked) == 1
@@ -256,9 +270,11 @@ def test_gradients_of_gradients_are_traced() -> None:
     assert np.allclose(gradcli.jacobian(gradient)(V), np.diag(6 * V))
 
 
-@pytest.mark.parametrize(("name", "most"), [("MOST_NODES", 5), ("MOST_BYTES", 100)])
-def test_a_program_that_would_be_too_long_is_not_written(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, name, most)
+@pytest.mark.parametrize(("module", "name", "most"), [(repeated, "MOST_NODES", 20), (program, "MOST_BYTES", 100)])
+def test_a_program_that_would_be_too_long_is_not_written(
+    module: Any, name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, most)
     asked = ready(FUNCTIONS["elementwise"], V, W, M)
     assert programs(asked) == 0
     assert same(asked((V, W, M), {})[1], gradcli.grad(FUNCTIONS["elementwise"])(V, W, M))
