@@ -220,7 +220,7 @@ def _magnitude(y: Value) -> float:
     """Return the largest finite entry, by size."""
     if type(y) is np.float64:
         return abs(float(y)) if math.isfinite(y) else 0.0
-    found = np.abs(np.atleast_1d(nearest(y)))
+    found = np.abs(np.atleast_1d(y if type(y) is np.ndarray else nearest(y)))
     return float(np.max(found[np.isfinite(found)], initial=0.0))
 
 
