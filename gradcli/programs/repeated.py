@@ -57,7 +57,7 @@ class Repeated:
                     return found
             call = self.calls.of(args, kwargs)
             y, xbars = call.pulled(call.xs)
-            if form not in self._moving:
+            if form not in self._moving and _kind(form, values, frozenset()) is not None:
                 moving = self._moving[form] = _moving(self.calls.names(call, form), call)
                 kind = None if moving is None else _kind(form, values, moving)
             if kind is not None and kind not in self._ready and self._is_time(kind):
@@ -164,10 +164,8 @@ def _kind(form: Form, values: Sequence[Any], moving: frozenset[int]) -> Kind | N
 
 
 def _moving(names: Sequence[str] | None, call: Call) -> frozenset[int] | None:
-    """Return the positions of the arguments that are differentiated; None for structures of several values."""
-    if names is None or set(names) != call.leaves.keys():
-        return None
-    return frozenset(k for k, name in enumerate(names) if name in call.wrt)
+    """Return the positions of the arguments that are differentiated; None where their names cannot be told."""
+    return None if names is None else frozenset(k for k, name in enumerate(names) if name in call.wrt)
 
 
 def _shape(x: Any) -> tuple[int, ...] | None:

@@ -380,5 +380,19 @@ def test_the_arguments_of_a_partial_function_may_change() -> None:
 SEEN = [1]
 
 
+def test_structures_among_the_arguments_go_to_the_tape() -> None:
+    asked = Repeated(
+        lambda *parts: np.sum(parts[0] ** 2) / parts[1] if len(parts) == 2 else np.sum(parts[0][0]), None, True
+    )
+    asked(([X, X], 2.0, 3.0), {})
+    asked((X, 2.0), {})
+    for _ in range(repeated.CALLS):
+        assert np.allclose(asked((X, 2.0), {})[1], X)
+    assert programs(asked) == 1
+    with pytest.raises(GradcliError, match="ZeroDivisionError"):
+        Repeated(lambda *parts: np.sum(parts[0]) * (1 / parts[1]), None, True)((X, 0.0), {})
+    assert np.allclose(asked((X, 4.0), {})[1], X / 2)
+
+
 def test_true_and_one_are_different_positions() -> None:
     assert matches_the_tape(lambda x: x[1] ** 2 + np.sum(x[True] ** 2), (np.array([0.0, 3.0, 0.0]),), (X,))
