@@ -63,6 +63,12 @@ def methods() -> dict[str, Callable[[str], Callable[[float], float]]]:
         g = numdifftools.Derivative(as_function(text, np))
         return lambda x: float(g(x))
 
+    def by_statsmodels(text: str) -> Callable[[float], float]:
+        from statsmodels.tools.numdiff import approx_fprime
+
+        f = as_function(text, np)
+        return lambda x: float(approx_fprime(np.array([x]), lambda v: f(v[0]), centered=True).item())
+
     def by_mpmath(text: str) -> Callable[[float], float]:
         f = as_function(text, mpmath)
         return lambda x: float(mpmath.diff(f, x))
@@ -70,6 +76,8 @@ def methods() -> dict[str, Callable[[str], Callable[[float], float]]]:
     found["scipy"] = by_scipy
     if common.there("numdifftools"):
         found["numdifftools"] = by_numdifftools
+    if common.there("statsmodels"):
+        found["statsmodels"] = by_statsmodels
     found["mpmath, 15 digits"] = by_mpmath
     return found
 

@@ -126,16 +126,14 @@ class _Text:
 
     def _known(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str | None:
         """Return the text of an operation that numpy has in fewer steps than the rule's own function, or None."""
-        x, params = names[0], node.params
-        if primitive.name == "sum" and isinstance(self.program.nodes[node.operands[0]].value, np.ndarray):
-            axes = params["axis"]
-            whole = len(axes) == self.program.nodes[node.operands[0]].value.ndim
-            return f"total({x}, None)" if whole else f"total({x}, {tuple(axes)!r})"
+        x, params, of = names[0], node.params, shape(self.program.nodes[node.operands[0]].value)
+        if primitive.name == "sum" and of:
+            return f"total({x}, {None if len(params['axis']) == len(of) else tuple(params['axis'])!r})"
         if primitive.name == "matmul":
             return f"{x} @ {names[1]}"
         if shape(node.value) == ():
             return None
-        if primitive.name == "reshape" and isinstance(self.program.nodes[node.operands[0]].value, np.ndarray):
+        if primitive.name == "reshape" and of:
             return f"{x}.reshape({tuple(params['to'])!r})"
         if primitive.name == "transpose":
             return f"{x}.transpose({tuple(params['axes'])!r})"

@@ -74,7 +74,7 @@ class Rays:
 
     asked: Question
     form: Format = FLOAT64
-    _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by what moves in them
+    _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by what moves in them, and format
     _mixed: set[str | None] = field(default_factory=set, compare=False)  # inputs whose entries are mixed with others
 
     @cached_property
@@ -87,10 +87,10 @@ class Rays:
         """Whether f is called for each value: it could not be recorded, or the record is not what it does."""
         if self.q.untraced is not None:
             return True
-        y, _, tape = self.q.recording
+        y = self.q.recording[0]
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return True
-        again, _ = run(tape, y.slot, {0: np.asarray(self.q.xs[0])[None]})
+        again, _ = self._lanes(frozenset((0,)), Lanes, FLOAT64).run({0: np.asarray(self.q.xs[0])[None]})
         apart = np.abs(again[0] - self.q.value)
         return not bool(np.all(apart <= _AS_TRACED * np.abs(self.q.value) + 1e3 * self.q.noise_floor))
 
@@ -114,8 +114,6 @@ class Rays:
         """Return f along rays of one input, so many together as are quick; the ray along all inputs goes alone."""
         most = self._most
         step = max(1, most // len(ts)) if rays[0].name is not None else 1
-        if len(rays) <= step and len(ts) <= most:
-            return self._together(rays, ts)
         return np.concatenate(
             [
                 np.concatenate(
@@ -148,11 +146,11 @@ class Rays:
             part = slice(start, start + most)
             at, values = np.repeat(places[part], len(ts))[:, None], moved[part].reshape(-1, 1)
             try:
-                y_, apart = self._lanes(k, EntryLanes).run({k: Entries(x, at, values)})
+                sums, apart = self._lanes(k, EntryLanes, self.form).run({k: Entries(x, at, values)})
             except Mixed:
                 self._mixed.add(rays[0].name)
                 return None
-            found.append(self._summed(y_))
+            found.append(self._summed(sums))
             for lane in np.flatnonzero(apart):
                 whole = x.copy()
                 whole.reshape(-1)[at[lane]] = values[lane]
@@ -203,7 +201,7 @@ class Rays:
 
     def _together(self, rays: Sequence[Ray], ts: Any) -> Any:
         moved = self.moved(rays, ts)
-        found, apart = self._lanes(frozenset(moved), Lanes).run(moved)
+        found, apart = self._lanes(frozenset(moved), Lanes, self.form).run(moved)
         values = self._summed(found)
         for lane in np.flatnonzero(apart):
             values[lane] = self._alone({k: x[lane] for k, x in moved.items()})
@@ -211,13 +209,13 @@ class Rays:
             values = np.where(self._outside(moved), np.nan, values)
         return values.reshape(len(rays), len(ts))
 
-    def _lanes(self, moving: int | frozenset[int], kind: type[Lanes]) -> Lanes:
+    def _lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
         """Return the recorded program, made ready for points that differ in these inputs, or in entries of this one."""
-        if moving not in self._ready:
+        if (moving, form.name) not in self._ready:
             y, _, tape = self.q.recording
             whole = moving if isinstance(moving, frozenset) else frozenset((moving,))
-            self._ready[moving] = kind(tape, y.slot, whole, self.form)
-        return self._ready[moving]
+            self._ready[moving, form.name] = kind(tape, y.slot, whole, form)
+        return self._ready[moving, form.name]
 
     def _summed(self, y: Any) -> Any:
         """Return the weighted sum of the outputs in each lane."""

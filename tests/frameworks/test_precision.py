@@ -121,7 +121,9 @@ def test_deterministic_algorithms_are_switched_back_off() -> None:
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
+def jittering() -> Any:
+    """Return the sine with a backward pass that differs from run to run."""
+
     class Jitters(torch.autograd.Function):  # type: ignore[misc]
         runs = 0
 
@@ -135,7 +137,11 @@ def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
             Jitters.runs += 1
             return ybar * torch.cos(ctx.saved_tensors[0]) * (1 + 1e-16 * 4 * (Jitters.runs % 2))
 
-    report = library.check(Jitters, {"x": np.array([0.3, 0.4])}, framework="torch")
+    return Jitters
+
+
+def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
+    report = library.check(jittering(), {"x": np.array([0.3, 0.4])}, framework="torch")
     found = aspects(report)
     assert found["second run"].status == "differs"
     assert 0 < found["second run"].difference < 1e-15
@@ -144,21 +150,11 @@ def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
 
 
 def test_what_has_no_deterministic_algorithm_is_named_and_the_check_goes_on() -> None:
-    class Jitters(torch.autograd.Function):  # type: ignore[misc]
-        runs = 0
-
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx: Any, ybar: Any) -> Any:
-            Jitters.runs += 1
-            return ybar * (1 + 1e-16 * 4 * (Jitters.runs % 2))
+    jitters = jittering()
 
     def writes(x: Any) -> Any:
         zeros = torch.zeros(2, dtype=x.dtype).put_(torch.tensor([0]), torch.ones(1, dtype=x.dtype))
-        return (torch.sin(Jitters.apply(x)) * (1 + zeros)).sum()
+        return (jitters.apply(x) * (1 + zeros)).sum()
 
     report = library.check(writes, {"x": np.array([0.3, 0.4])}, framework="torch")
     found = aspects(report)["deterministic algorithms"]

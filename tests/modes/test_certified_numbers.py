@@ -21,14 +21,7 @@ TEXTS = (
     "arctan2(x, y)*hypot(x, y)", "erf(x) + gamma(y)", "u = x*y; u**2 + u", "softplus(x)*silu(y)", "degrees(x) + pi*y", "sqrt(x)*cbrt(y) + expm1(x)",
     "x - x + y", "logaddexp(x, y)", "4*x*(1 - x)", "3*y",
 )  # fmt: skip
-GENERAL = (
-    "x - x + y",
-    "x**0.3 + y**x",
-    "arctan2(x, y)*hypot(x, y)",
-    "logaddexp(x, y)",
-    "softplus(x)*silu(y)",
-    "sigmoid(x) + gelu(y)",
-)
+GENERAL = ("x**0.3 + y**x", "arctan2(x, y)*hypot(x, y)")  # they look at values, or have kinks
 POINTS = ((0.37, 0.81), (1.3, 2.7), (4.9, 0.2))
 
 
@@ -49,8 +42,8 @@ def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatc
     found = quickly(q)
     monkeypatch.setattr(certified, "of_numbers", lambda *asked: None)
     expected = Certified().gradient(q)
+    assert (found is None) == (text in GENERAL)
     if found is None:
-        assert text in GENERAL  # they have kinks, look at values, or are not known to every digit
         return
     assert found.value == expected.value
     assert found.proved
@@ -59,10 +52,6 @@ def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatc
         assert found.decimals is not None and expected.decimals is not None
         assert str(found.decimals[name])[:30] == str(expected.decimals[name])[:30]
         assert 0 <= found.bound[name] <= 1e-28 * abs(found.value[name])
-
-
-def test_most_of_them_go_the_quick_way() -> None:
-    assert [text for text in TEXTS if text not in GENERAL and quickly(question(text, 0.37, 0.81)) is None] == []
 
 
 def test_the_code_is_written_once_and_serves_every_point() -> None:
