@@ -13,6 +13,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, frozen
 from gradcli.errors import NoRule
 from gradcli.primitives.kinds import jointly_linear, linear
+from gradcli.primitives.options import truth
 
 
 def _getitem(x: Value, *, index: Any) -> Value:
@@ -284,7 +285,7 @@ def column_stack(tup: Sequence[Value]) -> Value:
 
 @handles(np.where)
 def where(condition: Any, x: Value = None, y: Value = None) -> Value:
-    chosen = np.not_equal(condition, 0) if isinstance(condition, Tracer) else as_value(condition)
+    chosen = truth(as_value(condition))  # a comparison of the language is a number
     if x is None and y is None:
         return np.nonzero(chosen)
     return SELECT(chosen, _numbers(as_value(x)), _numbers(as_value(y)))
