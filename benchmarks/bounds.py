@@ -27,7 +27,6 @@ from gradcli.source.points import WHOLE, read
 from gradcli.verify.compare import USEFUL, attempt
 from gradcli.verify.probe import Located, expression_at, function_at
 
-PATIENCE = 20.0  # seconds for each mode
 TINY = 1e-6  # of the largest entry: what is smaller is held against that, and is not well-behaved
 COLUMNS = {
     "functions": ",", "entries": ",", "contained": ".3%", "contained of finite": ".3%", "cannot tell": ".2%",
@@ -166,7 +165,7 @@ class Measured:
 
 
 def question(found: Located) -> Question:
-    return Question(found.f, found.points[0], found.wrt, mode_timeout=PATIENCE)
+    return Question(found.f, found.points[0], found.wrt)
 
 
 def written(text: str, point: dict[str, Any]) -> Question:

@@ -56,7 +56,7 @@ def check(
     modes: str | Sequence[str] | None = None,
     seed: int = 0,
     rtol: float | None = None, atol: float | None = None,
-    mode_timeout: float = 10.0,
+    mode_timeout: float | None = None,
     allow: Sequence[str] = (),
     h: float | None = None, budget: int | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,

@@ -15,8 +15,8 @@ from gradcli.commands.request import (
     asks,
     claiming_of,
     kinds_of,
+    limit_of,
     natively_of,
-    seconds_of,
     seed_of,
     several,
     stepping_of,
@@ -66,7 +66,7 @@ def check(
     h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
     mutate: options.Mutate = False,
     save_point: options.SavePoint = None,
-    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = "10s",
+    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = None,
     framework: options.Framework = None, device: options.Device = None, dtype: options.Format_ = None,
     autocast: options.Autocast = None,
     compile: options.Compile = False, localise: options.Localise = False, expect: options.Expect = None,
@@ -86,12 +86,12 @@ def check(
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
     settings = Settings(
-        seed_of(seed), modes, rtol, atol, seconds_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
+        seed_of(seed), modes, rtol, atol, limit_of(mode_timeout, "--mode-timeout"), kinds_of(allow), allow_inconclusive,
         require_claim, order, value_and_grad, stepping_of(h, bounds, scale, budget), mutate,
         natively_of(framework, dtype, device, compile, localise, expect, autocast),
     )  # fmt: skip
     keep = None if save_point is None else keepable(save_point)
-    deadline = None if timeout is None else seconds_of(timeout, "--timeout")
+    deadline = limit_of(timeout, "--timeout")
     claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
     found = asks(targets, at, world, claim, wrt, allow_python)
     wanted = Wanted(settings, tuple(shapes or ()), points or 3, deadline, keep)
@@ -213,7 +213,7 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     words += ["--allow-inconclusive"] if settings.allow_inconclusive else []
     words += ["--require-claim"] if settings.require_claim else []
     words += ["--timeout", f"{wanted.timeout:g}s"] if wanted.timeout is not None else []
-    words += ["--mode-timeout", f"{settings.mode_timeout:g}s"] if settings.mode_timeout != 10.0 else []
+    words += ["--mode-timeout", f"{settings.mode_timeout:g}s"] if settings.mode_timeout is not None else []
     words += ["--value-and-grad"] if settings.has_gradient else []
     words += ["--order", str(settings.order)] if settings.order != 1 else []
     words += ["--points", str(wanted.points)] if wanted.points != 3 else []

@@ -9,17 +9,7 @@ import typer
 from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import (
-    Ask,
-    asks,
-    claiming_of,
-    formats_of,
-    only,
-    seconds_of,
-    seed_of,
-    stepping_of,
-    words_of,
-)
+from gradcli.commands.request import Ask, asks, claiming_of, formats_of, limit_of, only, seed_of, stepping_of, words_of
 from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.source.tokens import folded
@@ -56,7 +46,7 @@ def compare_modes(
     modes: options.Modes = None, cost: options.CostFlag = False, columns: options.Columns = None,
     sizes: options.Sizes = None, dtype: options.Dtype = None, loss_scale: options.LossScale = None,
     accumulate: options.Accumulate = None, budget: options.Budget = None,
-    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = "10s",
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None,
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -71,8 +61,8 @@ def compare_modes(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world, pictures=True, plot=plot)
-    deadline = None if timeout is None else seconds_of(timeout, "--timeout")
-    seconds, name, values = seconds_of(mode_timeout, "--mode-timeout"), *sizes_of(sizes)
+    deadline = limit_of(timeout, "--timeout")
+    seconds, name, values = limit_of(mode_timeout, "--mode-timeout"), *sizes_of(sizes)
     settings = Settings(
         seed_of(seed), modes, mode_timeout=seconds, require_claim=require_claim, order=order, has_gradient=value_and_grad,
         stepping=stepping_of(None, None, None, budget),

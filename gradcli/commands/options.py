@@ -268,7 +268,10 @@ CodeIn = Annotated[
     typer.Option("--code", metavar="LIST", help="Languages of the code: numpy, torch, jax, c, all; --json has all."),
 ]
 NoSteps = Annotated[bool, typer.Option("--no-steps", help="Only the result, not how it is found.")]
-ModeTimeout = Annotated[str, typer.Option("--mode-timeout", metavar="TIME", help="Time for each mode: 10s, 2min.")]
+ModeTimeout = Annotated[
+    str | None,
+    typer.Option("--mode-timeout", metavar="TIME", help="Stop a mode after this time: 10s, 2min (no limit)."),
+]
 Allow = Annotated[
     str | None,
     typer.Option(

@@ -170,8 +170,10 @@ def formats_of(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def seconds_of(text: str, option: str) -> float:
-    """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
+def limit_of(text: str | None, option: str) -> float | None:
+    """Return the seconds in `90s`, `2min` or `500ms`; None without one. Raises BadOption."""
+    if text is None:
+        return None
     match = _DURATION.fullmatch(text)
     if match is None or float(match[1]) <= 0:
         raise BadOption(f"{option} takes a time, not '{text}'", do=f"write {option} 10s, {option} 2min")

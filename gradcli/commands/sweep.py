@@ -5,7 +5,7 @@ import typer
 from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, claiming_of, formats_of, only, seconds_of, seed_of, stepping_of, words_of
+from gradcli.commands.request import asks, claiming_of, formats_of, limit_of, only, seed_of, stepping_of, words_of
 from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.world import World
@@ -33,7 +33,7 @@ def sweep(
     order: options.Order = 1,
     schemes: options.Schemes = None, dtype: options.Dtype = None, bits: options.Bits = None, each: options.Each = False,
     h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
-    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = "10s",
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None,
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -50,8 +50,8 @@ def sweep(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world, pictures=True, plot=plot)
-    seconds = seconds_of(mode_timeout, "--mode-timeout")
-    deadline = None if timeout is None else seconds_of(timeout, "--timeout")
+    seconds = limit_of(mode_timeout, "--mode-timeout")
+    deadline = limit_of(timeout, "--timeout")
     stepping = stepping_of(h, bounds, scale, budget)
     settings = Settings(
         seed_of(seed), None, mode_timeout=seconds, require_claim=require_claim, order=order, has_gradient=value_and_grad,

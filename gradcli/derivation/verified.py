@@ -11,6 +11,7 @@ from gradcli.derivation.selftest import SelfTest
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.work import Effort
 from gradcli.point import Point
 from gradcli.report.derive import Check
 from gradcli.source.derived import Gradient, Weighted
@@ -20,7 +21,6 @@ from gradcli.verify.compare import attempt
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders
 UNSEEN = 1e-6  # of f, or of 1: slopes below are compared as if they were this large
-_SECONDS = 5.0
 
 
 class Unverified(GradcliError):
@@ -64,7 +64,7 @@ class Verifier:
             f = Gradient(f, (self.wrt,), given)
         if self.problem.direction:  # H[V] is the gradient of <G, V>
             f = Weighted(f, np.ravel(point[self.problem.direction]), f"gradient along {self.problem.direction}")
-        q = Question(f, Point(given), (self.wrt,), mode_timeout=_SECONDS)
+        q = Question(f, Point(given), (self.wrt,), effort=Effort.ALL)
         with np.errstate(all="ignore"):
             for name in ("certified", "reverse"):
                 found = attempt(MODES[name], q)

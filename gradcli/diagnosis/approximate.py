@@ -12,7 +12,7 @@ from gradcli.report.check import Diagnosis
 
 _SAMPLES = 4  # wrong entries at which steps are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
-_PATIENCE = 10.0  # seconds that differences may take, were every trial made; most end at the first
+_MOST_WORK = 1e10  # scalar operations that differences may take, were every trial made; most end at the first
 _ALMOST = 3e-5  # of the largest entry: larger errors are no rounding and no solver's tolerance
 _ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
 _SAME = 1e-11  # relative: two computations of one difference
@@ -41,7 +41,7 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
     q = wrong.q
     sampled, others = list(_sampled(wrong)), list(_right_ones(wrong))
     trials = 2 * len(_STEPS) * len(_LAWS) * (len(sampled) + len(others))
-    if len(sampled) + len(others) < 2 or shape(q.value) != () or trials * q.seconds > _PATIENCE:
+    if len(sampled) + len(others) < 2 or shape(q.value) != () or trials * q.work > _MOST_WORK:
         return None
     value = float(q.value)
     with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ from gradcli.report.check import Diagnosis
 _TURNS = 8  # of Newton's method for how far a point was moved
 _LINEAR = 0.7  # of the error that a first step must explain before it is followed
 _MOST_OUTPUTS = 16
-_PATIENCE = 1.0  # seconds
+_MOST_WORK = 1e9  # scalar operations
 _PROBE = 1e-6  # of the point: the step of the derivative of the gradient
 _EVEN = 1e-3  # how near the distance is rounded to be shown
 
@@ -25,7 +25,7 @@ _EVEN = 1e-3  # how near the distance is rounded to be shown
 def elsewhere(wrong: Wrong) -> Diagnosis | None:
     """Return the other point at which the claim would be right."""
     q = wrong.q
-    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_seconds > _PATIENCE:
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_work > _MOST_WORK:
         return None
     with np.errstate(all="ignore"):
         for says, xs in _other_points(q):

@@ -15,8 +15,8 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.check import Diagnosis
 
-PATIENCE = 3.0  # seconds that the search may take, by what a reverse sweep is predicted to take
-_PER_LINE, _PER_OPERATION = 6e-6, 4e-9  # seconds of a sweep
+MOST_WORK = 3e9  # scalar operations that the search may take
+_PER_LINE, _PER_OPERATION = 6_000, 4  # scalar operations of a sweep
 _FEWEST = 3  # entries that must move together before a factor of no known meaning explains anything
 _MOST_OUTPUTS = 64
 
@@ -27,7 +27,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     sweep = (_PER_LINE * len(q.lines) + _PER_OPERATION * q.operations) * max(1, size(q.value))
-    search = Search(wrong, int(PATIENCE / sweep))
+    search = Search(wrong, int(MOST_WORK / sweep))
     edges = list(edges_of(q.recording[2], len(q.xs)))
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):

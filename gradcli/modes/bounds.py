@@ -20,7 +20,7 @@ _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themse
 SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be what rounding left of zero, and move by all they are
-_RUNS = ((3e-4, 8), (2e-3, 2))  # seconds of a reverse sweep, and how often it is shaken; once beyond
+_RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of the function, and how often its sweep is shaken; once beyond
 _MANY = 1000  # entries, among which one run shows what is typical
 _SAMPLE = 1000  # entries that show what is typical of more
 
@@ -88,7 +88,7 @@ def by_shaking(q: "Question", kernels: bool, rough: Mapping[str, float] = {}) ->
     if size(q.value) > sum(size(x) for x in q.xs) or not all(is_plain(line[3]) for line in tape.lines):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
-    runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.reverse_seconds < limit), 1)
+    runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)
     moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if moves(y) else 0):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}

@@ -54,7 +54,7 @@ class Certified:
     def gradient(self, q: Question) -> Estimate:
         """Error: proved. Cost: per precision tried, one reverse sweep and two evaluations in balls.
 
-        Raises  NotRun if predicted over the time a mode has; Undecided if 4096 bits do not settle it; Contradiction.
+        Raises  NotRun if it is more work than a mode may be; Undecided if 4096 bits do not settle it; Contradiction.
         """
         found = of_numbers(q)
         if found is not None:
@@ -62,7 +62,7 @@ class Certified:
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
-        q.affordable(q.ball_seconds)
+        q.affordable(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do="move the point into the domain of the function")
         with np.errstate(all="ignore"):

@@ -6,8 +6,9 @@ import numpy as np
 
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
-from gradcli.errors import GradcliError, NotSupported
-from gradcli.modes.mode import CALL, Available, Question
+from gradcli.errors import GradcliError, NotSupported, OutOfTime
+from gradcli.modes.mode import Available, Question
+from gradcli.modes.work import TRACED
 from gradcli.numerics.jacobians import columns_to_array, directions
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
@@ -40,7 +41,7 @@ class ComplexStep:
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
-        q.affordable(4 * q.entries * max(q.seconds, CALL))
+        q.affordable(TRACED * q.entries * q.work, f"{q.entries:,} evaluations with complex numbers")
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in directions(q.xs[k]):
@@ -66,6 +67,8 @@ class ComplexStep:
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             try:
                 y = np.asarray(q.g(*xs))
+            except OutOfTime:
+                raise
             except (GradcliError, TypeError, np.exceptions.ComplexWarning) as error:
                 what = getattr(error, "what", str(error)).split("\n")[0]
                 raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.modes.mode import CALL, Available, OverBudget, Question
+from gradcli.modes.mode import Available, OverBudget, Question
+from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import TAME, Difference, derivative
@@ -46,12 +47,14 @@ class FiniteDifference:
         return Estimate(value, bound, statistical=True, cost=Cost(evaluations=calls, operations=calls * q.operations))
 
     def affordable(self, q: Question) -> None:
-        """Raise NotRun where the entries are too many for the time or for the budget of evaluations."""
+        """Raise NotRun where the entries take too many evaluations, or too much work."""
         calls = q.entries * CALLS
-        if q.stepping.budget is not None and calls > q.stepping.budget:
-            says = f"{q.entries:,} entries would take about {calls:,} evaluations, more than the budget"
+        budget = q.stepping.budget or (MOST_EVALUATIONS if q.untraced is not None else calls)
+        if calls > budget:
+            says = f"{q.entries:,} entries would take about {calls:,} evaluations, more than the budget of {budget:,}"
             raise OverBudget(says, do=f"--budget {calls}")
-        q.affordable(calls * max(q.seconds, CALL), essential=q.untraced is not None)
+        if q.untraced is None:
+            q.affordable(calls * q.work, f"{calls:,} evaluations of f")
 
     def entry(self, q: Question, k: int, at: tuple[int, ...], seen: Any, most: float = np.inf) -> Difference:
         """Return the derivative by one entry, by `most` calls; `seen` is the noise of f as a whole."""

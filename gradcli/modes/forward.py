@@ -3,6 +3,7 @@
 import numpy as np
 
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.work import TRACED
 from gradcli.numerics.jacobians import by_columns
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Cost, Estimate, Witness
@@ -24,7 +25,7 @@ class Forward:
         """
         q.refuse_untraced()
         count = q.entries
-        q.affordable(count * q.traced_seconds)
+        q.affordable(TRACED * count * q.work, f"{count:,} forward sweeps")
         with np.errstate(all="ignore"):
             value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         cost = Cost(evaluations=count, operations=3 * q.operations * count)

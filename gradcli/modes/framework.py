@@ -21,7 +21,8 @@ from gradcli.point import Array, Cost, Estimate, Witness
 
 USUAL = 8.0  # of textbook rounding: other orders of summation, other libraries of functions
 _FACTORED = 64.0  # ulps of the largest slope: other factorisations of a matrix leave other zeros
-_LINE = 1e-4  # seconds that a framework takes for one operation and its derivative, beside what numpy takes
+_LINE = 100_000  # scalar operations that take the time of one of a framework's and of its derivative
+_TWICE = 1e9  # scalar operations: more are not run again to be timed
 _FLOAT32 = np.finfo(np.float32)
 
 Step = tuple[int, Program, tuple[tuple[int, Tensor], ...], dict[str, Any]]
@@ -48,7 +49,8 @@ class FrameworkMode:
         """
         q.refuse_untraced()
         q.refuse_large_jacobian()
-        q.affordable(len(q.lines) * _LINE * (1 + size(q.value)))
+        calls = len(q.lines) * (1 + size(q.value))
+        q.affordable(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
         if not moves(q.recording[0]):
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
@@ -65,20 +67,19 @@ class FrameworkMode:
         return Estimate(value, self._bound(q), statistical=True, cost=cost)
 
     def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
-        """Return the cotangents of the inputs for each entry of the value, and the seconds this takes once it is warm."""
+        """Return the cotangents of the inputs for each entry of the value, and the seconds that this takes.
+
+        A program that is little work runs twice: the first run compiles and loads, and the second is timed.
+        """
         program = lowered(self.lowering, *q.recording)
         seeds = directions(q.value)
 
-        def once(count: int | None = None) -> list[list[Array]]:
+        def once() -> list[list[Array]]:
             _, pull = self.lowering.vjp(program, q.xs)
-            return [pull(seed) for seed in seeds[:count]]
+            return [pull(seed) for seed in seeds]
 
-        row, took = _timed(lambda: once(1))
-        if took < q.mode_timeout / 4:  # again: a first run compiles and loads
-            row, took = _timed(lambda: once(1))
-        if len(seeds) == 1:
-            return row, took
-        q.affordable(took * len(seeds))
+        if q.reverse_work <= _TWICE:
+            once()
         return _timed(once)
 
     def _bound(self, q: Question) -> dict[str, Array]:

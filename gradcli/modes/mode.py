@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,11 +12,11 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported, OutOfTime
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.modes.work import seconds_in_balls, work
+from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
 from gradcli.numerics.rounding import EPS
@@ -25,10 +26,10 @@ from gradcli.source.derived import gradient_in, root_of
 from gradcli.source.function import Function, of
 
 MOST_JACOBIAN = 2**24
-CALL = 1e-5  # seconds that calling the user's function takes beside what it does
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
-_LONG = 2e-2  # seconds: what takes longer is not timed again
-_TIMED = 1e-3  # seconds that timing takes, about
+_BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
+_TIMED = 3  # evaluations by which one is timed
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=np.inf)  # of the mode that runs, on the monotonic clock
 
 
 class NotRun(GradcliError):
@@ -59,7 +60,6 @@ class Traced:
 
     recorded: tuple[Value, list[Recorded], Tape] | None
     ended: GradcliError | None
-    seconds: float = 0.0
     checkpointed: bool = False
 
 
@@ -71,8 +71,8 @@ class Question:
     point: Point
     wrt: tuple[str, ...]
     seed: int = 0
-    mode_timeout: float = 10.0
-    unasked: float | None = None  # seconds that a mode may take which the user did not name; as long as any, where None
+    effort: Effort = Effort.NAMED
+    mode_timeout: float | None = None  # seconds after which a mode is stopped: the user's, no limit of gradcli's
     stepping: Stepping = AS_WE_LIKE
     blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
     balls: dict[int, Value] = field(
@@ -86,8 +86,22 @@ class Question:
 
     @cached_property
     def g(self) -> Callable[..., Value]:
-        """The function of those inputs alone."""
-        return of(self.f, self.point.values, self.wrt)
+        """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
+        g = of(self.f, self.point.values, self.wrt)
+        return g if self.mode_timeout is None else self._in_time(g)
+
+    def _in_time(self, g: Callable[..., Value]) -> Callable[..., Value]:
+        def called(*xs: Value) -> Value:
+            if time.monotonic() > _DEADLINE.get():
+                raise self.out_of_time()
+            return g(*xs)
+
+        return called
+
+    def out_of_time(self) -> OutOfTime:
+        """Return the error of a mode whose time is up."""
+        limit = self.mode_timeout or 0.0
+        return OutOfTime(f"it was stopped after {limit:g} s", do=f"--mode-timeout {4 * limit:g}s, or leave that out")
 
     def near(self, *xs: Value) -> Value:
         """The untouched function at another place: nan beyond the user's bounds, and where it raises, outside its domain."""
@@ -108,18 +122,13 @@ class Question:
 
     @cached_property
     def seconds(self) -> float:
-        """The time of one evaluation: the best of several where it is quick."""
-        if self.point.seconds is not None and self.point.seconds > _LONG:
-            return self.point.seconds
-        best, spent = np.inf, 0.0
+        """The time of one evaluation, to be reported: the best of three. It decides nothing."""
+        best = np.inf
         with np.errstate(all="ignore"):
-            for _ in range(5):
+            for _ in range(_TIMED):
                 start = time.perf_counter()
                 self.g(*self.xs)
-                took = time.perf_counter() - start
-                best, spent = min(best, took), spent + took
-                if spent > _TIMED:
-                    break
+                best = min(best, time.perf_counter() - start)
         return float(best)
 
     @cached_property
@@ -141,13 +150,12 @@ class Question:
             return Traced(None, self.blind)
         METER.kept = False
         WRITTEN.clear()
-        start = time.perf_counter()
         try:
             with np.errstate(all="ignore"), keeping():
                 recorded = record(self.g, self.xs)
         except NotSupported as ended:
             return Traced(None, ended)
-        return Traced(recorded, None, time.perf_counter() - start, METER.kept)
+        return Traced(recorded, None, METER.kept)
 
     def unbelieved(self, why: str) -> "Question":
         """Return the same question for function values alone; the trace may be lost where a value was made a text."""
@@ -159,13 +167,6 @@ class Question:
     def checkpointed(self) -> bool:
         """Whether the function recomputes parts of itself, so that its reverse sweep is not that of the recording."""
         return self._traced.checkpointed
-
-    @cached_property
-    def reverse_seconds(self) -> float:
-        """The time of recording the function and of sweeping back."""
-        start = time.perf_counter()
-        _ = self.rows
-        return self._traced.seconds + time.perf_counter() - start
 
     @property
     def lines(self) -> list[Line]:
@@ -189,7 +190,7 @@ class Question:
             raise NotRun(
                 f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
             )
-        self.affordable(4 * outputs * self.seconds, essential=True)
+        self.affordable(TRACED * outputs * self.work, f"{outputs:,} reverse sweeps", essential=True)
 
     @property
     def entries(self) -> int:
@@ -198,9 +199,9 @@ class Question:
 
     @property
     def affords_slopes(self) -> bool:
-        """Whether the Jacobian is small and quick enough to be computed by rows or columns."""
+        """Whether the Jacobian is small enough, and little enough work, to be computed by rows or columns."""
         outputs, entries = size(self.value), self.entries
-        return outputs * entries <= MOST_JACOBIAN and 4 * min(outputs, entries) * self.seconds <= self.mode_timeout
+        return outputs * entries <= MOST_JACOBIAN and TRACED * min(outputs, entries) * self.work <= Effort.ALL.value
 
     def refuse_untraced(self) -> None:
         """Raise what ended the trace, for modes that need one."""
@@ -212,40 +213,39 @@ class Question:
         """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
         if size(self.value) <= sum(size(x) for x in self.xs):
             return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
-        self.affordable(4 * self.entries * self.seconds, essential=True)
+        self.affordable(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
         with np.errstate(all="ignore"):
             return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
     def prepare(self) -> None:
         """Compute what all modes share, before a second thread can ask for it."""
         with np.errstate(all="ignore"):
-            _ = self.untraced, self.value, self.seconds
+            _ = self.untraced, self.value
             if not self.untraced and self.affords_slopes:
-                _ = self.reverse_seconds if size(self.value) <= self.entries else 0.0
                 _ = self.rounding
-
-    @property
-    def patience(self) -> float:
-        """The seconds that a mode may take beside those without which there is no verdict."""
-        return self.mode_timeout if self.unasked is None else min(self.unasked, self.mode_timeout)
 
     @property
     def crowded(self) -> bool:
         """Whether there are so many entries that balls are for those who ask."""
-        return self.unasked is not None and self.entries > MANY
+        return self.effort is Effort.DEFAULT and self.entries > MANY
 
-    def affordable(self, seconds: float, *, essential: bool = False) -> None:
-        """Refuse work predicted to take longer than a mode may. Raises NotRun."""
-        if seconds <= (self.mode_timeout if essential else self.patience):
+    def affordable(self, work: float, what: str, *, essential: bool = False) -> None:
+        """Refuse more scalar operations than a mode may take; `what` names them. Raises NotRun."""
+        allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
+        if work <= allowed:
             return
-        more = "" if seconds <= self.mode_timeout else f"--mode-timeout {max(2, round(2 * seconds))}s"
-        asked = "" if essential or self.unasked is None else "--modes all"
-        raise NotRun(f"it would take about {seconds:.2g} s", do=" ".join(filter(None, (asked, more))))
+        asked = "--modes all" if work <= Effort.ALL.value else "request the mode by name: --modes"
+        raise NotRun(f"it takes {what}, about {work:.0e} operations in all; at most {allowed:.0e} are made", do=asked)
+
+    @cached_property
+    def work(self) -> int:
+        """The work of one evaluation in scalar operations, counted on the recorded program."""
+        return work_of(self.lines)
 
     @property
-    def traced_seconds(self) -> float:
-        """The time of one traced evaluation, about; the first one, which was timed, does more than others."""
-        return 4 * self.seconds + CALL * (5 + len(self.lines))
+    def reverse_work(self) -> int:
+        """The work of recording the function and of sweeping back from each output."""
+        return REVERSE * self.work * max(1, size(self.value))
 
     @cached_property
     def bars(self) -> list[Value]:
@@ -334,9 +334,14 @@ class Question:
         return sum(work(line)[0] + 2 * work(line)[1] for line in self.lines)
 
     @cached_property
-    def ball_seconds(self) -> float:
-        """The predicted time of one reverse sweep in balls."""
-        return seconds_in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
+    def ball_work(self) -> float:
+        """The work of one reverse sweep in balls, in scalar operations of float64."""
+        return work_in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
+
+    @property
+    def ball_work_text(self) -> str:
+        """The same in words."""
+        return f"{balls(self.ball_work):,.0f} operations on balls"
 
     @property
     def rounding(self) -> dict[str, Array]:
@@ -361,8 +366,8 @@ class Question:
 
     @property
     def affords_balls(self) -> bool:
-        """Whether a sweep in balls is quick enough to bound the rounding of the others."""
-        return not self.crowded and self.ball_seconds <= min(self.mode_timeout / 4, self.patience)
+        """Whether a sweep in balls is little enough work to bound the rounding of the others."""
+        return not self.crowded and self.ball_work <= min(_BOUNDING, self.effort.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,9 +396,13 @@ class Mode(Protocol):
 
 
 def timed(compute: Callable[[Question], Estimate], q: Question) -> Estimate:
-    """Return the estimate with the seconds it took."""
+    """Return the estimate with the seconds it took. Raises OutOfTime after those that a mode may take."""
     start = time.perf_counter()
-    estimate = compute(q)
+    token = _DEADLINE.set(time.monotonic() + (np.inf if q.mode_timeout is None else q.mode_timeout))
+    try:
+        estimate = compute(q)
+    finally:
+        _DEADLINE.reset(token)
     if estimate.cost.seconds:
         return estimate  # what it rests on was computed, and timed, before
     return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))

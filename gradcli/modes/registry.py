@@ -15,6 +15,7 @@ from gradcli.modes.framework import FrameworkMode
 from gradcli.modes.mode import Mode
 from gradcli.modes.reverse import Reverse
 from gradcli.modes.symbolic import Symbolic
+from gradcli.modes.work import Effort
 from gradcli.point import Witness
 
 OWN: dict[str, Mode] = {
@@ -44,6 +45,13 @@ def chosen(text: str | None) -> tuple[str, ...]:
     if not wanted:
         raise BadOption("--modes names no mode", do=f"modes: {', '.join(MODES)}, all")
     return tuple(name for name in MODES if name in _flat(wanted))
+
+
+def effort_of(text: str | None) -> Effort:
+    """Return how much work the modes of a `--modes` list may be."""
+    if text is None:
+        return Effort.DEFAULT
+    return Effort.ALL if "all" in (part.strip() for part in text.split(",")) else Effort.NAMED
 
 
 def _flat(wanted: Iterable[tuple[str, ...]]) -> set[str]:

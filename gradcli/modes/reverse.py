@@ -8,7 +8,7 @@ from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Cost, Estimate, Witness
 
-QUICK = 1e-3  # seconds: a function that is quicker is recorded again, so that what was done but once is not timed
+_LITTLE = 1_000_000  # scalar operations: a function of fewer is recorded again, so that the sweep is timed alone
 
 
 class Reverse:
@@ -24,10 +24,10 @@ class Reverse:
         """Error: what rounding can have done, by balls of 53 bits or by shaken runs."""
         q.refuse_untraced()
         q.refuse_large_jacobian()
-        if q.checkpointed or q.seconds < QUICK:
+        if q.checkpointed or q.work < _LITTLE:
             return self._again(q)
         y, _, tape = q.recording
-        cost = Cost(1, self._operations(q), q.reverse_seconds, held_bytes(tape))
+        cost = Cost(1, self._operations(q), peak_bytes=held_bytes(tape))
         value = {name: stacked(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import size
-from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
+from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.modes.mode import Available, NotRun, Question
 from gradcli.modes.plan import plan
+from gradcli.modes.work import Effort
 from gradcli.modes.workers import WORKERS, Late
 from gradcli.point import Cost, Estimate, Witness
 
-MAX_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
+MOST_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
+TERMS_BY_DEFAULT = 2_000
 MEMORY_BYTES = 2 * 2**30
 
 
@@ -41,12 +43,12 @@ class Symbolic:
         recorded = plan(y, inputs, tape)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
-        if terms * entries > MAX_TERMS:
+        if terms * entries > (TERMS_BY_DEFAULT if q.effort is Effort.DEFAULT else MOST_TERMS):
             raise NotRun(
                 f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
-                do="--modes without symbolic",
+                do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
             )
-        answer = _ask((recorded, q.xs, q.value.shape), q.mode_timeout)
+        answer = _ask((recorded, q.xs, q.value.shape), q)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
@@ -58,13 +60,13 @@ def _rounded(number: float) -> str:
     return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"
 
 
-def _ask(request: Any, timeout: float) -> dict[str, Any]:
+def _ask(request: Any, q: Question) -> dict[str, Any]:
     """Send a request to a worker process and return its answer."""
     worker = WORKERS.take()
     try:
-        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), timeout)
+        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.mode_timeout)
     except Late:
-        raise OutOfTime(f"sympy did not finish in {timeout:g} s", do=f"--mode-timeout {4 * timeout:g}s") from None
+        raise q.out_of_time() from None
     if not output:
         raise NotSupported(
             f"sympy ended with status {worker.status}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"

@@ -30,7 +30,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
         )
 
-    def ask(self, request: bytes, timeout: float) -> bytes:
+    def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Return the answer to a request; nothing where the process died of it. Raises Late."""
         found: list[bytes] = []
         asking = threading.Thread(target=lambda: found.append(self._asked(request)), daemon=True)

@@ -68,7 +68,9 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     Raises  BadOption for what does not fit the function.
     """
     point = request.points[0]
-    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, stepping=request.stepping)
+    q = Question(
+        request.f, point, request.wrt, request.seed, mode_timeout=request.mode_timeout, stepping=request.stepping
+    )
     formats = [format_of(name) for name in studies.dtypes]
     if studies.jacobian and shape(q.value) == ():
         raise BadOption("--jacobian is for a vector result, and this one is a scalar", do="for its Hessian: --order 2")

@@ -11,6 +11,7 @@ from gradcli.errors import BadOption, GradcliError, TooLarge
 from gradcli.interpreters.tape import Recorded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.work import Effort
 from gradcli.numerics.slopes import log_slope
 from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row
 from gradcli.source.memory import memory_bytes
@@ -80,8 +81,7 @@ def _why_not(rows: Sequence[Row], n: int, started: float, timeout: float | None)
 
 def _measured(n: int, request: Request) -> Row:
     """Return one size, every mode run that is quick enough."""
-    limit = min(QUICK, request.mode_timeout)
-    q = Question(request.f, request.points[0], request.wrt, request.seed, limit, limit, request.stepping)
+    q = Question(request.f, request.points[0], request.wrt, request.seed, Effort.DEFAULT, None, request.stepping)
     q.prepare()
     cells: dict[str, Cell] = {}
     for mode in request.modes:

@@ -10,7 +10,6 @@ from gradcli.study.rays import Ray, directions, weights
 
 _FINER = 0.01  # of the spacing at which noise is looked for: what is smooth has vanished there, noise has not
 _UNEXPLAINED = 1e3  # times rounding
-_SHARE = 0.1  # of the time of a mode that looking for noise may take
 
 
 def noticed(q: Question) -> list[Finding]:
@@ -33,10 +32,7 @@ def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
 
     Cost  18 evaluations.
     """
-    calls = 2 * len(near(1.0))
     if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
-        return []
-    if calls * q.seconds > _SHARE * q.mode_timeout:
         return []
     w, vs = weights(q), directions(q, ray)
     found = []

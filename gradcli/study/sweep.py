@@ -63,7 +63,9 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
     schemes = schemes_of(wanted.schemes)
     formats = list(dict.fromkeys(format_of(name) for name in wanted.dtypes))
     point = request.points[0]
-    q = Question(request.f, point, request.wrt, request.seed, request.mode_timeout, stepping=request.stepping)
+    q = Question(
+        request.f, point, request.wrt, request.seed, mode_timeout=request.mode_timeout, stepping=request.stepping
+    )
     with np.errstate(all="ignore"):
         study = _Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
@@ -229,7 +231,8 @@ class _Study:
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
         self._without_complex(kind.name, schemes)
         hs = self._steps(kind.eps, schemes)
-        self.q.affordable(_calls(schemes) * len(hs) * len(self.rays) * self.q.ball_seconds, essential=True)
+        evaluations = _calls(schemes) * len(hs) * len(self.rays)
+        self.q.affordable(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
         q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
         truth = self._truth(q, 2 * bits)
         found = []
@@ -310,7 +313,7 @@ class _Study:
 
     def _derivatives(self, q: Question, ray: Ray) -> dict[int, float]:
         """Return the sizes of the derivatives along a ray that decide truncation; none where balls cannot or may not run."""
-        if len(self.rays) > _MEASURED or q.kinks or q.untraced or 9 * q.ball_seconds > q.mode_timeout / 4:
+        if len(self.rays) > _MEASURED or q.kinks or q.untraced or 9 * q.ball_work > 2.5e9:
             return {}
         try:
             return derivatives(q, ray)

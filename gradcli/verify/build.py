@@ -6,7 +6,7 @@ from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
 from gradcli.modes.claim import Claimed
-from gradcli.modes.registry import chosen
+from gradcli.modes.registry import chosen, effort_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
@@ -17,8 +17,6 @@ from gradcli.verify.compare import Tolerance
 from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
 
-QUICK = 0.2  # seconds: a mode that takes longer is run when it is asked for
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -28,7 +26,7 @@ class Settings:
     modes: str | None = None
     rtol: float | None = None
     atol: float | None = None
-    mode_timeout: float = 10.0
+    mode_timeout: float | None = None
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
     require_claim: bool = False
@@ -66,7 +64,7 @@ def request_for(
     )
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
-        settings.mode_timeout, QUICK if settings.modes is None else None, notices,
+        settings.mode_timeout, effort_of(settings.modes), notices,
         settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings), settings.stepping, settings.mutate,
         None if own is None else own[2], settings.natively,
     )  # fmt: skip

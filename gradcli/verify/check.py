@@ -16,6 +16,7 @@ from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.work import Effort
 from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport
 from gradcli.report.common import Finding, Target, finding
@@ -59,8 +60,8 @@ class Request:
     claim: Claimed | None = None
     seed: int = 0
     fixed: Tolerance | None = None
-    mode_timeout: float = 10.0
-    unasked: float | None = None  # seconds that a mode may take which the user did not name
+    mode_timeout: float | None = None
+    effort: Effort = Effort.NAMED
     notices: tuple[Notice, ...] = ()
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
@@ -134,7 +135,7 @@ def _point(
 ) -> PointReport:
     """Judge one point; `blind` is its question for function values alone, where the trace is not the function."""
     q = blind or Question(
-        request.f, point, request.wrt, request.seed, request.mode_timeout, request.unasked, request.stepping
+        request.f, point, request.wrt, request.seed, request.effort, request.mode_timeout, request.stepping
     )
     if any(notice.kind == "not deterministic" for notice in point.notices):
         return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")

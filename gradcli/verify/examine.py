@@ -14,6 +14,7 @@ from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
 from gradcli.modes.mode import MANY
+from gradcli.modes.work import Effort
 from gradcli.numerics.steps import derivative
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport, PointReport
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 _SAME = 1e-9  # of the size of what is summed: two float64 computations of the same number, in another order
 _ULPS = 64  # the same in a narrow format
 _NEAR = 1e-3  # of each entry: how far the second point of a batch is from the first
-_QUICK = 0.2  # seconds that what nobody asked for may take
 _GRADIENTS = 40  # evaluations of f that differences of a gradient take, about
+_MOST_STEPS = 20_000  # operations of the framework that what nobody asked for may take
+_MAPPED = 20  # evaluations of f that two gradients at once, and each alone, take, about
 
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
@@ -144,12 +146,12 @@ class _Case:
     @property
     def crowded(self) -> bool:
         """Whether there are so many entries that more than the least is for those who ask."""
-        return self.request.unasked is not None and sum(np.size(v) for v in self.vs) > MANY
+        return self.request.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
 
-    @property
-    def seconds(self) -> float:
-        """The time of one evaluation."""
-        return self.request.points[0].seconds or 0.0
+    def affords(self, evaluations: int) -> bool:
+        """Whether so many evaluations are few enough operations of the framework; what was not recorded is taken to be so."""
+        program = self.native.program
+        return program is None or evaluations * len(program.steps) <= _MOST_STEPS
 
 
 def _forward(case: _Case) -> list[Aspect]:
@@ -216,8 +218,8 @@ def _variants(case: _Case) -> list[Aspect]:
 def _mapped(case: _Case) -> list[Aspect]:
     """The gradients at two points at once against those of each alone."""
     name = "vmap of the gradient"
-    if case.seconds * 20 > _QUICK:
-        return [Aspect(name, "not run", message="it would take long")]
+    if not case.affords(_MAPPED):
+        return [Aspect(name, "not run", message="it would take many operations")]
     other = {n: case.values[n] * (1 + _NEAR) for n in case.request.wrt}
     others = case.own.tensors({**case.values, **other})
     try:
@@ -242,7 +244,7 @@ def _second(case: _Case) -> list[Aspect]:
     It decides no verdict: a backward pass that is right may not be meant to be differentiated.
     """
     name = "double backward"
-    if case.seconds * _GRADIENTS > _QUICK:
+    if not case.affords(_GRADIENTS):
         return [Aspect(name, "not run", message="--order 2 checks it")]
     if EPS[case.native.narrowest] > EPS["float32"]:
         return [Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} say little")]

@@ -10,7 +10,7 @@ from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
-from gradcli.modes.mode import CALL, Question
+from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
@@ -57,7 +57,7 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
         noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
         if not found.complete:
             says = f"{found.calls:,} evaluations of f are too few to decide the claim"
-            noise = finding("budget", "inconclusive", says, hint="--budget, --mode-timeout")
+            noise = finding("budget", "inconclusive", says, hint=f"--budget {10 * found.calls}")
         return replace(report, verdict="inconclusive", entries=entries, findings=said if kinks else (*said, noise))
     if found.agrees:
         modes = dict(report.modes)
@@ -93,8 +93,7 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
             except (GradcliError, np.exceptions.ComplexWarning) as error:
                 raise ValueError(str(error)) from error
 
-    affordable = max(200, int(q.mode_timeout / max(q.seconds, CALL)))
-    budget = min(q.stepping.budget or _MOST_CALLS, affordable)
+    budget = q.stepping.budget or _MOST_CALLS
     return screen(
         phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim), by_complex=by_complex,
         value=float(q.value),
@@ -132,7 +131,7 @@ def _coverage(found: Screened, claim: Array) -> Finding:
         says += (
             f"; {sum(map(len, found.suspected)):,} more entries are in groups that disagree and were not taken apart"
         )
-    more = "" if found.complete else "; not all was searched (--budget, --mode-timeout)"
+    more = "" if found.complete else "; not all was searched (--budget)"
     return finding("coverage", "info" if seen > 0.99 and found.complete else "warning", says + more)
 
 

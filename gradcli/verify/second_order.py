@@ -24,7 +24,7 @@ def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Findi
         return None
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = type(q.point)(values, q.point.drawn, q.point.number)
-    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.mode_timeout, q.unasked, q.stepping))
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.effort, q.mode_timeout, q.stepping))
     if report.verdict == "pass":
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"

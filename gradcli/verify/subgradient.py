@@ -22,7 +22,7 @@ _STEP = 1e-7  # of the point: near enough that pieces further away are not met
 _STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on one piece
 CLOSE = 1e-6  # of the largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
 _ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
-_PATIENCE = 2.0  # seconds
+_MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
 _LONGER = 10  # times the step of gradients: that of function values, which lose digits
 
 
@@ -50,7 +50,7 @@ def hull(q: Question, claim: dict[str, Array]) -> Hull | None:
         return None
     wanted = end_to_end([claim[name] for name in q.wrt])
     rng = np.random.default_rng([q.seed, 0x5B])
-    most = min(MOST_PIECES, int(_PATIENCE / max(2 * q.reverse_seconds, 1e-6)))
+    most = min(MOST_PIECES, int(_MOST_WORK / (2 * q.reverse_work)))
     found: list[Array] = []
     contradicted = False
     with np.errstate(all="ignore"):

@@ -162,7 +162,7 @@ def test_differences_that_the_budget_refuses_say_what_would_do(gradcli: Callable
     argv = ("check", "sum(x**2)", "x=[1,2,3]", *QUICK, "--json", "--budget")
     refused = differences(gradcli(*argv, "10").json)
     assert refused["status"] == "not run"
-    assert refused["message"] == "3 entries would take about 63 evaluations, more than the budget"
+    assert refused["message"] == "3 entries would take about 63 evaluations, more than the budget of 10"
     option, enough = refused["hint"].split()
     assert option == "--budget"
     assert differences(gradcli(*argv, enough).json)["status"] == "ok"

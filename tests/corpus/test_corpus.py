@@ -10,9 +10,10 @@ import pytest
 
 import gradcli
 from gradcli.modes.mode import Question
+from gradcli.modes.work import Effort
 from gradcli.report.check import CheckReport, ModeResult
 from gradcli.source.points import WHOLE
-from gradcli.verify.build import QUICK, Settings, request_for
+from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.probe import function_at
 from tests.corpus import (
@@ -74,12 +75,12 @@ def cases(points: Mapping[Function, Any], reasons: Mapping[str, str]) -> list[An
 
 
 def checked(f: Function, at: Any, order: int) -> CheckReport:
-    """Return what `gradcli.check` finds with the modes of this process, certified where it is predicted to be cheap."""
+    """Return what `gradcli.check` finds with the modes of this process, certified where it is little work."""
     found = function_at(f, f.__name__, [{WHOLE: at}], seed=0, wrt=None)
-    request = request_for(found, None, Settings(modes=IN_PROCESS, order=order, mode_timeout=120.0))
+    request = request_for(found, None, Settings(modes=IN_PROCESS, order=order))
     q = Question(request.f, request.points[0], request.wrt)
-    dear = {"certified"} if q.untraced or q.ball_seconds > QUICK else set()
-    return check(replace(request, unasked=None, modes=tuple(mode for mode in request.modes if mode not in dear)))
+    dear = {"certified"} if q.untraced or q.ball_work > Effort.DEFAULT.value else set()
+    return check(replace(request, modes=tuple(mode for mode in request.modes if mode not in dear)))
 
 
 def may_be_silent(mode: str, result: ModeResult) -> bool:
@@ -115,7 +116,7 @@ def test_all_modes_agree_on_second_derivatives(f: Function, at: Any) -> None:
 
 @pytest.mark.parametrize(("f", "at"), cases({f: ALL[f] for f in SYMBOLIC}, {}))
 def test_sympy_agrees(f: Function, at: Any) -> None:
-    assert not list(complaints(gradcli.check(f, at, modes="symbolic,reverse,finite-difference", mode_timeout=120.0)))
+    assert not list(complaints(gradcli.check(f, at, modes="symbolic,reverse,finite-difference")))
 
 
 BY_HAND = {f: at for f, at in ALL.items() if hasattr(gradients, f.__name__)}
@@ -123,13 +124,13 @@ BY_HAND = {f: at for f, at in ALL.items() if hasattr(gradients, f.__name__)}
 
 @pytest.mark.parametrize(("f", "at"), cases(BY_HAND, {}))
 def test_a_gradient_by_hand_passes(f: Function, at: Any) -> None:
-    report = gradcli.check(f, at, grad=getattr(gradients, f.__name__), modes=IN_PROCESS, mode_timeout=120.0)
+    report = gradcli.check(f, at, grad=getattr(gradients, f.__name__), modes=IN_PROCESS)
     assert not list(complaints(report))
 
 
 @pytest.mark.parametrize(("f", "at"), cases(BY_HAND, {}))
 def test_a_gradient_with_a_mistake_fails(f: Function, at: Any) -> None:
-    report = gradcli.check(f, at, grad=getattr(gradients, f"{f.__name__}_wrong"), modes=IN_PROCESS, mode_timeout=120.0)
+    report = gradcli.check(f, at, grad=getattr(gradients, f"{f.__name__}_wrong"), modes=IN_PROCESS)
     assert report.verdict == "fail"
     assert report.points[0].mismatches
     assert report.points[0].modes["claim"].verdict == "disagree"

@@ -39,7 +39,7 @@ class Plain:
 def asked(f: Callable[..., Any], xs: Sequence[Any]) -> Question:
     """Return the question for the gradient of f by all its arguments."""
     names = tuple(f"x{k}" for k in range(len(xs)))
-    return Question(Plain(f, names), Point(dict(zip(names, xs, strict=True))), names, mode_timeout=600)
+    return Question(Plain(f, names), Point(dict(zip(names, xs, strict=True))), names)
 
 
 def of_row(row: Primitive, params: Params) -> tuple[Callable[..., Any], list[Any]]:

@@ -219,7 +219,7 @@ def test_where_projections_judge_it_is_said_that_nothing_is_planted(
 ) -> None:
     box = "import numpy as np\ndef f(x):\n    return sum(map(float, np.sin(np.frombuffer(x.tobytes()))))\n"
     (tmp_path / "box.py").write_text(box + "def g(x):\n    return np.cos(x)\n")
-    document = mutated(gradcli, f"{tmp_path / 'box.py'}:f", "x=randn(500)", "--grad", "g", "--mode-timeout", "20ms")
+    document = mutated(gradcli, f"{tmp_path / 'box.py'}:f", "x=randn(500)", "--grad", "g", "--budget", "5000")
     found = [f for f in document["points"][0]["findings"] if f["kind"] in ("mutant", "coverage")]
     assert {f["kind"] for f in found} == {"mutant", "coverage"} and document["points"][0]["mutants"] == []
     assert "no mistake was planted" in " ".join(f["message"] for f in found)

@@ -184,7 +184,7 @@ def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: i
     def holds(formula: Formula, point: tuple[float, float]) -> None:
         f = Expression(formula.text)
         at = {name: np.float64(x) for name, x in zip("xy", point, strict=True)}
-        q = Question(f, Point({name: at[name] for name in f.inputs}), f.inputs, mode_timeout=60.0)
+        q = Question(f, Point({name: at[name] for name in f.inputs}), f.inputs)
         with np.errstate(all="ignore"):
             assume(np.isfinite(q.value) and abs(q.value) < 1e12 and not q.kinks and q.not_finite is None)
             found = {name: attempt(OWN[name], q) for name in OWN if name != "symbolic"}

@@ -156,7 +156,7 @@ def test_an_error_above_what_is_said_to_be_seen_is_seen(checked: Callable[..., A
 def test_entries_that_were_not_taken_apart_are_told(checked: Callable[..., Any]) -> None:
     document = checked("f", "negative")
     told, entries = finding(document, "coverage"), document["points"][0]["entries"]
-    assert told["severity"] == "warning" and told["message"].endswith("(--budget, --mode-timeout)")
+    assert told["severity"] == "warning" and told["message"].endswith("(--budget)")
     assert numbers_of(told["message"])["left"] == entries["undecided"] == 500 - entries["wrong"]
 
 
