@@ -12,6 +12,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
 from gradcli.modes.mode import NotRun
 from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.work import Effort
 from tests.frameworks.asking import asked
 
 # fmt: off
