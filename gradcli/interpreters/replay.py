@@ -85,6 +85,29 @@ def shaken(tape: Tape, shake: Shake, kernels: bool = True, rough: Mapping[str, S
     return made
 
 
+def rerun(y: Value, inputs: Sequence[Recorded], tape: Tape, xs: Sequence[Value]) -> Value | None:
+    """Return the value of a recorded program at other inputs, or None where it would have decided otherwise there.
+
+    Decisions are comparisons, orders and steps like rounding: what the record holds as constants.
+    """
+    values: list[Value] = [None] * len(tape.lines)
+    for recorded, x in zip(inputs, xs, strict=True):
+        values[recorded.slot] = x
+
+    def operands(slots: Sequence[int], constants: Sequence[Value]) -> list[Value]:
+        return [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
+
+    for k, (primitive, slots, constants, _, params, _) in enumerate(tape.lines):
+        if primitive is not None:
+            values[k] = primitive.fun(*operands(slots, constants), **(params or {}))
+    for primitive, slots, constants, decided, params, _ in tape.decisions:
+        if primitive is not None and max(slots) != CONSTANT:
+            again = primitive.fun(*operands(slots, constants), **(params or {}))
+            if not np.array_equal(again, decided, equal_nan=True):
+                return None
+    return values[y.slot] if moves(y) else (y.primal if isinstance(y, Recorded) else y)
+
+
 def _textbook(rule: Rule) -> Rule:
     return Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel else rule
 

@@ -1,7 +1,7 @@
 """What every mode is asked, and what it answers."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,16 +10,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.primitive import named as named_primitive
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
 from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported, OutOfTime
+from gradcli.frameworks.native import native_of
+from gradcli.interpreters.ball import radius
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
-from gradcli.modes.bounds import rounding_of
+from gradcli.modes.bounds import factored, rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
-from gradcli.numerics.rounding import EPS
+from gradcli.numerics.rounding import EPS, ULPS
+from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
 from gradcli.point import Array, Estimate, Point, Witness
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
@@ -28,6 +32,8 @@ from gradcli.source.function import Function, of
 MOST_JACOBIAN = 2**24
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
+_EQUALITIES = (named_primitive("equal"), named_primitive("not_equal"))
+_BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
 _TIMED = 3  # evaluations by which one is timed
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=np.inf)  # of the mode that runs, on the monotonic clock
 
@@ -75,6 +81,7 @@ class Question:
     mode_timeout: float | None = None  # seconds after which a mode is stopped: the user's, no limit of gradcli's
     stepping: Stepping = AS_WE_LIKE
     blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
+    failed_test: TraceTest | None = None  # of the trace that is not believed
     balls: dict[int, Value] = field(
         default_factory=dict, init=False, compare=False
     )  # f in balls, by bits: found on the way
@@ -104,13 +111,64 @@ class Question:
         return OutOfTime(f"it was stopped after {limit:g} s", do=f"--mode-timeout {4 * limit:g}s, or leave that out")
 
     def near(self, *xs: Value) -> Value:
-        """The untouched function at another place: nan beyond the user's bounds, and where it raises, outside its domain."""
+        """The untouched function at another place: nan beyond the user's bounds, and where it raises or changes its shape."""
         if not self.stepping.edges or self.stepping.inside(self.wrt, xs):
             try:
-                return self.g(*xs)
+                y = self.g(*xs)
             except (FunctionFailed, BadExpression):
                 pass
+            else:
+                if shape(y) == shape(self.value):
+                    return y
         return np.full(shape(self.value), np.nan)[()]
+
+    @cached_property
+    def trace_test(self) -> TraceTest:
+        """Whether the recorded program is the function beside the point too.
+
+        Functions of frameworks are compared with their recording operation by operation, and gradients of a function where
+        that function is tested; for them there is no test.
+        """
+        if self.failed_test is not None:
+            return self.failed_test
+        if self.untraced is not None or gradient_in(self.f) is not None or not np.all(np.isfinite(self.value)):
+            return TraceTest(None)
+        if native_of(root_of(self.f)) is not None:
+            return TraceTest(None)
+        if self.f.kind == "python" and any(mark.line[0] in _EQUALITIES for mark in self.kinks):
+            return TraceTest(
+                False, "a comparison for equality holds at the point alone, as where a value comes out of a cache"
+            )
+        ties = self._entries_of(m for m in self.kinks if m.line[0] is not None and m.line[0].constant)
+        stairs = self._entries_of(self.staircases)
+        named = list(zip(self.wrt, self.xs, map(np.logical_or, ties, stairs), strict=True))
+        found = displacement(self.seed, self.xs, [self.stepping.sizes(name, x) for name, x, _ in named])
+        steps = [
+            np.where(open_, 0.0, self.stepping.inward(name, x, v))
+            for (name, x, open_), v in zip(named, found, strict=True)
+        ]
+        if not any(map(np.any, steps)):
+            return TraceTest(None, "every input is at a tie of the function")
+        with np.errstate(all="ignore"):
+            return trace_test(self._inside, self.recording, self.xs, steps, self._rounding_beside)
+
+    def _inside(self, *xs: Value) -> Value:
+        """The function; nan beyond the user's bounds."""
+        inside = not self.stepping.edges or self.stepping.inside(self.wrt, xs)
+        return self.g(*xs) if inside else np.full(shape(self.value), np.nan)[()]
+
+    def _rounding_beside(self, value: Array) -> Array:
+        """Return how far the program's value and the function's may be apart beside the point, by rounding alone.
+
+        By the radius of f in balls of 53 bits at the point, in proportion, where it is known; else by the size of all that
+        the value is summed from.
+        """
+        own = np.abs(self.value)
+        grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
+        if 53 in self.balls and not factored(self):
+            several = ULPS * np.sqrt(len(self.lines) + 1)
+            return np.asarray(grown * (_BESIDE * radius(self.balls[53]) + several * own) + several * np.abs(value))
+        return np.asarray(grown * roundings(contributions(self.recording, self.bars)) + roundings(1.0) * np.abs(value))
 
     @cached_property
     def value(self) -> Array:
@@ -161,7 +219,8 @@ class Question:
         """Return the same question for function values alone; the trace may be lost where a value was made a text."""
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
-        return replace(self, blind=NotSupported(says, where=where))
+        failed = self.trace_test if self.untraced is None and self.trace_test.agrees is False else None
+        return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
 
     @property
     def checkpointed(self) -> bool:
@@ -322,8 +381,12 @@ class Question:
     @cached_property
     def undecided(self) -> tuple[Any, ...]:
         """For each input, the entries whose derivative a kink or a staircase leaves open."""
+        return self._entries_of((*self.kinks, *self.staircases))
+
+    def _entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
+        """Return, for each input, the entries that reach one of the marks."""
         masks = [np.zeros(shape(x), dtype=bool) for x in self.xs]
-        for mark in (*self.kinks, *self.staircases):
+        for mark in marks:
             for mask, reached in zip(masks, mark.reach, strict=True):
                 mask |= reached
         return tuple(masks)

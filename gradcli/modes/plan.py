@@ -61,7 +61,7 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
         raise NotSupported(f"{primitive.name} is a rule of your own, which sympy does not know")
     operands = [(CONSTANT, x) if slot == CONSTANT else (moved[slot], None) for slot, x in zip(slots, xs, strict=True)]
     inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
-    weights = _branch(primitive.name, xs, y, params or {})
+    weights = branch_weights(primitive.name, xs, y, params or {})
     if weights is not None:
         products = [
             made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)
@@ -83,7 +83,7 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
     return made.add(primitive.name, operands, dict(params or {}), 1.0 + fan * sum(inside))
 
 
-def _branch(name: str, xs: Any, y: Value, params: dict[str, Any]) -> list[Any] | None:
+def branch_weights(name: str, xs: Any, y: Value, params: dict[str, Any]) -> list[Any] | None:
     """Return the weights of the operands in the branch that was taken, for primitives that are made of branches."""
     if name == "maximum":
         return [np.heaviside(xs[0] - xs[1], 0.5), np.heaviside(xs[1] - xs[0], 0.5)]

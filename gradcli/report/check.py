@@ -100,6 +100,19 @@ class ModeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceReport:
+    """Whether the recorded program gives the function's values beside the point; None where this could not be compared.
+
+    `detects` is the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
+    """
+
+    agrees: bool | None
+    detects: float | None
+    evaluations: int
+    message: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
 class PointReport:
     """One point: the value, every mode, and the verdict."""
 
@@ -120,6 +133,7 @@ class PointReport:
     detects: Detects
     outputs: tuple[str, ...] | Absent = ABSENT
     mutants: tuple[Mutant, ...] | Absent = ABSENT
+    trace_test: TraceReport | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import gradient_in
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, USEFUL, Outcome, Tolerance, entrywise, scale_of
+from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction, one_sided
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
@@ -41,6 +42,7 @@ class Case:
     verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
     direction: Direction | None = None
+    hull: Hull | None = None  # of the pieces at a kink, where the claim is a subgradient
 
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode that answered."""
@@ -115,6 +117,10 @@ def _trace_findings(case: Case) -> None:
         case.inconclusive(
             "trace", f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called"
         )
+    if q.trace_test.why:
+        severity = "inconclusive" if q.trace_test.failed else "info"
+        says = f"the recorded program was not compared with the function beside the point: {q.trace_test.why}"
+        case.findings.append(finding("trace test", severity, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
         case.findings.append(finding("branch", "info", branch.says, at=place(branch.line[5])))
 

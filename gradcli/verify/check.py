@@ -18,7 +18,7 @@ from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import Effort
 from gradcli.point import Point, Witness
-from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport
+from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import STEP, root_of
@@ -43,7 +43,7 @@ from gradcli.verify.native import Own
 from gradcli.verify.projection import projected
 from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
-from gradcli.verify.verdict import detects_of, verdict_of
+from gradcli.verify.verdict import detects_of, limit_of_trace, verdict_of
 
 Progress = Callable[[int, PointReport], None]
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE}
@@ -143,6 +143,9 @@ def _point(
     if not q.affords_slopes:
         q, claim, projection = projected(q, claim)
         said = [projection]
+    q.prepare()
+    if q.trace_test.agrees is False and blind is None:
+        q = q.unbelieved(f"the trace differs from the function: {q.trace_test.why}")
     modes = [MODES[name] for name in request.modes]
     outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
     case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)])
@@ -224,8 +227,17 @@ def _report(case: Case, verdict: str) -> PointReport:
         entries=Entries(sum(int(np.size(word)) for word in judged.values()), wrong, doubtful),
         mismatches=mismatches, modes={name: mode_result(o, case.verdicts.get(name), vector) for name, o in case.outcomes.items()},
         findings=tuple(case.findings), diagnosis=case.diagnosis, detects=detects_of(case, verdict),
+        trace_test=_tested(case),
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
+
+
+def _tested(case: Case) -> TraceReport | Absent:
+    """Return what the trace test found, where there was one."""
+    test = case.q.trace_test if case.outcomes else None
+    if test is None or (test.agrees is None and not test.why):
+        return ABSENT
+    return TraceReport(test.agrees, limit_of_trace(case), test.evaluations, test.why or ABSENT)
 
 
 def mode_result(outcome: Outcome, words: dict[str, Any] | None, vector: bool) -> ModeResult:

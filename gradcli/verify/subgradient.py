@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcli.core.shapes import end_to_end, shape, size, split_like
+from gradcli.core.shapes import end_to_end, shape, split_like
 from gradcli.errors import GradcliError
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.tape import Line, Tape, record
 from gradcli.modes.mode import Question
+from gradcli.modes.plan import branch_weights
 from gradcli.numerics.jacobians import by_rows
-from gradcli.point import Array
+from gradcli.point import Array, Estimate
 
 MOST_PIECES = 64
 _STEP = 1e-7  # of the point: near enough that pieces further away are not met
 _STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on one piece
-CLOSE = 1e-6  # of the largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
+CLOSE = 1e-8  # of an entry's largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
 _ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
 _MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
 _LONGER = 10  # times the step of gradients: that of function values, which lose digits
@@ -28,72 +29,161 @@ _LONGER = 10  # times the step of gradients: that of function values, which lose
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """How far a claim is from the means of the pieces' gradients, relative to the largest slope, and how many they are."""
+    """How far a claim is from the means of the pieces' gradients, and how many pieces there are.
+
+    Units  `distance` and `limit` are relative to each entry's largest slope: the distance of the entry that is furthest
+           off, and the largest distance that counts as none.
+    """
 
     distance: float
     pieces: int
+    limit: float = CLOSE
     contradicted: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the claim is a subgradient."""
-        return self.distance <= CLOSE and not self.contradicted
+        return self.distance <= self.limit and not self.contradicted
 
 
-def hull(q: Question, claim: dict[str, Array]) -> Hull | None:
+def hull(q: Question, claim: Estimate) -> Hull | None:
     """Return how a claim lies to the pieces that meet at a kink; None where they cannot be looked at.
+
+    Only the entries that reach the kink are compared, each in units of its own slopes: a small one must not hide behind a
+    large one.
 
     Cost  two reverse sweeps and three evaluations of f for each of up to 64 directions.
     """
-    names = [name for name in q.wrt if name in claim]
+    names = [name for name in q.wrt if name in claim.value]
     if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
         return None
-    wanted = end_to_end([claim[name] for name in q.wrt])
-    rng = np.random.default_rng([q.seed, 0x5B])
-    most = min(MOST_PIECES, int(_MOST_WORK / (2 * q.reverse_work)))
-    found: list[Array] = []
-    contradicted = False
-    with np.errstate(all="ignore"):
-        for d in itertools.islice(_directions(q, rng), most):
-            contradicted |= _add(q, d, found)
-        nearest = _nearest(found, wanted)
-        for _ in range(_ROUNDS if found else 0):
-            apart = wanted - nearest
-            if len(found) >= most or np.max(np.abs(apart)) <= CLOSE * _size(found):
-                break
-            before = len(found)
-            for sign in (1.0, -1.0):  # a little aside: a step along a tie would stay on it
-                aside = apart + 0.05 * np.max(np.abs(apart)) * rng.uniform(-1.0, 1.0, apart.shape)
-                contradicted |= _add(q, _masked(q, sign * aside), found)
-                if len(found) > before:
-                    break
-            if len(found) == before:
-                break
-            nearest = _nearest(found, wanted)
-    if not found:
-        return None
-    return Hull(float(np.max(np.abs(wanted - nearest))) / _size(found), len(found), contradicted)
-
-
-def _size(found: list[Array]) -> float:
-    return max(float(np.max(np.abs(np.stack(found)), initial=0.0)), 1e-300)
-
-
-def _masked(q: Question, d: Array) -> Array:
-    return np.where(end_to_end(q.undecided), d, 0.0)
-
-
-def _directions(q: Question, rng: np.random.Generator) -> Iterator[Array]:
-    """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few."""
     reached = np.flatnonzero(end_to_end(q.undecided))
-    n = sum(size(x) for x in q.xs)
-    few = 2 ** len(reached) <= MOST_PIECES // 2 if len(reached) < 10 else False
-    patterns = itertools.product((1.0, -1.0), repeat=len(reached)) if few else _random_signs(rng, len(reached))
+    wanted = end_to_end([claim.value[name] for name in q.wrt])[reached]
+    room = end_to_end([claim.bound[name] for name in q.wrt])[reached]
+    pieces = Pieces(q, reached)
+    with np.errstate(all="ignore"):
+        pieces.look_around()
+        if not pieces.found:
+            return None
+        nearest = pieces.look_towards(wanted)
+        slopes = pieces.slopes()
+        allowed = CLOSE * slopes + room
+        apart = np.abs(wanted - nearest)
+        unit = np.where(slopes > 0, slopes, np.maximum(allowed, np.finfo(float).tiny))  # of entries that have no slope
+        limits = np.where(slopes > 0, allowed / unit, CLOSE)
+        worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
+    distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])
+    return Hull(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
+
+
+class Pieces:
+    """The gradients of the smooth pieces that meet at a kink, by the entries that reach it."""
+
+    def __init__(self, q: Question, reached: Array) -> None:
+        self.q, self.reached = q, reached
+        self.rng = np.random.default_rng([q.seed, 0x5B])
+        self.most = max(2, min(MOST_PIECES, int(_MOST_WORK / (2 * q.reverse_work))))
+        self.found: list[Array] = []
+        self.contradicted = False
+        x = end_to_end(q.xs)
+        scale = max(1.0, float(np.median(np.abs(x))))
+        self.unit = _STEP * np.maximum(scale, np.abs(x[reached]))
+
+    def slopes(self) -> Array:
+        """Return the largest slope of each entry on any piece."""
+        return np.asarray(np.max(np.abs(np.stack(self.found)), axis=0))
+
+    def look_around(self) -> None:
+        """Step off the kink every way."""
+        for d in itertools.islice(_directions(len(self.reached), self.rng), self.most):
+            self._add(d)
+
+    def look_towards(self, wanted: Array) -> Array:
+        """Look for pieces beyond the nearest mean, towards the claim, and return the nearest mean."""
+        nearest = _nearest(self.found, wanted, self.slopes())
+        for _ in range(_ROUNDS):
+            slopes = np.maximum(self.slopes(), np.finfo(float).tiny)
+            apart = (wanted - nearest) / slopes
+            if len(self.found) >= self.most or np.max(np.abs(apart)) <= CLOSE:
+                break
+            before = len(self.found)
+            for d in (apart, -apart, apart / slopes):
+                aside = 0.05 * np.max(np.abs(d)) * self.rng.uniform(-1.0, 1.0, d.shape)
+                self._add(d + aside)  # a little aside: a step along a tie would stay on it
+                if len(self.found) > before:
+                    break
+            if len(self.found) == before:
+                break
+            nearest = _nearest(self.found, wanted, self.slopes())
+        return nearest
+
+    def _add(self, d: Array) -> None:
+        """Add the gradient of the piece along `d` where it is a new one, and compare it with function values."""
+        largest = float(np.max(np.abs(d), initial=0.0))
+        if not largest > 0 or not np.isfinite(largest):
+            return
+        step = np.zeros(self.q.entries)
+        step[self.reached] = self.unit * d / largest
+        near, far = (self._gradient(k * step) for k in (1, 2))
+        if near is None or far is None or not _same_branches(near[1], far[1]):
+            return
+        sizes = np.maximum(np.abs(near[0]), np.abs(far[0]))
+        straight = _STRAIGHT * max(float(np.max(sizes, initial=0.0)), self.q.largest_adjoint)
+        if np.max(np.abs(near[0] - far[0]), initial=0.0) > straight:
+            return  # another piece begins between the two
+        limit = 2 * near[0] - far[0]
+        if not any(np.all(np.abs(limit - g) <= CLOSE * np.maximum(np.abs(limit), np.abs(g))) for g in self.found):
+            self.found.append(limit)
+        self.contradicted |= self._contradicts(step, limit, sizes)
+
+    def _gradient(self, step: Array) -> tuple[Array, Tape] | None:
+        """Return the gradient a step aside, by the entries that reach the kink, and the recorded run."""
+        try:
+            recorded = record(self.q.g, split_like(end_to_end(self.q.xs) + step, self.q.xs))
+            g = end_to_end(by_rows(*recorded, np.float64(1))[0])
+        except GradcliError:
+            return None
+        return (g[self.reached], recorded[2]) if np.all(np.isfinite(g)) else None
+
+    def _contradicts(self, step: Array, slopes: Array, sizes: Array) -> bool:
+        """Whether the untouched function moves otherwise along a step than the gradient of the piece there says."""
+        q, x = self.q, end_to_end(self.q.xs)
+        one, two = (float(q.near(*split_like(x + _LONGER * k * step, q.xs))) - float(q.value) for k in (1, 2))
+        moved = (2 * one - two / 2) / _LONGER
+        along = step[self.reached]
+        room = 1e-3 * float(np.sum(sizes * np.abs(along))) + 10 * q.noise_floor + 1e-15 * abs(float(q.value))
+        return bool(np.isfinite(moved)) and abs(moved - float(slopes @ along)) > room
+
+
+def _same_branches(near: Tape, far: Tape) -> bool:
+    """Whether two runs took the same branches: of comparisons, and of maximum, relu and their like."""
+    if len(near.lines) != len(far.lines) or len(near.decisions) != len(far.decisions):
+        return False
+    for one, other in zip(near.decisions, far.decisions, strict=True):
+        if one[0] is not other[0] or not np.array_equal(one[3], other[3], equal_nan=True):
+            return False
+    return all(
+        one[0] is other[0] and all(map(np.array_equal, _branch_of(one), _branch_of(other)))
+        for one, other in zip(near.lines, far.lines, strict=True)
+    )
+
+
+def _branch_of(line: Line) -> list[Array]:
+    """Return the weights of the operands in the branch that a line took; none where it has no branches."""
+    primitive, _, xs, y, params, _ = line
+    weights = (
+        None if primitive is None or primitive.kink is None else branch_weights(primitive.name, xs, y, params or {})
+    )
+    return weights or []
+
+
+def _directions(count: int, rng: np.random.Generator) -> Iterator[Array]:
+    """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few."""
+    few = 2**count <= MOST_PIECES // 2 if count < 10 else False
+    patterns = itertools.product((1.0, -1.0), repeat=count) if few else _random_signs(rng, count)
     for signs in patterns:
         for _ in range(2 if few else 1):
-            d = np.zeros(n)
-            d[reached] = np.asarray(signs) * rng.uniform(0.5, 1.5, len(reached))
-            yield d
+            yield np.asarray(signs) * rng.uniform(0.5, 1.5, count)
 
 
 def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:
@@ -105,51 +195,13 @@ def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:
         yield -signs
 
 
-def _add(q: Question, d: Array, found: list[Array]) -> bool:
-    """Add the gradient of the piece along `d` where it is a new one; return whether function values contradict it."""
-    largest = float(np.max(np.abs(d), initial=0.0))
-    if not largest > 0 or not np.isfinite(largest):
-        return False
-    scale = max(1.0, float(np.median(np.abs(end_to_end(q.xs)))))
-    step = d * (_STEP * scale / largest)
-    near, far = (_gradient(q, end_to_end(q.xs) + k * step) for k in (1, 2))
-    if near is None or far is None:
-        return False
-    size_ = max(float(np.max(np.abs(near))), float(np.max(np.abs(far))), 1e-300)
-    if np.max(np.abs(near - far)) > _STRAIGHT * max(size_, q.largest_adjoint):
-        return False  # another piece begins between the two
-    limit = 2 * near - far
-    if not any(np.max(np.abs(limit - g)) <= CLOSE * size_ for g in found):
-        found.append(limit)
-    return _contradicted(q, step, float(limit @ step), size_)
-
-
-def _gradient(q: Question, flat: Array) -> Array | None:
-    try:
-        row = by_rows(*record(q.g, split_like(flat, q.xs)), np.float64(1))[0]
-    except GradcliError:
-        return None
-    g = end_to_end(row)
-    return g if np.all(np.isfinite(g)) else None
-
-
-def _contradicted(q: Question, step: Array, slope: float, size_: float) -> bool:
-    """Whether the untouched function moves otherwise along a step than the gradient of the piece there says."""
-    one, two = (
-        float(q.near(*split_like(end_to_end(q.xs) + _LONGER * k * step, q.xs))) - float(q.value) for k in (1, 2)
-    )
-    moved = (2 * one - two / 2) / _LONGER
-    room = 1e-3 * size_ * float(np.sum(np.abs(step))) + 10 * q.noise_floor + 1e-15 * abs(float(q.value))
-    return bool(np.isfinite(moved)) and abs(moved - slope) > room
-
-
-def _nearest(found: list[Array], wanted: Array) -> Array:
-    """Return the mean of the gradients that is nearest to the claim."""
-    if not found:
-        return np.zeros_like(wanted)
+def _nearest(found: list[Array], wanted: Array, slopes: Array) -> Array:
+    """Return the mean of the gradients that is nearest to the claim, each entry measured by its largest slope."""
     from scipy.optimize import nnls
 
+    unit = np.where(slopes > 0, slopes, 1.0)
     pieces = np.stack(found, axis=1)
-    weight = 100 * max(_size(found), float(np.max(np.abs(wanted))))
-    weights, _ = nnls(np.vstack([pieces, np.full(len(found), weight)]), np.append(wanted, weight))
+    scaled, target = pieces / unit[:, None], wanted / unit
+    weight = 100 * max(1.0, float(np.max(np.abs(target), initial=0.0)))
+    weights, _ = nnls(np.vstack([scaled, np.full(len(found), weight)]), np.append(target, weight))
     return np.asarray(pieces @ (weights / max(float(np.sum(weights)), 1e-300)))

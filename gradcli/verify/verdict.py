@@ -33,9 +33,16 @@ def _needs_a_guard(case: Case) -> bool:
 
 
 def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
-    """Where a traced value has no second witness entry by entry, one direction of the untouched function must do."""
+    """Where a traced value has no second witness entry by entry, something must confirm all entries at once.
+
+    For a certified value that is the test of the trace; else it is one direction of the untouched function.
+    """
     settled = all(np.all(mask | u) for mask, u in zip(confirmed.values(), case.q.undecided, strict=True))
     if case.reference is None or settled or not _needs_a_guard(case):
+        return
+    if case.reference == "certified" and case.q.trace_test.agrees:  # its rules are confirmed by values of the program
+        for name, word in case.verdicts[case.reference].items():
+            confirmed[name] = confirmed[name] | (word == AGREE)
         return
     direction = directional(case.q, case.estimate(case.reference))
     if direction.agrees is False:
@@ -152,20 +159,22 @@ def beside_kinks(case: Case) -> dict[str, Any]:
     kinks = [f for f in case.findings if f.kind == "kink" and f.severity == "inconclusive"]
     if not kinks or any(f.severity == "inconclusive" and f.kind != "kink" for f in case.findings):
         return {}
-    found = hull(case.q, case.estimate("claim").value)
+    found = hull(case.q, case.estimate("claim"))
     if found is None:
         return {}
     if not found.holds:
         why = (
             "function values contradict the pieces that meet there"
             if found.contradicted
-            else f"it is {found.distance:.1e} of the largest slope away from every mean of the {found.pieces} pieces' gradients"
+            else f"an entry is {found.distance:.1e} of its largest slope away from every mean of the gradients of the "
+            f"{found.pieces} pieces"
         )
         case.inconclusive("not a subgradient", f"the claim at the kink is no subgradient: {why}")
         return {}
     case.findings = [replace(f, severity="warning", hint=None) if f in kinks else f for f in case.findings]
     says = f"at the kink the claim is a subgradient: a mean of the gradients of the {found.pieces} smooth pieces that meet there"
     case.findings.append(finding("subgradient", "warning", says))
+    case.hull = found
     return dict(zip(case.q.wrt, case.q.undecided, strict=True))
 
 
@@ -257,30 +266,57 @@ def _weak_evidence(case: Case) -> None:
 
 
 def detects_of(case: Case, verdict: str) -> Detects:
-    """Return the largest relative error that could have stayed unseen, over the entries that are not zero."""
+    """Return the largest relative error that could have stayed unseen, over the entries that are not zero.
+
+    It is the largest of the claim's bound, the reference's bound and the limit of the trace test; without such a test, the
+    bound of function values takes its place. At a kink it is the limit of the test for subgradients.
+    """
     if case.reference is None or verdict == "inconclusive":
         return Detects(None, None)
     right = case.estimate(case.reference)
     smallest, at = -1.0, None
+    limit = limit_of_trace(case)
     for name in case.claimed or case.q.wrt:
-        room = _room(case, right, name)
+        room = _room(case, right, name, limit)
         g = np.abs(np.asarray(right.value[name]))
+        if case.hull is not None:  # which has a limit of its own
+            g = np.where(case.q.undecided[case.q.wrt.index(name)], 0.0, g)
         if room is None or not np.any(g > 0):
             continue
         relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
         k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
         if float(relative[k]) > smallest:
             smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
+    at_kinks = case.hull.limit if case.hull is not None else -1.0
+    if max(limit or -1.0, at_kinks) > smallest:
+        smallest, at = max(limit or -1.0, at_kinks), None
     return Detects(smallest, at) if 0 <= smallest < 1 else Detects(None, None)
 
 
-def _room(case: Case, right: Estimate, name: str) -> Array | None:
-    """Return how wrong each entry of one input could be unseen: by the claim's bound, or by the best independent pair."""
-    if case.claimed is not None:
-        claim = case.outcomes["claim"].estimate
-        return None if claim is None or name not in claim.value else np.asarray(allowed(claim, right, name, case.fixed))
+def limit_of_trace(case: Case) -> float | None:
+    """Return the size of a term that the trace could have lost unseen, relative to all slopes; None without a test."""
+    test = case.q.trace_test
+    if not test.agrees or not case.q.affords_slopes:
+        return None
+    return test.detects([case.q.slopes[name] for name in case.q.wrt])
+
+
+def _room(case: Case, right: Estimate, name: str, limit: float | None) -> Array | None:
+    """Return how wrong each entry of one input could be unseen, the limit of the trace test aside."""
+    claim = case.outcomes["claim"].estimate if case.claimed is not None else None
+    if case.claimed is not None and (claim is None or name not in claim.value):
+        return None
+    own = np.asarray(right.bound[name] if claim is None else allowed(claim, right, name, case.fixed))
+    if limit is not None or (claim is not None and not case.q.trace_test.why):
+        return own
+    values = _by_function_values(case, name)
+    return own if values is None and claim is not None else values if values is None else np.maximum(own, values)
+
+
+def _by_function_values(case: Case, name: str) -> Array | None:
+    """Return how wrong a value could be that the best independent pair of modes, or one direction, confirms."""
     rooms = []
-    names = list(case.verdicts)
+    names = [mode for mode in case.verdicts if mode != "claim"]
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             if independent(case.outcomes[a], case.outcomes[b]):

@@ -1,0 +1,136 @@
+"""Is the recorded program the function? Both run at a displaced point, on plain numbers, and must give the same value.
+
+There is no truncation error in this: a term that the trace lost, because it came out of a cache or lost its derivative on
+the way, shows however small it is beside the others, down to rounding. What it cannot see: caches whose keys are rounded
+values, shapes or identities, which are hit at displaced points too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import GradcliError
+from gradcli.interpreters.replay import rerun
+from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.point import Array
+from gradcli.source.derived import either_way
+
+_FAR = 0.5  # of the size of each entry: the first displacement
+_NEARER = 4.0  # by which the next one is less
+_NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: displacements below are lost in rounding
+_CONTRIBUTIONS = 1e3  # roundings of what the value is summed from, which two ways of computing it may differ by
+_EPS = float(np.finfo(np.float64).eps)
+
+Recording = tuple[Value, list[Recorded], Tape]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTest:
+    """What came of it: whether the two agree, None where nothing could be compared, and why in words.
+
+    `failed` says that the function could be evaluated at no displaced point.
+    `room` is how far apart two equal values may lie, and `step` the displacement that it belongs to, for each input.
+    """
+
+    agrees: bool | None
+    why: str = ""
+    failed: bool = False
+    evaluations: int = 0
+    room: float = np.inf
+    step: tuple[Array, ...] = ()
+
+    def detects(self, slopes: Sequence[Array]) -> float | None:
+        """Return the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
+
+        Shapes  `slopes` are Jacobians, `[output, input]`, one for each input.
+        """
+        if not self.agrees:
+            return None
+        moved = sum(float(np.sum(np.abs(g * v))) for g, v in zip(slopes, self.step, strict=True))
+        return self.room / moved if moved > 0 else None
+
+
+def trace_test(
+    f: Callable[..., Value],
+    recording: Recording,
+    xs: Sequence[Array],
+    steps: Sequence[Array],
+    room: Callable[[Array], Array],
+) -> TraceTest:
+    """Compare the recorded program with the function at `xs` plus a part of `steps`.
+
+    Every decision of the program (comparison, order, rounding) is taken again; where one differs the displacement is made
+    smaller. The two differ if they do so at two displacements in a row: a rule that chooses its form by the values may be
+    another one far away.
+
+    Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns, for a value, how far two equal ones may be apart.
+    Cost    one evaluation of f and one of the program where all is well; none of f where a decision differs.
+    """
+    y, inputs, tape = recording
+    calls, raised, apart = 0, "", ""
+    for part in _parts():
+        moved = [x + part * step for x, step in zip(xs, steps, strict=True)]
+        again = rerun(y, inputs, tape, moved)
+        if again is None or not np.all(np.isfinite(again)):
+            continue
+        calls += 1
+        try:
+            value = np.asarray(f(*[x.copy() if isinstance(x, np.ndarray) else x for x in moved]))
+        except GradcliError as error:
+            raised = raised or error.what
+            continue
+        if shape(value) != shape(again):
+            raised = raised or f"its result has the shape {shape(value)} there, and {shape(again)} at the point"
+            continue
+        if value.dtype.kind not in "fiub" or not np.all(np.isfinite(value)):
+            continue
+        allowed = np.asarray(room(value))
+        excess = np.abs(value - again) - allowed
+        if np.any(excess > 0):
+            k = int(np.argmax(np.ravel(excess)))
+            says = (
+                f"beside the point it gives {np.ravel(value)[k]:.17g}, and what was recorded {np.ravel(again)[k]:.17g}"
+            )
+            if apart:
+                return TraceTest(False, apart, False, calls)
+            apart = says
+            continue
+        step = tuple(np.asarray(part * step) for step in steps)
+        return TraceTest(True, "", False, calls, float(np.sum(allowed)), step)
+    if apart:
+        return TraceTest(False, apart, False, calls)
+    if raised:
+        return TraceTest(None, f"near the point {raised}", True, calls)
+    return TraceTest(None, "the function decides otherwise there, however near", False, calls)
+
+
+def _parts() -> Iterator[float]:
+    """Yield parts of the first displacement, each a quarter of the one before."""
+    part = 1.0
+    while part * _FAR >= _NEAREST:
+        yield part
+        part /= _NEARER
+
+
+def displacement(seed: int, xs: Sequence[Array], sizes: Sequence[Array]) -> list[Array]:
+    """Return random steps in proportion to the sizes of the entries, of both signs."""
+    rng = np.random.default_rng([seed, 0x7ACE])
+    return [np.asarray(either_way(rng, shape(x)) * _FAR * s) for x, s in zip(xs, sizes, strict=True)]
+
+
+def contributions(recording: Recording, bars: Sequence[Value]) -> float:
+    """Return the sum of what the value is made of: every line's value carried to the result by its adjoint."""
+    total = 0.0
+    for bar, line in zip(bars, recording[2].lines, strict=True):
+        if bar is not None and line[0] is not None:
+            moved = np.abs(np.asarray(bar) * np.asarray(line[3]))
+            total += float(np.sum(moved, where=np.isfinite(moved)))
+    return total
+
+
+def roundings(contributed: float) -> float:
+    """Return how far two ways of computing a value may be apart that is summed from so much."""
+    return _CONTRIBUTIONS * _EPS * contributed
