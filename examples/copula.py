@@ -19,7 +19,7 @@ except ImportError:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 val = -(np.log(-expm1(-theta*t)) - np.log(-expm1(-theta)))
-            return val
+            return val  # noqa: RET504
 
         def deriv(self, t, theta):
             t = np.asarray(t)
