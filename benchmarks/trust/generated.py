@@ -11,7 +11,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
-mpmath.mp.dps = 50  # of what is true
+mp = mpmath.MPContext()
+mp.dps = 50  # of what is true
 
 Target = Callable[..., Any] | str
 Gradient = dict[str, Any]

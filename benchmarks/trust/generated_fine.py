@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath
 import numpy as np
-from generated import Claim, Generated, pick, scale
+from generated import Claim, Generated, mp, pick, scale
 
 COUNT = 300
 NAMES = frozenset({"fine structure", "staircase", "noise", "kink", "jump"})  # findings that name the reason
@@ -23,7 +22,7 @@ OFF = (3.0, -3.0, 10.0, 0.3)  # of both slopes together
 
 @dataclass(frozen=True)
 class Smooth:
-    """A smooth function on floats, and its slope in mpmath."""
+    """A smooth function on floats, and its slope in mp."""
 
     name: str
     f: Callable[[float], float]
@@ -32,8 +31,8 @@ class Smooth:
 
 SMOOTH = (
     Smooth("x**2", lambda x: x * x, lambda x: 2 * x),
-    Smooth("sin", math.sin, mpmath.cos),
-    Smooth("exp", math.exp, mpmath.exp),
+    Smooth("sin", math.sin, mp.cos),
+    Smooth("exp", math.exp, mp.exp),
     Smooth("x**3 + x", lambda x: x * x * x + x, lambda x: 3 * x**2 + 1),
     Smooth("atan", math.atan, lambda x: 1 / (1 + x**2)),
 )
@@ -54,22 +53,22 @@ class Structure:
 def _waves(rng: np.random.Generator, x: float) -> Structure:
     a, w, steep, p = scale(rng, -1, 1), scale(rng, 1, 9), scale(rng, -3, 3), round(float(rng.uniform(0, 6)), 3)
     b = steep / w
-    slope = 2 * a * mpmath.mpf(x) + mpmath.mpf(b) * w * mpmath.cos(mpmath.mpf(w) * x + p)
+    slope = 2 * a * mp.mpf(x) + mp.mpf(b) * w * mp.cos(mp.mpf(w) * x + p)
     f = lambda x: a * x * x + b * math.sin(w * x + p)
-    return Structure(f"{a}*x*x + {b:.2e}*sin({w:.2e}*x + {p})", f, slope, 2 * a * mpmath.mpf(x))
+    return Structure(f"{a}*x*x + {b:.2e}*sin({w:.2e}*x + {p})", f, slope, 2 * a * mp.mpf(x))
 
 
 def _bumps(rng: np.random.Generator, x: float) -> Structure:
     a, s, steep = scale(rng, -1, 1), scale(rng, -8, -1), scale(rng, -3, 3)
     b, c = steep * s, x + s * float(rng.uniform(-2, 2))
-    u = (mpmath.mpf(x) - c) / mpmath.mpf(s)
-    slope = 2 * a * mpmath.mpf(x) - 2 * u * mpmath.exp(-(u**2)) * mpmath.mpf(b) / mpmath.mpf(s)
+    u = (mp.mpf(x) - c) / mp.mpf(s)
+    slope = 2 * a * mp.mpf(x) - 2 * u * mp.exp(-(u**2)) * mp.mpf(b) / mp.mpf(s)
 
     def f(x: float) -> float:
         u = (x - c) / s
         return a * x * x + b * math.exp(-min(u * u, 700.0))
 
-    return Structure(f"{a}*x*x + bump of {b:.1e}, {s:.0e} wide", f, slope, 2 * a * mpmath.mpf(x))
+    return Structure(f"{a}*x*x + bump of {b:.1e}, {s:.0e} wide", f, slope, 2 * a * mp.mpf(x))
 
 
 def _teeth(rng: np.random.Generator, x: float) -> Structure:
@@ -77,9 +76,9 @@ def _teeth(rng: np.random.Generator, x: float) -> Structure:
     a, w, steep = scale(rng, -1, 1), scale(rng, 1, 9), scale(rng, -3, 3)
     shift = round(float(rng.uniform(0.2, 0.8)), 2) - (w * x - math.floor(w * x))
     b, triangle = steep / w, bool(rng.integers(2))
-    place = mpmath.mpf(w) * x + shift
-    side = 1 if not triangle else 2 if place - mpmath.floor(place) > 0.5 else -2
-    if triangle and abs(place - mpmath.floor(place) - 0.5) < 0.05:
+    place = mp.mpf(w) * x + shift
+    side = 1 if not triangle else 2 if place - mp.floor(place) > 0.5 else -2
+    if triangle and abs(place - mp.floor(place) - 0.5) < 0.05:
         triangle, side = False, 1
 
     def f(x: float) -> float:
@@ -87,8 +86,8 @@ def _teeth(rng: np.random.Generator, x: float) -> Structure:
         u -= math.floor(u)
         return a * x * x + b * (abs(2 * u - 1) if triangle else u)
 
-    slope = 2 * a * mpmath.mpf(x) + side * mpmath.mpf(b) * w
-    return Structure(f"{a}*x*x + teeth of {b:.1e}, {1 / w:.0e} wide", f, slope, 2 * a * mpmath.mpf(x))
+    slope = 2 * a * mp.mpf(x) + side * mp.mpf(b) * w
+    return Structure(f"{a}*x*x + teeth of {b:.1e}, {1 / w:.0e} wide", f, slope, 2 * a * mp.mpf(x))
 
 
 def _rounded(rng: np.random.Generator, x: float) -> Structure:
@@ -97,21 +96,21 @@ def _rounded(rng: np.random.Generator, x: float) -> Structure:
     inside = bool(rng.integers(2))
     f = (lambda x: g.f(round(x, places))) if inside else (lambda x: round(g.f(x), places))
     name = f"{g.name} of round(x, {places})" if inside else f"round of {g.name} to {places} places"
-    return Structure(name, f, mpmath.mpf(0), g.slope(mpmath.mpf(x)))
+    return Structure(name, f, mp.mpf(0), g.slope(mp.mpf(x)))
 
 
 def _single(rng: np.random.Generator, x: float) -> Structure:
     """Single precision inside."""
     g, inside = pick(rng, SMOOTH), bool(rng.integers(2))
     f = (lambda x: g.f(float(np.float32(x)))) if inside else (lambda x: float(np.float32(g.f(x))))
-    return Structure(f"{g.name} in float32", f, g.slope(mpmath.mpf(x)), mpmath.mpf(0), enveloped="open")
+    return Structure(f"{g.name} in float32", f, g.slope(mp.mpf(x)), mp.mpf(0), enveloped="open")
 
 
 def _noisy(rng: np.random.Generator, x: float) -> Structure:
     """Noise that is a function of the bits of x."""
     g, floor = pick(rng, SMOOTH), scale(rng, -13, -4)
     f = lambda x: g.f(x) + floor * (zlib.crc32(struct.pack("d", x)) / 2**32 - 0.5)
-    return Structure(f"{g.name} + noise of {floor:.0e}", f, g.slope(mpmath.mpf(x)), mpmath.mpf(0), enveloped="wrong")
+    return Structure(f"{g.name} + noise of {floor:.0e}", f, g.slope(mp.mpf(x)), mp.mpf(0), enveloped="wrong")
 
 
 FAMILIES = (
@@ -135,7 +134,7 @@ def generated(number: int, seed: int) -> Generated:
     def two(x: Any, y: Any) -> float:
         return s.f(float(x)) + c * math.sin(float(y))
 
-    more = {"y": float(c * mpmath.cos(mpmath.mpf(y)))} if second else {}
+    more = {"y": float(c * mp.cos(mp.mpf(y)))} if second else {}
     at = {"x": x, "y": y} if second else {"x": x}
     name = f"{s.name} at {x}" + (f", + {c}*sin(y)" if second else "")
     return Generated(family, name, lambda: two if second else one, at, tuple(_claims(rng, s, more)))

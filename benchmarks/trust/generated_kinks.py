@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath
 import numpy as np
-from generated import Claim, Generated, Gradient, Target, compiled, pick, scale
+from generated import Claim, Generated, Gradient, Target, compiled, mp, pick, scale
 from scipy.optimize import linprog
 
 COUNT = 200
@@ -75,12 +74,12 @@ TWO = (  # u and v are exactly 0
     ("np.maximum(np.maximum({u}, {v}), 0)", [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]),
 )
 SMOOTH: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-    ("np.sin({y})", mpmath.cos),
+    ("np.sin({y})", mp.cos),
     ("{y}**2", lambda y: 2 * y),
-    ("np.exp({y})", mpmath.exp),
+    ("np.exp({y})", mp.exp),
     ("np.log({y})", lambda y: 1 / y),
     ("{y}**3", lambda y: 3 * y**2),
-    ("np.tanh({y})", lambda y: mpmath.sech(y) ** 2),
+    ("np.tanh({y})", lambda y: mp.sech(y) ** 2),
 )
 
 
@@ -96,7 +95,7 @@ def generated(number: int, seed: int) -> Generated:
         text, slope = pick(rng, SMOOTH)
         c, y = scale(rng, -8, 8), round(float(rng.uniform(0.3, 2)), 3)
         texts.append(f"{c!r}*{text.format(y=name)}")
-        at[name], smooth[name] = y, float(c * slope(mpmath.mpf(y)))
+        at[name], smooth[name] = y, float(c * slope(mp.mpf(y)))
     body = " + ".join(texts)
     family = "Python" if python else "expression"
     return Generated(family, body, lambda: _target(body, tuple(at), python), at, tuple(_claims(rng, terms, smooth)))

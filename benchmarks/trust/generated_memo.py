@@ -10,9 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import mpmath
 import numpy as np
-from generated import Claim, Generated, Target, pick
+from generated import Claim, Generated, Target, mp, pick
 
 COUNT = 60
 NAMES = frozenset(
@@ -211,9 +210,9 @@ def generated(number: int, seed: int) -> Generated:
 
 def _gradients(x: Any, weight: float, product: bool) -> tuple[Any, Any]:
     """Return the gradient, and the gradient with the cached part taken for a constant."""
-    v = [mpmath.mpf(float(t)) for t in x]
-    main, cached = mpmath.fsum(map(mpmath.sin, v)), weight * mpmath.fsum(mpmath.exp(t / 2) for t in v)
-    slopes, slope = [mpmath.cos(t) for t in v], [weight * mpmath.exp(t / 2) / 2 for t in v]
+    v = [mp.mpf(float(t)) for t in x]
+    main, cached = mp.fsum(map(mp.sin, v)), weight * mp.fsum(mp.exp(t / 2) for t in v)
+    slopes, slope = [mp.cos(t) for t in v], [weight * mp.exp(t / 2) / 2 for t in v]
     if product:
         without = [s * (1 + cached) for s in slopes]
         right = [w + main * c for w, c in zip(without, slope, strict=True)]
