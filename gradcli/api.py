@@ -15,6 +15,7 @@ from gradcli.exits import KINDS
 from gradcli.frameworks.framework import Natively
 from gradcli.interpreters import dual, tape
 from gradcli.modes.stepping import Stepping
+from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
 from gradcli.primitives.kinds import Partial
 from gradcli.programs.repeated import Repeated
@@ -171,13 +172,16 @@ def derive(
     return study(target, Wanted(dims, facts, wrt, order, answer=answer, layout=layout, style=style, given=given))
 
 
-def grad(f: Function, wrt: Wrt = None) -> Function:
+def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     """Return the gradient of a scalar function, by the reverse mode, as a function of the same arguments.
 
     Shapes  as the argument that is differentiated: the first, or those that `wrt` names (then a tuple).
     Cost    about three evaluations of f, however many entries there are, and tracing it; asked for again and again, a
             function that can do nothing but compute is traced no more.
-    Raises  BadShape where f is not scalar.
+    Raises  BadShape where f is not scalar; TraceDiffers.
+
+    f is expected to be pure, as JAX has it: its value depends on its arguments alone. At the first call of each function
+    that is tested, unless `verify` is False: what was recorded must give f's own values beside the point.
 
     >>> import numpy as np
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -186,20 +190,28 @@ def grad(f: Function, wrt: Wrt = None) -> Function:
 
     repeated = Repeated(f, wrt, with_value=False)
 
+    first = FirstCall(f, wrt) if verify else None
+
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
+        if first is not None and not first.done:
+            first.test(args, kwargs)
         return repeated(args, kwargs)[1]
 
     return gradient
 
 
-def value_and_grad(f: Function, wrt: Wrt = None) -> Function:
+def value_and_grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     """Return a function of the same arguments that returns f's value and its gradient, as `grad` does."""
 
     repeated = Repeated(f, wrt, with_value=True)
 
+    first = FirstCall(f, wrt) if verify else None
+
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
+        if first is not None and not first.done:
+            first.test(args, kwargs)
         return repeated(args, kwargs)
 
     return both

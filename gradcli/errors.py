@@ -145,6 +145,12 @@ class TraceEnded(NotSupported):
         TraceEnded.raised += 1
 
 
+class TraceDiffers(GradcliError):
+    """What was traced is not what the function does: nothing traced can confirm anything."""
+
+    kind = "trace"
+
+
 class BadTarget(GradcliError):
     """A file, a module or a name in it cannot be loaded, or its parameters cannot be filled."""
 

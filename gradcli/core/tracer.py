@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import METHODS, VIEWS, bind
-from gradcli.core.primitive import Interpreted, Value
+from gradcli.core.primitive import Interpreted, Primitive, Value
 from gradcli.core.provenance import written
 from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
@@ -63,6 +63,9 @@ class Tracer(Interpreted):
                 do="make the array inside the function that is differentiated",
             )
         self._take(other)
+
+    def note(self, question: Primitive, operand: Value, answer: Any) -> None:
+        """Keep what a rule asked of the value under this one, where a record is kept."""
 
     def twin(self) -> "Tracer":
         """Return the same value in memory of its own, without an operation."""
@@ -342,6 +345,21 @@ def plain(x: Value) -> Value:
     while isinstance(x, Tracer):
         x = x.primal
     return x
+
+
+_IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
+
+
+def is_zero(x: Value) -> Any:
+    """Return where a value is zero, by which a rule chooses its form; a record keeps the answer.
+
+    It is no branch of the user's: both forms are the same function.
+    """
+    answer = np.equal(plain(x), 0)
+    while isinstance(x, Tracer):
+        x.note(_IS_ZERO, np.float64(0), answer)
+        x = x.primal
+    return answer
 
 
 def arithmetic(x: Value) -> type[Arithmetic] | None:

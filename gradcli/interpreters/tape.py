@@ -156,6 +156,10 @@ class Recorded(Tracer):
     def hold(self, x: Value) -> "Recorded":
         return Recorded(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, CONSTANT, self.tape)
 
+    def note(self, question: Primitive, operand: Value, answer: Any) -> None:
+        if self.slot != CONSTANT:
+            self.tape.decisions.append((question, (self.slot, CONSTANT), (self.primal, operand), answer, None, None))
+
     def twin(self) -> "Recorded":
         return Recorded(self.primal, self.slot, self.tape)
 

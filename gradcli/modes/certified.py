@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.errors import Undecided
+from gradcli.errors import TraceDiffers, Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Line, record
 from gradcli.modes.bounds import factored
@@ -22,7 +22,7 @@ from gradcli.modes.certified_numbers import (
     of_numbers,
     written_bound,
 )  # fmt: skip
-from gradcli.modes.mode import Available, Contradiction, NotRun, Question, TraceDiffers
+from gradcli.modes.mode import Available, Contradiction, NotRun, Question
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -172,6 +172,8 @@ class Certified:
     def _weighted(self, q: Question, xs: list[Value], weights: Any) -> Value:
         """Return the weighted sum of f's outputs, in balls."""
         y = q.g(*xs)
+        if shape(y) != shape(q.value):
+            raise Undecided("the result has another shape beside the point", do="return one shape for all values")
         if not shape(q.value):
             return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))

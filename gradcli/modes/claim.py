@@ -33,10 +33,6 @@ class Claimed(Protocol):
         """How much larger one rounding of it is than in float64."""
 
     @property
-    def keeps_state(self) -> bool:
-        """Whether a second call may well give another gradient."""
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The inputs whose gradient is claimed."""
 
@@ -66,7 +62,6 @@ class ClaimedExpressions:
     """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression; it may use names of sizes."""
 
     mutates = False
-    keeps_state = False
     coarseness = 1.0
 
     def __init__(

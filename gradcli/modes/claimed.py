@@ -11,7 +11,6 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed
-from gradcli.frameworks.native import Native
 from gradcli.modes.claim import WrongShape
 from gradcli.modes.mode import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
@@ -22,6 +21,8 @@ Matcher = Callable[[Any], dict[str, Any]]
 
 class ClaimedFunction:
     """A claim that is computed: `compute(values)` is what the user's code says, `match` puts it to the inputs' names."""
+
+    names_each: bool  # whether it has a part for each of several inputs, none of them None
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class ClaimedFunction:
         self._match = match
         self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
         self.names: tuple[str, ...] = ()
+        self.names_each = False
         try:
             self._first = (at, self(at))
         except WrongShape:
@@ -55,11 +57,6 @@ class ClaimedFunction:
         """Whether the user's code writes into the inputs it is given."""
         return isinstance(self._compute, Called) and self._compute.function.copies
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether a second call may well give another gradient: the user's code differentiates by a framework."""
-        return isinstance(self._compute, Called) and self._compute.keeps_state
-
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim for what is no gradient."""
         if self._first is not None and values is self._first[0]:
@@ -69,6 +66,8 @@ class ClaimedFunction:
                 found = self._compute(values)
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
+        parts = list(found.values()) if isinstance(found, dict) else found
+        self.names_each = isinstance(parts, list | tuple) and len(parts) > 1 and not any(p is None for p in parts)
         return self._match(found)
 
 
@@ -78,7 +77,6 @@ class Called:
 
     function: PythonFunction
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    keeps_state: bool = False
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
         return self.function.pair({**values, **self.fixed})
@@ -91,7 +89,6 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
 
     Raises  BadClaim for what cannot be called.
     """
-    state = isinstance(claim, Native)
     if not callable(claim):
         raise BadClaim(f"{text} is not a function", do="name a function that takes the same arguments")
     signature = signature_of(claim)
@@ -101,21 +98,21 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if not more and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
-        return Called(PythonFunction(claim, text, nodes, ()), keeps_state=state)
+        return Called(PythonFunction(claim, text, nodes, ()))
     left_over = sorted(required - set(arguments))
     if (
         len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
     ):  # the vector has a name of its own, wherever it stands
         nodes = {name: node for name, node in arguments.items() if name in names}
         with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
-        return Called(with_vector, {"the vector": more[0]}, state)
+        return Called(with_vector, {"the vector": more[0]})
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
     count = len(arguments) if takes_all else max(0, len(positional) - len(more))
     chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
     extra = {f"extra {k}": x for k, x in enumerate(more)}
     by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
-    return Called(by_position, extra, state)
+    return Called(by_position, extra)
 
 
 def matcher(
@@ -146,6 +143,10 @@ def matcher(
             raise BadClaim(f"the claim names {', '.join(strangers)}, which is no input", do=f"inputs: {', '.join(wrt)}")
         if not parameters:
             raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")
+        if isinstance(found, dict) and isinstance(arguments[parameters[0]], Leaf):
+            names = ", ".join(f"'{name}'" for name in found)
+            says = f"the claim names {names}, which is no input" if found else "the claim is an empty dict"
+            raise BadClaim(says, do=f"inputs: {', '.join(wrt)}")
         if chosen and len(parameters) > 1:
             raise BadClaim(
                 f"one gradient is claimed, and {len(parameters)} inputs are differentiated: {', '.join(parameters)}",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,20 +9,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.primitive import named as named_primitive
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported, OutOfTime
-from gradcli.frameworks.native import native_of
-from gradcli.interpreters.ball import radius
+from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
-from gradcli.modes.bounds import factored, rounding_of
+from gradcli.modes import limits
+from gradcli.modes.bounds import rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.tracing import tested
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
-from gradcli.numerics.rounding import EPS, ULPS
-from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.numerics.rounding import EPS
+from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Array, Estimate, Point, Witness
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
@@ -32,10 +30,7 @@ from gradcli.source.function import Function, of
 MOST_JACOBIAN = 2**24
 MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
-_EQUALITIES = (named_primitive("equal"), named_primitive("not_equal"))
-_BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
 _TIMED = 3  # evaluations by which one is timed
-_DEADLINE: ContextVar[float] = ContextVar("deadline", default=np.inf)  # of the mode that runs, on the monotonic clock
 
 
 class NotRun(GradcliError):
@@ -46,12 +41,6 @@ class NotRun(GradcliError):
 
 class OverBudget(NotRun):
     """The same, because it would take more evaluations than the user allows."""
-
-
-class TraceDiffers(GradcliError):
-    """What was traced is not what the function does: nothing traced can confirm anything."""
-
-    kind = "trace"
 
 
 class Contradiction(GradcliError):
@@ -95,20 +84,7 @@ class Question:
     def g(self) -> Callable[..., Value]:
         """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
         g = of(self.f, self.point.values, self.wrt)
-        return g if self.mode_timeout is None else self._in_time(g)
-
-    def _in_time(self, g: Callable[..., Value]) -> Callable[..., Value]:
-        def called(*xs: Value) -> Value:
-            if time.monotonic() > _DEADLINE.get():
-                raise self.out_of_time()
-            return g(*xs)
-
-        return called
-
-    def out_of_time(self) -> OutOfTime:
-        """Return the error of a mode whose time is up."""
-        limit = self.mode_timeout or 0.0
-        return OutOfTime(f"it was stopped after {limit:g} s", do=f"--mode-timeout {4 * limit:g}s, or leave that out")
+        return g if self.mode_timeout is None else limits.stopped(g, self.mode_timeout)
 
     def near(self, *xs: Value) -> Value:
         """The untouched function at another place: nan beyond the user's bounds, and where it raises or changes its shape."""
@@ -124,51 +100,8 @@ class Question:
 
     @cached_property
     def trace_test(self) -> TraceTest:
-        """Whether the recorded program is the function beside the point too.
-
-        Functions of frameworks are compared with their recording operation by operation, and gradients of a function where
-        that function is tested; for them there is no test.
-        """
-        if self.failed_test is not None:
-            return self.failed_test
-        if self.untraced is not None or gradient_in(self.f) is not None or not np.all(np.isfinite(self.value)):
-            return TraceTest(None)
-        if native_of(root_of(self.f)) is not None:
-            return TraceTest(None)
-        if self.f.kind == "python" and any(mark.line[0] in _EQUALITIES for mark in self.kinks):
-            return TraceTest(
-                False, "a comparison for equality holds at the point alone, as where a value comes out of a cache"
-            )
-        ties = self._entries_of(m for m in self.kinks if m.line[0] is not None and m.line[0].constant)
-        stairs = self._entries_of(self.staircases)
-        named = list(zip(self.wrt, self.xs, map(np.logical_or, ties, stairs), strict=True))
-        found = displacement(self.seed, self.xs, [self.stepping.sizes(name, x) for name, x, _ in named])
-        steps = [
-            np.where(open_, 0.0, self.stepping.inward(name, x, v))
-            for (name, x, open_), v in zip(named, found, strict=True)
-        ]
-        if not any(map(np.any, steps)):
-            return TraceTest(None, "every input is at a tie of the function")
-        with np.errstate(all="ignore"):
-            return trace_test(self._inside, self.recording, self.xs, steps, self._rounding_beside)
-
-    def _inside(self, *xs: Value) -> Value:
-        """The function; nan beyond the user's bounds."""
-        inside = not self.stepping.edges or self.stepping.inside(self.wrt, xs)
-        return self.g(*xs) if inside else np.full(shape(self.value), np.nan)[()]
-
-    def _rounding_beside(self, value: Array) -> Array:
-        """Return how far the program's value and the function's may be apart beside the point, by rounding alone.
-
-        By the radius of f in balls of 53 bits at the point, in proportion, where it is known; else by the size of all that
-        the value is summed from.
-        """
-        own = np.abs(self.value)
-        grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
-        if 53 in self.balls and not factored(self):
-            several = ULPS * np.sqrt(len(self.lines) + 1)
-            return np.asarray(grown * (_BESIDE * radius(self.balls[53]) + several * own) + several * np.abs(value))
-        return np.asarray(grown * roundings(contributions(self.recording, self.bars)) + roundings(1.0) * np.abs(value))
+        """Whether the recorded program is the function beside the point too."""
+        return self.failed_test or tested(self)
 
     @cached_property
     def value(self) -> Array:
@@ -381,9 +314,9 @@ class Question:
     @cached_property
     def undecided(self) -> tuple[Any, ...]:
         """For each input, the entries whose derivative a kink or a staircase leaves open."""
-        return self._entries_of((*self.kinks, *self.staircases))
+        return self.entries_of((*self.kinks, *self.staircases))
 
-    def _entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
+    def entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
         """Return, for each input, the entries that reach one of the marks."""
         masks = [np.zeros(shape(x), dtype=bool) for x in self.xs]
         for mark in marks:
@@ -456,16 +389,3 @@ class Mode(Protocol):
 
         Raises  a GradcliError that says why there is none.
         """
-
-
-def timed(compute: Callable[[Question], Estimate], q: Question) -> Estimate:
-    """Return the estimate with the seconds it took. Raises OutOfTime after those that a mode may take."""
-    start = time.perf_counter()
-    token = _DEADLINE.set(time.monotonic() + (np.inf if q.mode_timeout is None else q.mode_timeout))
-    try:
-        estimate = compute(q)
-    finally:
-        _DEADLINE.reset(token)
-    if estimate.cost.seconds:
-        return estimate  # what it rests on was computed, and timed, before
-    return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))

@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.shapes import size
 from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.interpreters.tape import CONSTANT, Recorded
+from gradcli.modes.limits import out_of_time
 from gradcli.modes.mode import Available, NotRun, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.work import Effort
@@ -66,7 +67,7 @@ def _ask(request: Any, q: Question) -> dict[str, Any]:
     try:
         output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.mode_timeout)
     except Late:
-        raise q.out_of_time() from None
+        raise out_of_time(q.mode_timeout or 0.0) from None
     if not output:
         raise NotSupported(
             f"sympy ended with status {worker.status}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"

@@ -78,33 +78,70 @@ def trace_test(
             continue
         calls += 1
         try:
-            value = np.asarray(f(*[x.copy() if isinstance(x, np.ndarray) else x for x in moved]))
+            value = np.asarray(f(*map(_fresh, moved)))
         except GradcliError as error:
-            raised = raised or error.what
+            if _works(f, moved):
+                return TraceTest(
+                    None, "the function raises at the first of two equal calls, and not at the second", True
+                )
+            raised = raised or f"the function cannot be evaluated: {error.what}"
             continue
         if shape(value) != shape(again):
-            raised = raised or f"its result has the shape {shape(value)} there, and {shape(again)} at the point"
-            continue
-        if value.dtype.kind not in "fiub" or not np.all(np.isfinite(value)):
+            says = f"the result has the shape {shape(value)}, and {shape(again)} at the point"
+            return TraceTest(None, says, True, calls)
+        if not np.all(np.isfinite(value)):
             continue
         allowed = np.asarray(room(value))
-        excess = np.abs(value - again) - allowed
-        if np.any(excess > 0):
-            k = int(np.argmax(np.ravel(excess)))
-            says = (
-                f"beside the point it gives {np.ravel(value)[k]:.17g}, and what was recorded {np.ravel(again)[k]:.17g}"
-            )
-            if apart:
-                return TraceTest(False, apart, False, calls)
-            apart = says
-            continue
-        step = tuple(np.asarray(part * step) for step in steps)
-        return TraceTest(True, "", False, calls, float(np.sum(allowed)), step)
+        says = _difference(value, again, allowed)
+        if not says:
+            step = tuple(np.asarray(part * step) for step in steps)
+            return TraceTest(True, "", False, calls, float(np.sum(allowed)), step)
+        if apart:
+            return TraceTest(False, apart, False, calls)
+        apart = says
+    if not calls:
+        calls, raised = 1, _wrong_beside(f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], y)
+    return _without_agreement(apart, raised, calls)
+
+
+def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str:
+    """Return in words why the function has no value of the same shape at a point, or nothing."""
+    try:
+        value = f(*map(_fresh, xs))
+    except GradcliError as error:
+        return f"the function cannot be evaluated: {error.what}"
+    return "" if shape(value) == shape(y) else f"the result has the shape {shape(value)}, and {shape(y)} at the point"
+
+
+def _difference(value: Array, again: Array, allowed: Array) -> str:
+    """Return in words where a value is not what the record gives; nothing where they agree."""
+    excess = np.abs(value - again) - allowed
+    if not np.any(excess > 0):
+        return ""
+    k = int(np.argmax(np.ravel(excess)))
+    return f"beside the point it gives {np.ravel(value)[k]:.17g}, and what was recorded {np.ravel(again)[k]:.17g}"
+
+
+def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
+    """Return what to say where the two agreed at no displacement."""
     if apart:
         return TraceTest(False, apart, False, calls)
     if raised:
-        return TraceTest(None, f"near the point {raised}", True, calls)
+        return TraceTest(None, raised, True, calls)
     return TraceTest(None, "the function decides otherwise there, however near", False, calls)
+
+
+def _fresh(x: Array) -> Array:
+    """Return a value in memory of its own, which the user's code may keep or write to."""
+    return x.copy() if isinstance(x, np.ndarray) else x
+
+
+def _works(f: Callable[..., Value], xs: Sequence[Array]) -> bool:
+    try:
+        f(*map(_fresh, xs))
+    except GradcliError:
+        return False
+    return True
 
 
 def _parts() -> Iterator[float]:

@@ -8,7 +8,7 @@ from gradcli.core import shapes
 from gradcli.core.bind import handles
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.primitives.elementwise import ln, pi
 from gradcli.primitives.options import given, given_or, stored
 from gradcli.primitives.reductions import log_softmax
@@ -29,7 +29,7 @@ def clip(
 def sinc(x: Value) -> Value:
     """Return sin(pi x) / (pi x), 1 at 0."""
     t = pi(x) * x
-    origin = np.equal(plain(t), 0)
+    origin = is_zero(t)
     safe = np.where(origin, 1.0, t)
     q = t * t
     series = 1.0 - q / 6 * (

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.bind import found_late
 from gradcli.core.primitive import PRIMITIVES, Primitive, Value, declare, named
-from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
@@ -47,7 +47,7 @@ def _shifted(name: str, sign: float) -> Callable[..., Value]:
 
 def _lower(name: str, n: Value, *rest: Value) -> Value:
     """Return a polynomial of one degree less, 0 for degree 0."""
-    flat = np.equal(plain(n), 0)
+    flat = is_zero(n)
     return np.where(flat, 0.0, named(name)(np.where(flat, 1, n) - 1, *rest))
 
 
@@ -60,7 +60,7 @@ def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
 
 
 def _expn_slope(y: Value, n: Value, x: Value) -> Value:
-    first = np.equal(plain(n), 0)
+    first = is_zero(n)
     return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -named("expn")(np.where(first, 1, plain(n)) - 1, x))
 
 
@@ -111,7 +111,7 @@ def huber(delta: Value, r: Value) -> Value:
 
 def _power_difference(t: Value, lmbda: Value) -> Value:
     """Return (exp(lmbda t) - 1) / lmbda, t at 0 with its first three derivatives."""
-    flat = np.equal(plain(lmbda), 0)
+    flat = is_zero(lmbda)
     near = t + lmbda * t * t / 2 + lmbda * lmbda * t**3 / 6 + lmbda**3 * t**4 / 24
     return np.where(flat, near, np.expm1(lmbda * t) / np.where(flat, 1.0, lmbda))
 
@@ -128,7 +128,7 @@ def boxcox1p(x: Value, lmbda: Value) -> Value:
 
 def _log_quotient(y: Value, lmbda: Value) -> Value:
     """Return log(1 + lmbda y) / lmbda, y at 0 with its first three derivatives."""
-    flat = np.equal(plain(lmbda), 0)
+    flat = is_zero(lmbda)
     near = y - lmbda * y * y / 2 + lmbda * lmbda * y**3 / 3 - lmbda**3 * y**4 / 4
     return np.where(flat, near, np.log1p(lmbda * y) / np.where(flat, 1.0, lmbda))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import arithmetic, plain
+from gradcli.core.tracer import arithmetic, is_zero, plain
 from gradcli.primitives.elementwise import pi
 
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
@@ -108,7 +108,7 @@ def exprel_partial(y: Value, x: Value) -> Value:
     """Return (exp(x) - y) / x; in float64 by its series near 0, in balls at 0 alone, to the sixth derivative."""
     if arithmetic(x) is None:
         return exprel_kernel(y, x)
-    origin = np.equal(plain(x), 0)
+    origin = is_zero(x)
     near = sum((k + 1) / FACTORIALS[k + 2] * x**k for k in range(8))
     return np.where(origin, near, (np.exp(x) - y) / np.where(origin, 1.0, x))
 
@@ -124,7 +124,7 @@ def exprel_kernel(y: Value, x: Value) -> Value:
 
 def quotient_at_0(f: Callable[[Value], Value], x: Value) -> Value:
     """Return f(x) / x, 1 at 0, for functions like sin."""
-    origin = np.equal(plain(x), 0)
+    origin = is_zero(x)
     safe = np.where(origin, 1.0, x)
     return np.where(origin, 1.0, f(safe) / safe)
 

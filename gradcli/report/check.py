@@ -134,6 +134,7 @@ class PointReport:
     outputs: tuple[str, ...] | Absent = ABSENT
     mutants: tuple[Mutant, ...] | Absent = ABSENT
     trace_test: TraceReport | Absent = ABSENT
+    not_claimed: tuple[str, ...] | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,8 @@ class CheckReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return what people read: the verdict, then what lets them believe it, then what to do."""
         word, tone = WORDS[self.verdict]
+        left = self._unclaimed()
+        word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
         from gradcli.report.check_blocks import point_blocks
 
         blocks: list[Block] = [Verdict(word, tone, self.sentence())]
@@ -183,11 +186,9 @@ class CheckReport:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
         return tuple(blocks)
 
-    def _unclaimed(self) -> str:
-        """Say which inputs the claim leaves out."""
-        point = self.points[0]
-        left = [name for name in point.differentiated if name not in point.modes["claim"].values]
-        return f"; {', '.join(left)} {'was' if len(left) == 1 else 'were'} not claimed" if left else ""
+    def _unclaimed(self) -> tuple[str, ...]:
+        """Return the inputs that the claim leaves out."""
+        return self.points[0].not_claimed or ()
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode at every point as a row."""
@@ -230,7 +231,7 @@ class CheckReport:
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"
         if self.claim is not None:
-            return f"{self._whose()} is right{better}{self._format()}{self._unclaimed()}"
+            return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
 
     def _whose(self) -> str:

@@ -6,6 +6,7 @@ from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
 from gradcli.modes.claim import Claimed
+from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.source.function import Notice
@@ -57,6 +58,7 @@ def request_for(
         modes = tuple(mode for mode in modes if mode != "symbolic")  # it would take longer than all else
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, settings)
+    not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
     fixed = (
         None
         if settings.rtol is None and settings.atol is None
@@ -66,8 +68,26 @@ def request_for(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
         settings.mode_timeout, effort_of(settings.modes), notices,
         settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings), settings.stepping, settings.mutate,
-        None if own is None else own[2], settings.natively,
+        None if own is None else own[2], settings.natively, not_claimed,
     )  # fmt: skip
+
+
+def _left_out(
+    found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, settings: Settings
+) -> tuple[str, ...]:
+    """Return the inputs that are differentiated by default and that the claim leaves out.
+
+    Raises  BadOption where a claim is required for them: a claim of one array is for the first, and None declines.
+    """
+    if claim is None or not claim.names or (claiming is not None and claiming.kind in ("jvp", "hvp")):
+        return ()
+    left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
+    if left and settings.require_claim and not (isinstance(claim, ClaimedFunction) and not claim.names_each):
+        raise BadOption(
+            f"--require-claim is given, and the claim leaves out {', '.join(left)}",
+            do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
+        )
+    return left
 
 
 def _known_inputs(found: Located, stepping: Stepping) -> None:

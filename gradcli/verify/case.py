@@ -38,6 +38,7 @@ class Case:
     reference: str | None
     fixed: Tolerance | None
     claimed: tuple[str, ...] | None = None
+    not_claimed: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
@@ -50,12 +51,6 @@ class Case:
         if found is None:
             raise KeyError(mode)
         return found
-
-    @property
-    def may_change(self) -> bool:
-        """Whether the claim may well be another at a second call."""
-        mode = self.outcomes["claim"].mode
-        return isinstance(mode, Claim) and mode.claimed.keeps_state
 
     def inconclusive(self, kind: str, message: str, **where: Any) -> None:
         """Note why there may be no verdict."""
@@ -119,7 +114,7 @@ def _trace_findings(case: Case) -> None:
         )
     if q.trace_test.why:
         severity = "inconclusive" if q.trace_test.failed else "info"
-        says = f"the recorded program was not compared with the function beside the point: {q.trace_test.why}"
+        says = f"beside the point the recorded program was not compared with the function: {q.trace_test.why}"
         case.findings.append(finding("trace test", severity, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
         case.findings.append(finding("branch", "info", branch.says, at=place(branch.line[5])))
@@ -199,7 +194,9 @@ def add_claim(case: Case, claimed: Claimed) -> None:
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
-        case.findings.append(finding("mutates input", "warning", says))
+        case.inconclusive(
+            "mutates input", says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
+        )
 
 
 def unsteady(case: Case) -> Finding | None:

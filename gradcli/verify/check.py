@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
+from gradcli.errors import TraceEnded
 from gradcli.exits import Exit, worst
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
@@ -71,6 +72,7 @@ class Request:
     mutate: bool = False
     own: Own | None = None  # the framework's own gradient, where it is the claim
     natively: Natively = PLAIN
+    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
 
 
 def check(request: Request, progress: Progress | None = None) -> CheckReport:
@@ -148,7 +150,10 @@ def _point(
         q = q.unbelieved(f"the trace differs from the function: {q.trace_test.why}")
     modes = [MODES[name] for name in request.modes]
     outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
-    case = Case(q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)])
+    case = Case(
+        q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)],
+        not_claimed=request.not_claimed,
+    )  # fmt: skip
     place_findings(_noticed(case, request, point))
     confirmed = first_order(
         q,
@@ -177,10 +182,15 @@ def _point(
 def _changed(case: Case) -> bool:
     """Whether a Python function gives another value now than at first; what it keeps of its last call is plain again."""
     q = case.q
-    if q.f.kind != "python" or np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+    if q.f.kind != "python":
         return False
-    says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
-    case.inconclusive("not deterministic", says, hint="let it depend on its arguments alone")
+    try:
+        if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+            return False
+        says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
+    except TraceEnded:
+        says = "the function returns a value that it kept of an earlier call"
+    case.inconclusive("depends on earlier calls", says, hint="let it depend on its arguments alone")
     case.diagnosis = None
     return True
 
@@ -220,8 +230,10 @@ def _report(case: Case, verdict: str) -> PointReport:
     wrong = sum(int(np.sum(word == DISAGREE)) for word in judged.values())
     doubtful = sum(int(np.sum(word == CANNOT_TELL)) for word in judged.values())
     return PointReport(
-        at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn, differentiated=q.wrt,
-        constant=tuple(name for name in q.point.values if name not in (*q.wrt, STEP)),
+        at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
+        differentiated=case.claimed or q.wrt,
+        constant=tuple(name for name in q.point.values if name not in (*q.wrt, *case.not_claimed, STEP)),
+        not_claimed=case.not_claimed or ABSENT,
         value=q.value, verdict=verdict, reference=case.reference,
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=Entries(sum(int(np.size(word)) for word in judged.values()), wrong, doubtful),

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
-from gradcli.modes.mode import Contradiction, Mode, NotRun, Question, TraceDiffers, timed
+from gradcli.errors import GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.modes.limits import timed
+from gradcli.modes.mode import Contradiction, Mode, NotRun, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Array, Estimate
 from gradcli.report.common import Finding, finding

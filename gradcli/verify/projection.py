@@ -31,10 +31,6 @@ class ProjectedClaim:
         return self.claim.mutates
 
     @property
-    def keeps_state(self) -> bool:
-        return self.claim.keeps_state
-
-    @property
     def coarseness(self) -> float:
         return self.claim.coarseness
 

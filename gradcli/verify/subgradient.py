@@ -24,6 +24,7 @@ _STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on
 CLOSE = 1e-8  # of an entry's largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
 _ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
 _MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
+_ALONE = (1e-4, 1e-6)  # of an entry's step: how far the others move beside it
 _LONGER = 10  # times the step of gradients: that of function values, which lose digits
 
 
@@ -69,7 +70,7 @@ def hull(q: Question, claim: Estimate) -> Hull | None:
         slopes = pieces.slopes()
         allowed = CLOSE * slopes + room
         apart = np.abs(wanted - nearest)
-        unit = np.where(slopes > 0, slopes, np.maximum(allowed, np.finfo(float).tiny))  # of entries that have no slope
+        unit = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))  # where there is no slope
         limits = np.where(slopes > 0, allowed / unit, CLOSE)
         worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
     distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])
@@ -95,14 +96,15 @@ class Pieces:
 
     def look_around(self) -> None:
         """Step off the kink every way."""
-        for d in itertools.islice(_directions(len(self.reached), self.rng), self.most):
+        for d in itertools.islice(_directions(len(self.reached), self.rng), 2 * self.most):
             self._add(d)
 
     def look_towards(self, wanted: Array) -> Array:
         """Look for pieces beyond the nearest mean, towards the claim, and return the nearest mean."""
         nearest = _nearest(self.found, wanted, self.slopes())
         for _ in range(_ROUNDS):
-            slopes = np.maximum(self.slopes(), np.finfo(float).tiny)
+            slopes = self.slopes()
+            slopes = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))
             apart = (wanted - nearest) / slopes
             if len(self.found) >= self.most or np.max(np.abs(apart)) <= CLOSE:
                 break
@@ -178,12 +180,20 @@ def _branch_of(line: Line) -> list[Array]:
 
 
 def _directions(count: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few."""
+    """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few.
+
+    Then one entry after the other, nearly alone: beside an entry of larger slopes its pieces are narrow.
+    """
     few = 2**count <= MOST_PIECES // 2 if count < 10 else False
     patterns = itertools.product((1.0, -1.0), repeat=count) if few else _random_signs(rng, count)
     for signs in patterns:
-        for _ in range(2 if few else 1):
-            yield np.asarray(signs) * rng.uniform(0.5, 1.5, count)
+        yield np.asarray(signs) * rng.uniform(0.5, 1.5, count)
+    for k in range(count if few else 0):
+        for aside in _ALONE:
+            for sign in (1.0, -1.0):
+                d = aside * rng.uniform(-1.0, 1.0, count)
+                d[k] = sign
+                yield d
 
 
 def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:

@@ -9,7 +9,8 @@ from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
-from gradcli.modes.mode import Contradiction, OverBudget, TraceDiffers
+from gradcli.errors import TraceDiffers
+from gradcli.modes.mode import Contradiction, OverBudget
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
@@ -96,7 +97,7 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
     _contradicted(case)
     right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
     if right and not _blocked(case):
-        changing = unsteady(case) if case.may_change else None
+        changing = unsteady(case)
         if changing is not None:
             case.findings.append(changing)
             return "fail"
@@ -268,8 +269,8 @@ def _weak_evidence(case: Case) -> None:
 def detects_of(case: Case, verdict: str) -> Detects:
     """Return the largest relative error that could have stayed unseen, over the entries that are not zero.
 
-    It is the largest of the claim's bound, the reference's bound and the limit of the trace test; without such a test, the
-    bound of function values takes its place. At a kink it is the limit of the test for subgradients.
+    An entry's is the largest of the claim's bound, the reference's bound and what could be lost in tracing: the limit of the
+    trace test, or the bound of function values where that is less. At a kink it is the limit of the test for subgradients.
     """
     if case.reference is None or verdict == "inconclusive":
         return Detects(None, None)
@@ -287,9 +288,8 @@ def detects_of(case: Case, verdict: str) -> Detects:
         k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
         if float(relative[k]) > smallest:
             smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
-    at_kinks = case.hull.limit if case.hull is not None else -1.0
-    if max(limit or -1.0, at_kinks) > smallest:
-        smallest, at = max(limit or -1.0, at_kinks), None
+    if case.hull is not None and case.hull.limit > smallest:
+        smallest, at = case.hull.limit, None
     return Detects(smallest, at) if 0 <= smallest < 1 else Detects(None, None)
 
 
@@ -302,19 +302,26 @@ def limit_of_trace(case: Case) -> float | None:
 
 
 def _room(case: Case, right: Estimate, name: str, limit: float | None) -> Array | None:
-    """Return how wrong each entry of one input could be unseen, the limit of the trace test aside."""
+    """Return how wrong each entry of one input could be unseen; `limit` is that of the trace test."""
     claim = case.outcomes["claim"].estimate if case.claimed is not None else None
     if case.claimed is not None and (claim is None or name not in claim.value):
         return None
     own = np.asarray(right.bound[name] if claim is None else allowed(claim, right, name, case.fixed))
-    if limit is not None or (claim is not None and not case.q.trace_test.why):
-        return own
-    values = _by_function_values(case, name)
-    return own if values is None and claim is not None else values if values is None else np.maximum(own, values)
+    if claim is not None and limit is None and not case.q.trace_test.why:
+        return own  # nothing is traced, or every operation is compared as it is recorded
+    lost = _by_function_values(case, name)
+    if limit is not None:
+        by_test = limit * np.abs(np.asarray(right.value[name]))
+        lost = by_test if lost is None else np.minimum(lost, by_test)
+    if lost is None:
+        return None if claim is None else own
+    return np.maximum(own, lost)
 
 
 def _by_function_values(case: Case, name: str) -> Array | None:
     """Return how wrong a value could be that the best independent pair of modes, or one direction, confirms."""
+    if case.q.untraced is not None:
+        return None
     rooms = []
     names = [mode for mode in case.verdicts if mode != "claim"]
     for i, a in enumerate(names):

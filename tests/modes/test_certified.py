@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from gradcli.errors import TraceDiffers
 from gradcli.interpreters.ball import Ball, error_of, precision
 from gradcli.modes.certified import FIRST_BITS, Certified, _scaled
-from gradcli.modes.mode import Question, TraceDiffers
+from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import rounding_bounds
 from gradcli.point import Point
 from gradcli.source.expression import Expression

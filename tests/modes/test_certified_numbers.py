@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gradcli.core.primitive import PRIMITIVES
-from gradcli.errors import NotSupported
+from gradcli.errors import NotSupported, TraceDiffers
 from gradcli.modes import certified, certified_numbers
 from gradcli.modes.certified import Certified
-from gradcli.modes.mode import Contradiction, Question, TraceDiffers
+from gradcli.modes.mode import Contradiction, Question
 from gradcli.point import Point
 from gradcli.primitives.kinds import Partial
 from gradcli.source.expression import Expression

@@ -1,0 +1,46 @@
+"""`--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. It decides nothing else."""
+
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from gradcli.core.primitive import Value
+from gradcli.errors import OutOfTime
+from gradcli.point import Estimate
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
+
+
+def stopped(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
+    """Return a function that raises OutOfTime once the time of the mode that calls it is up."""
+
+    def called(*xs: Value) -> Value:
+        if time.monotonic() > _DEADLINE.get():
+            raise out_of_time(seconds)
+        return g(*xs)
+
+    return called
+
+
+def out_of_time(seconds: float) -> OutOfTime:
+    """Return the error of a mode whose time is up."""
+    return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or leave that out")
+
+
+def timed(compute: "Callable[[Question], Estimate]", q: "Question") -> Estimate:
+    """Return the estimate with the seconds it took. Raises OutOfTime after those that a mode may take."""
+    start = time.perf_counter()
+    token = _DEADLINE.set(time.monotonic() + (inf if q.mode_timeout is None else q.mode_timeout))
+    try:
+        estimate = compute(q)
+    finally:
+        _DEADLINE.reset(token)
+    if estimate.cost.seconds:
+        return estimate  # what it rests on was computed, and timed, before
+    return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))

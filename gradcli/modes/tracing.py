@@ -1,0 +1,80 @@
+"""The trace test at a question's point: where it applies, how far the point is displaced, what rounding may do."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradcli.core.primitive import Value, named
+from gradcli.core.shapes import shape
+from gradcli.frameworks.native import native_of
+from gradcli.interpreters.ball import radius
+from gradcli.modes.bounds import factored
+from gradcli.numerics.rounding import ULPS
+from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.point import Array
+from gradcli.source.derived import gradient_in, root_of
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+
+_EQUALITIES = (named("equal"), named("not_equal"))
+_BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
+
+
+def tested(q: "Question") -> TraceTest:
+    """Return whether the recorded program is the function beside the point too.
+
+    There is no test of functions of frameworks, which are compared with their recording operation by operation, nor of
+    gradients of a function, where that function is tested itself.
+    """
+    if q.untraced is not None or gradient_in(q.f) is not None or not np.all(np.isfinite(q.value)):
+        return TraceTest(None)
+    if native_of(root_of(q.f)) is not None:
+        return TraceTest(None)
+    if q.f.kind == "python" and any(mark.line[0] in _EQUALITIES for mark in q.kinks):
+        why = "a comparison for equality holds at the point alone, as where a value comes out of a cache"
+        return TraceTest(False, why)
+    steps = _steps(q)
+    if not any(map(np.any, steps)):
+        return TraceTest(None, "every input is at a tie or a step of the function")
+    with np.errstate(all="ignore"):
+        found = _at(q, steps)
+        nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
+        still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
+        if found.agrees is None and not found.failed and still and any(map(np.any, nonzero)):
+            return _at(q, nonzero)  # a rule may have another form at zero alone
+        return found
+
+
+def _at(q: "Question", steps: list[Array]) -> TraceTest:
+    return trace_test(lambda *xs: _within(q, xs), q.recording, q.xs, steps, lambda y: _rounding(q, y))
+
+
+def _steps(q: "Question") -> list[Array]:
+    """Return the first displacement: of entries that decide nothing at a tie, and into the user's bounds."""
+    ties = q.entries_of(m for m in q.kinks if m.line[0] is not None and m.line[0].constant)
+    stairs = q.entries_of(q.staircases)
+    sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    moved = displacement(q.seed, q.xs, sizes)
+    inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
+    return [np.where(tie | stair, 0.0, v) for tie, stair, v in zip(ties, stairs, inward, strict=True)]
+
+
+def _within(q: "Question", xs: tuple[Value, ...]) -> Value:
+    """Return the function's value; nan beyond the user's bounds."""
+    inside = not q.stepping.edges or q.stepping.inside(q.wrt, xs)
+    return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
+
+
+def _rounding(q: "Question", value: Array) -> Array:
+    """Return how far the program's value and the function's may be apart beside the point, by rounding alone.
+
+    By the radius of f in balls of 53 bits at the point, in proportion, where it is known; else by the size of all that the
+    value is summed from.
+    """
+    own = np.abs(q.value)
+    grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
+    if 53 in q.balls and not factored(q):
+        several = ULPS * np.sqrt(len(q.lines) + 1)
+        return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
+    return np.asarray(grown * roundings(contributions(q.recording, q.bars)) + roundings(1.0) * np.abs(value))

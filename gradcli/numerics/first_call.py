@@ -1,0 +1,105 @@
+"""The trace test of functions that are differentiated from Python: once for each function, at its first call."""
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import named
+from gradcli.core.shapes import shape
+from gradcli.core.tracer import Tracer, is_zero, plain
+from gradcli.errors import GradcliError, TraceDiffers
+from gradcli.interpreters.replay import moves
+from gradcli.interpreters.tape import record
+from gradcli.numerics.kinks import kinks
+from gradcli.numerics.steps import quick_derivative
+from gradcli.numerics.trace_test import Recording, TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.source.call import Call, Wrt
+
+_EQUALITIES = (named("equal"), named("not_equal"))
+_KNOWN: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()  # functions whose trace was tested
+_DO = "let it depend on its arguments alone: keep nothing between calls, draw nothing; verify=False leaves the test out"
+
+
+class FirstCall:
+    """Tests at the first call of a function that what is recorded of it is the function."""
+
+    def __init__(self, f: Callable[..., Any], wrt: Wrt) -> None:
+        self.f, self.wrt = f, wrt
+        self.done = _is_known(f)
+
+    def test(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Compare the function with its recorded program beside these arguments.
+
+        Cost    recording f, two or three evaluations of it and one of its program.
+        Raises  TraceDiffers where they are apart; what f raises.
+        """
+        call = Call(self.f, args, kwargs, self.wrt)
+        if any(isinstance(x, Tracer) for x in call.leaves.values()):
+            return  # the function is part of another, which is tested itself
+        self.done = True
+        _remember(self.f)
+        with np.errstate(all="ignore"):
+            found = _tested(call)
+        if found.agrees is False:
+            name = getattr(self.f, "__name__", type(self.f).__name__)
+            raise TraceDiffers(f"what was recorded of {name} is not the function: {found.why}", do=_DO)
+
+
+def _tested(call: Call) -> TraceTest:
+    y, inputs, tape = record(call, call.xs)
+    recording: Recording = (y, inputs, tape)
+    if not moves(y) or shape(y) != () or not np.isfinite(plain(y)):
+        return TraceTest(None)
+    bars = tape.swept(y.slot, np.float64(1), inputs)
+    if any(mark.line[0] in _EQUALITIES for mark in kinks(tape, bars, inputs)):
+        return _at_an_equality(call, [bars[x.slot] for x in inputs])
+    contributed = contributions(recording, bars)
+    sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
+
+    def room(value: Any) -> Any:
+        return roundings(contributed) * max(1.0, abs(float(value)) / max(abs(float(plain(y))), 1e-300)) + roundings(
+            abs(value)
+        )
+
+    return trace_test(call, recording, call.xs, displacement(0, call.xs, sizes), room)
+
+
+def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
+    """Compare the recorded slope with function values where a comparison for equality holds at the point alone.
+
+    It may be a branch of the function, whose slope is that beside it, or the key of a cache.
+    """
+    sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
+    vs = displacement(0, call.xs, sizes)
+
+    def along(t: float) -> float:
+        try:
+            return float(call(*[x + t * v for x, v in zip(call.xs, vs, strict=True)]))
+        except GradcliError:
+            return float("nan")
+
+    found = quick_derivative(along, 0.0)
+    slope = sum(float(np.sum(g * v)) for g, v in zip(slopes, vs, strict=True) if g is not None)
+    apart = abs(float(found.value) - slope)
+    size = max(abs(float(found.value)), abs(slope))
+    if not np.isfinite(apart) or apart <= 3 * float(found.bound) + 1e-9 * size:
+        return TraceTest(None)
+    return TraceTest(
+        False, f"its values have the slope {float(found.value):.9g} in a direction, and the record {slope:.9g}"
+    )
+
+
+def _is_known(f: Callable[..., Any]) -> bool:
+    try:
+        return f in _KNOWN
+    except TypeError:  # it can be hashed or referred to weakly by nobody
+        return False
+
+
+def _remember(f: Callable[..., Any]) -> None:
+    try:
+        _KNOWN.add(f)
+    except TypeError:
+        return
