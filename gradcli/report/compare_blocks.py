@@ -1,6 +1,6 @@
 """The report of `compare-modes` as blocks for people, and as pictures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Bars, Block, Cell, HeatMap, Paragraph, Picture, Piece, Table, Tone, Verdict
 from gradcli.report.compare import EXACT, CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
-from gradcli.report.encode import Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Values
 
 _SHOWN = 2  # entries of a gradient beside each other
 _MARKED = 3  # worst entries in a heat map
@@ -77,15 +77,19 @@ def _known(x: Any, write: Callable[[Any], str]) -> str:
 
 
 def _worst(row: ModeRow) -> Cell:
-    return _count(row.right_digits.worst) if isinstance(row.right_digits, RightDigits) else "-"
+    found = row.right_digits
+    return _count(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
 def _median(row: ModeRow) -> Cell:
-    return _count(row.right_digits.median) if isinstance(row.right_digits, RightDigits) else "-"
+    found = row.right_digits
+    return _count(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
-def _count(digits: float) -> str:
-    return "exact" if digits >= EXACT else f"{digits:.1f}"
+def _count(digits: float, at_least: bool | Absent = ABSENT) -> str:
+    if digits >= EXACT:
+        return "exact"
+    return f"{'>=' if at_least is True else ''}{digits:.1f}"
 
 
 def _bound(row: ModeRow) -> Cell:
@@ -188,7 +192,7 @@ def _products(report: CompareReport) -> list[Block]:
     if not report.products:
         return []
     rows = tuple(
-        (p.name, "" if p.digits is None else f"{p.digits:.1f}", str(p.evaluations), numbers.two(p.relative_time))
+        (p.name, "" if p.digits is None else _count(p.digits, p.at_least), str(p.evaluations), numbers.two(p.relative_time))
         for p in report.products
     )
     columns = ("one product H v", "digits", "gradients", "time, in gradients")
@@ -205,20 +209,38 @@ def _precision(found: tuple[Precision, ...]) -> list[Block]:
             p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
             f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
         ))  # fmt: skip
-    told = [
-        f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {p.restored:,} of {p.zeros:,} lost entries are restored, the "
-        f"worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median {numbers.two(p.scaled_ulps_median)}), "
-        f"{p.scaled_overflows:,} overflows."
-        for p in found
-        if p.loss_scale is not None
-    ]
-    told += [
-        f"{p.dtype}: {p.zeros:,} {'entry is' if p.zeros == 1 else 'entries are'} 0 although nothing underflowed: a slope is "
-        "lost to saturation or cancellation (1 - y where y rounds to 1), which no loss scale restores."
-        for p in found
-        if p.zeros and not p.underflows
-    ]
-    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *(Paragraph(said) for said in told)]
+    says = [said for p in found for said in _precision_in_words(p)]
+    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
+
+
+def _precision_in_words(p: Precision) -> Iterator[str]:
+    """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
+    if p.loss_scale is not None:
+        lost = "no entry was lost" if not p.zeros else f"{p.restored:,} of {_entries(p.zeros)} lost as 0 {_be(p.restored or 0)} restored"
+        infinite = f", {_entries(p.scaled_not_finite)} {_be(p.scaled_not_finite)} not finite" if p.scaled_not_finite else ""
+        yield (
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {lost}, the worst is "
+            f"{numbers.two(p.scaled_ulps_worst)} ulps off (median {numbers.two(p.scaled_ulps_median)}), "
+            f"{_many(p.scaled_overflows or 0, 'overflow')}{infinite}."
+        )
+    if p.zeros and not p.underflows:
+        cause = (
+            f"after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            if p.overflows
+            else "lost to saturation or cancellation (1 - y where y rounds to 1)"
+        )
+        yield (
+            f"{p.dtype}: {_entries(p.zeros)} {_be(p.zeros)} 0 although nothing underflowed: a slope is {cause}, which no "
+            "loss scale restores."
+        )
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:

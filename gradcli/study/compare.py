@@ -14,9 +14,8 @@ from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate
-from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import EXACT, CompareReport, ModeRow, RightDigits
+from gradcli.report.compare import CompareReport, ModeRow
 from gradcli.report.compare_blocks import COST
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import Gradient, root_of
@@ -31,6 +30,7 @@ from gradcli.study.cost import (
     of_function,
     of_reverse,
 )
+from gradcli.study.digits import each, right_digits
 from gradcli.study.growth import growth
 from gradcli.study.precision import in_format
 from gradcli.study.products import products
@@ -41,8 +41,6 @@ from gradcli.study.truth import slope_along
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, answered, missing, reference_of, run
 from gradcli.verify.environment import environment
-
-FULL = 16.0  # digits of a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,8 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
     seconds = least_seconds(q, outcome.mode.name, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
-        right_digits=_digits(q, estimate, right) if right is not None else ABSENT, bound=estimate.bound, proved=estimate.proved,
+        right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=outcome.mode.name != "claim"),
+        bound=estimate.bound, proved=estimate.proved,
         bound_held=_held(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
         evaluations=cost.evaluations,
         operations=cost.operations if found is None else found.total,
@@ -166,33 +165,6 @@ def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
     return of_function(q).times(evaluations) if mode in ("finite-difference", "complex-step") else None
 
 
-def _each(q: Question, estimate: Estimate, right: Estimate, measure: Callable[[str], Any]) -> Any:
-    """Return a measure of every entry whose derivative no kink and no staircase leaves open."""
-    found = [
-        np.ravel(measure(name))[~np.ravel(np.broadcast_to(open_, shape(right.value[name])))]
-        for name, open_ in zip(q.wrt, q.undecided, strict=True)
-        if name in estimate.value and name in right.value
-    ]
-    return np.concatenate(found) if found else np.zeros(0)
-
-
-def _digits(q: Question, estimate: Estimate, right: Estimate) -> RightDigits | Absent:
-    """Return the digits that agree with the reference; its own by its bound, and no more where it is an estimate."""
-    own = _each(q, right, right, lambda name: _by_bound(right.value[name], right.bound[name]))
-    if estimate is right:
-        digits = own if right.proved else np.clip(own, 0.0, FULL)
-    else:
-        digits = _each(q, estimate, right, lambda name: numbers.right_digits(estimate.value[name], right.value[name]))
-        if q.untraced is not None and digits.shape == own.shape:
-            digits = np.minimum(digits, np.clip(own, 0.0, FULL))
-    return RightDigits(float(np.min(digits)), float(np.median(digits))) if digits.size else ABSENT
-
-
-def _by_bound(value: Any, bound: Any) -> Any:
-    scale = np.where(np.asarray(value) == 0, 1.0, np.abs(value))
-    return np.where(np.asarray(bound) == 0, EXACT, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
-
-
 def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
     """Whether every entry lies within both bounds of the reference; float64 itself rounds the reference by half an ulp.
 
@@ -200,7 +172,7 @@ def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
     """
     if estimate is right and not right.proved:
         return ABSENT
-    excess = _each(
+    excess = each(
         q, estimate, right,
         lambda name: np.abs(estimate.value[name] - right.value[name])
         - (np.asarray(estimate.bound[name]) + right.bound[name] + np.spacing(np.abs(right.value[name]))),

@@ -138,7 +138,7 @@ class _Study:
         self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
-        if self.bound is not None:
+        if self.bound is not None and q.untraced:
             good = numbers.power(self._known_to(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
             self.findings.append(finding("reference", "warning", f"{says}; of best steps nothing is predicted"))
@@ -162,7 +162,7 @@ class _Study:
             outcome = self.found.get(name) or attempt(MODES[name], self.q)
             if outcome.estimate is not None:
                 self.reference = name
-                if name == "finite-difference":
+                if name != "certified":
                     self.bound = outcome.estimate.bound
                 return outcome.estimate.value
             if name == "certified" and outcome.error is not None and not self.q.kinks and not self.q.untraced:
@@ -277,7 +277,7 @@ class _Study:
 
     def _known_to(self, ray: Ray, slope: arb) -> float:
         """Return the bound of the slope that errors are measured against, relative to it; 0 where it needs none."""
-        if self.bound is None:
+        if self.bound is None or self.q.kinks or not slope.is_finite():
             return 0.0
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
