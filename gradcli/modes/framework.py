@@ -67,7 +67,7 @@ class FrameworkMode:
     def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
         """Return the cotangents of the inputs for each entry of the value, and the seconds this takes once it is warm."""
         program = lowered(self.lowering, *q.recording)
-        seeds = directions(q.value)
+        seeds = list(directions(q.value))
 
         def once(count: int | None = None) -> list[list[Array]]:
             _, pull = self.lowering.vjp(program, q.xs)

@@ -27,7 +27,11 @@ class RightDigits:
 
 @dataclass(frozen=True, slots=True)
 class ModeRow:
-    """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, bytes."""
+    """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, sweeps, bytes.
+
+    Of the evaluations, `recomputed` are those that reverse sweeps over a checkpointed function run again. `sweeps` go back
+    for each output, or forward for each entry of the inputs.
+    """
 
     status: str
     gradient: dict[str, Values] | Absent = ABSENT
@@ -38,6 +42,8 @@ class ModeRow:
     bound_held: bool | Absent = ABSENT
     reference: bool | Absent = ABSENT
     evaluations: int | Absent = ABSENT
+    recomputed: int | Absent = ABSENT
+    sweeps: int | Absent = ABSENT
     operations: int | Absent | None = ABSENT
     additions: int | Absent = ABSENT
     multiplications: int | Absent = ABSENT

@@ -111,6 +111,10 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "bound": (_bound, "the mode's own error bound"),
     "held": (_held, "whether the error lies within it"),
     "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
+    "sweeps": (
+        lambda row: _known(row.sweeps, numbers.two),
+        "sweeps back for each output, or forward for each input entry",
+    ),
     "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
     "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
     "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
@@ -120,11 +124,12 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
 }
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
+OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
 COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
 
 
 def _shown(report: CompareReport) -> tuple[str, ...]:
-    return report.columns or USUAL
+    return report.columns or (OF_JACOBIANS if np.ndim(report.value) else USUAL)
 
 
 def _costs(report: CompareReport) -> Table:
@@ -150,16 +155,19 @@ def _said(report: CompareReport) -> list[str]:
     ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
     entries = sum(int(np.size(x)) for row in list(ok.values())[:1] for x in row.values.values())
     outputs = int(np.size(report.value))
+    unit = "gradients" if report.derivative == "Hessian" else "f"
     reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
-    if np.ndim(report.value) and reverse and forward:
+    if np.ndim(report.value) and (reverse or forward):
         n = entries // max(1, outputs)
-        unit = "gradients" if report.derivative == "Hessian" else "f"
-        better = "rows" if (reverse.relative_time or 0) <= (forward.relative_time or 0) else "columns"
-        lines.append(
-            f"The {report.derivative} is {outputs:,} by {n:,}: by rows it takes {_many(outputs, 'reverse sweep')} "
-            f"({_times(reverse)} {unit}), by columns {_many(n, 'forward one')} ({_times(forward)} {unit}): {better} are "
-            "quicker here."
-        )
+        ways = [
+            f"by {how} it takes {_many(count, sweep)} ({_times(row)} {unit}{_counted(row)})"
+            for how, count, sweep, row in (
+                ("rows", outputs, "reverse sweep", reverse),
+                ("columns", n, "forward sweep", forward),
+            )
+            if row
+        ]
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {', '.join(ways)}{_fewer(reverse, forward)}.")
     elif reverse and entries > 1:
         others = [
             f"{name} {numbers.two(row.evaluations or 0)}"
@@ -167,8 +175,10 @@ def _said(report: CompareReport) -> list[str]:
             if row
         ]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
+        again = "" if reverse.recomputed is ABSENT else ", the recomputed ones included"
         lines.append(
-            f"One reverse sweep costs {_times(reverse)} evaluations of f for {numbers.two(entries)} derivatives{needs}."
+            f"f and one reverse sweep cost {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} "
+            f"derivatives{needs}."
         )
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
@@ -178,6 +188,17 @@ def _said(report: CompareReport) -> list[str]:
             f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
         )
     return lines
+
+
+def _counted(row: ModeRow) -> str:
+    return _known(row.operations, lambda x: f", {numbers.two(x)} operations")
+
+
+def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
+    """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
+    if not reverse or not forward or not reverse.operations or not forward.operations:
+        return ""
+    return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
 
 
 def _many(count: int, what: str) -> str:
@@ -192,7 +213,12 @@ def _products(report: CompareReport) -> list[Block]:
     if not report.products:
         return []
     rows = tuple(
-        (p.name, "" if p.digits is None else _count(p.digits, p.at_least), str(p.evaluations), numbers.two(p.relative_time))
+        (
+            p.name,
+            "" if p.digits is None else _count(p.digits, p.at_least),
+            str(p.evaluations),
+            numbers.two(p.relative_time),
+        )
         for p in report.products
     )
     columns = ("one product H v", "digits", "gradients", "time, in gradients")
@@ -216,12 +242,12 @@ def _precision(found: tuple[Precision, ...]) -> list[Block]:
 def _precision_in_words(p: Precision) -> Iterator[str]:
     """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
     if p.loss_scale is not None:
-        lost = "no entry was lost" if not p.zeros else f"{p.restored:,} of {_entries(p.zeros)} lost as 0 {_be(p.restored or 0)} restored"
-        infinite = f", {_entries(p.scaled_not_finite)} {_be(p.scaled_not_finite)} not finite" if p.scaled_not_finite else ""
+        restored, infinite = p.restored or 0, p.scaled_not_finite or 0
         yield (
-            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {lost}, the worst is "
-            f"{numbers.two(p.scaled_ulps_worst)} ulps off (median {numbers.two(p.scaled_ulps_median)}), "
-            f"{_many(p.scaled_overflows or 0, 'overflow')}{infinite}."
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries {_be(restored)} "
+            f"restored, the worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median "
+            f"{numbers.two(p.scaled_ulps_median)}), {_many(p.scaled_overflows or 0, 'overflow')}"
+            f"{f', {_entries(infinite)} {_be(infinite)} not finite' if infinite else ''}."
         )
     if p.zeros and not p.underflows:
         cause = (

@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.report.blocks import Cell, Piece
 
 _SHOWN = 4
+_COUNTED = 10**15  # the largest count that is written in full
 _LISTED = 16  # entries that are shown one by one
 
 
@@ -31,6 +32,11 @@ def two(x: Any) -> str:
         scale = 10 ** (len(str(int(number))) - 2)
         return f"{round(number / scale) * scale:,}"
     return f"{number:.2g}"
+
+
+def count(x: Any) -> str:
+    """Return a whole number in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
+    return f"{int(x):,}" if x < _COUNTED else short(x, 2)
 
 
 def power(x: Any) -> str:

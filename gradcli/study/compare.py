@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from gradcli.study.cost import (
     of_forward,
     of_function,
     of_reverse,
+    recomputed,
 )
 from gradcli.study.digits import each, right_digits
 from gradcli.study.growth import growth
@@ -57,7 +57,6 @@ class Studies:
     loss_scale: int | None = None
     accumulate: int | None = None
     sizes: tuple[str, tuple[int, ...], Callable[[int], Request]] | None = None
-    timeout: float | None = None
 
 
 def compare_modes(request: Request, studies: Studies = Studies()) -> CompareReport:
@@ -95,7 +94,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
-        growth=ABSENT if studies.sizes is None else growth(*studies.sizes, studies.timeout),
+        growth=ABSENT if studies.sizes is None else growth(*studies.sizes),
         environment=environment(answered(outcomes)),
         derivative="Hessian" if isinstance(q.f, Gradient) else "Jacobian" if shape(q.value) else "gradient",
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
@@ -137,21 +136,33 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
     vector = shape(q.value) != ()
     cost = estimate.cost
     found = _operations(q, outcome.mode.name, cost.evaluations)
-    once = cost.seconds / max(1, cost.evaluations)
-    peak = measured_bytes(q, outcome.mode.name, once) if measured else cost.peak_bytes
+    again = _recomputed(q, outcome.mode.name)
+    peak = measured_bytes(q, outcome.mode.name) if measured else cost.peak_bytes
     seconds = least_seconds(q, outcome.mode.name, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
         right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=outcome.mode.name != "claim"),
         bound=estimate.bound, proved=estimate.proved,
         bound_held=_held(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
-        evaluations=cost.evaluations,
+        evaluations=cost.evaluations + again, recomputed=again or ABSENT, sweeps=_sweeps(q, outcome.mode.name),
         operations=cost.operations if found is None else found.total,
         additions=found.additions if found else ABSENT, multiplications=found.multiplications if found else ABSENT,
         transcendental=found.transcendental if found else ABSENT,
         formula=ABSENT if cost.formula is None else cost.formula, formula_shared=ABSENT if cost.shared is None else cost.shared,
         seconds=seconds, relative_time=seconds / q.seconds, peak_bytes=peak,
     )  # fmt: skip
+
+
+def _sweeps(q: Question, mode: str) -> int | Absent:
+    """Return how many sweeps a mode takes: back for each output, forward for each entry of the inputs."""
+    return {"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT)
+
+
+def _recomputed(q: Question, mode: str) -> int:
+    """Return the evaluations of f that reverse sweeps run again, where f is checkpointed; a part counts as a whole one."""
+    if mode != "reverse" or not q.checkpointed or len(q.lines) > MOST_LINES:
+        return 0
+    return -(-size(q.value) * recomputed(q).total // max(1, of_function(q).total))
 
 
 def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:

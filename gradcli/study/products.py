@@ -12,8 +12,8 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.tape import vjp
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
-from gradcli.point import Estimate
 from gradcli.numerics.rounding import EPS
+from gradcli.point import Estimate
 from gradcli.report.compare import Product
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.source.derived import Gradient, direction
