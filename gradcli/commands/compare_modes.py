@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
-_LARGEST = 10**18  # of a size: counts of it are exact, and nothing so large is allocated
+_LARGEST = 10**13  # of a size: its counts are exact, and nothing so large is allocated
 EXAMPLES = """Examples:
 
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -142,7 +142,7 @@ def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
     found = [_size(word) for word in words]
     bad = [word for word, size in zip(words, found, strict=True) if size is None]
     if not name.strip().isidentifier() or not words or bad:
-        why = f": {bad[0]} is no whole number from 1 to 10^18" if bad else ""
+        why = f": {bad[0]} is no whole number from 1 to 10^13" if bad else ""
         raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'{why}", do="--sizes n=10,100,1000")
     return folded(name.strip()), tuple(sorted({size for size in found if size is not None}))
 

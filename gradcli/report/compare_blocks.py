@@ -111,10 +111,6 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "bound": (_bound, "the mode's own error bound"),
     "held": (_held, "whether the error lies within it"),
     "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
-    "sweeps": (
-        lambda row: _known(row.sweeps, numbers.two),
-        "sweeps back for each output, or forward for each input entry",
-    ),
     "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
     "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
     "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
@@ -122,6 +118,10 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
     "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
     "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+    "sweeps": (
+        lambda row: _known(row.sweeps, numbers.two),
+        "sweeps back for each output, or forward for each input entry",
+    ),
 }
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
 OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
@@ -160,14 +160,11 @@ def _said(report: CompareReport) -> list[str]:
     if np.ndim(report.value) and (reverse or forward):
         n = entries // max(1, outputs)
         ways = [
-            f"by {how} it takes {_many(count, sweep)} ({_times(row)} {unit}{_counted(row)})"
-            for how, count, sweep, row in (
-                ("rows", outputs, "reverse sweep", reverse),
-                ("columns", n, "forward sweep", forward),
-            )
-            if row
+            (reverse, f"by rows it takes {_many(outputs, 'reverse sweep')}"),
+            (forward, f"by columns {_many(n, 'forward one')}"),
         ]
-        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {', '.join(ways)}{_fewer(reverse, forward)}.")
+        said = ", ".join(f"{way} ({_times(row)} {unit})" for row, way in ways if row)
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_fewer(reverse, forward)}.")
     elif reverse and entries > 1:
         others = [
             f"{name} {numbers.two(row.evaluations or 0)}"
@@ -175,10 +172,9 @@ def _said(report: CompareReport) -> list[str]:
             if row
         ]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
-        again = "" if reverse.recomputed is ABSENT else ", the recomputed ones included"
+        again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
         lines.append(
-            f"f and one reverse sweep cost {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} "
-            f"derivatives{needs}."
+            f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
         )
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
@@ -188,10 +184,6 @@ def _said(report: CompareReport) -> list[str]:
             f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
         )
     return lines
-
-
-def _counted(row: ModeRow) -> str:
-    return _known(row.operations, lambda x: f", {numbers.two(x)} operations")
 
 
 def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
@@ -251,7 +243,7 @@ def _precision_in_words(p: Precision) -> Iterator[str]:
         )
     if p.zeros and not p.underflows:
         cause = (
-            f"after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            f"0 after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
             if p.overflows
             else "lost to saturation or cancellation (1 - y where y rounds to 1)"
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Chart, Paragraph, Piece, Series, Table
+from gradcli.report.encode import TEXT_ONLY
 
 CHECKPOINTED = "checkpointed"  # the reverse mode, recomputing instead of storing
 MARKS = {
@@ -90,16 +91,19 @@ class Growth:
     exponents: dict[str, Exponents]
     crossings: tuple[Crossing, ...]
     messages: tuple[str, ...]
+    derivative: str = field(default="Jacobian", metadata={TEXT_ONLY: True})
 
     def blocks(self) -> tuple[Block, ...]:
         """Return tables of counts, of bytes and of times, and what they say."""
         several = any(row.outputs not in (None, 1) for row in self.rows)
         tables = [
-            self._table("evaluations of f", "evaluations", numbers.count),
+            self._table(f"evaluations of {primal(self.derivative)}", "evaluations", numbers.count),
             *([self._table("sweeps", "sweeps", numbers.count)] if several else []),
             self._table("operations", "operations", numbers.count),
             self._bytes(),
-            self._table("time, in evaluations of f", "relative_time", numbers.two, grows=False),
+            self._table(
+                f"time, in evaluations of {primal(self.derivative)}", "relative_time", numbers.about, grows=False
+            ),
             self._table("time", "seconds", numbers.seconds),
             self._table("memory at the peak, measured", "peak_bytes", numbers.octets, measured=True),
         ]
@@ -136,7 +140,7 @@ class Growth:
         several = any(row.outputs not in (None, 1) for row in self.rows)
         picks: list[tuple[str, Callable[[Row], int | None]]] = [
             ("inputs", lambda row: row.input_bytes),
-            ("Jacobian" if several else "gradient", lambda row: row.jacobian_bytes),
+            (self.derivative if several else "gradient", lambda row: row.jacobian_bytes),
         ]
         picks += [(f"{mode}: {HELD[mode]}", _held(mode)) for mode in self._modes if mode in HELD]
         rows = []
@@ -172,6 +176,11 @@ class Growth:
         return (*found, *guides)
 
 
+def primal(derivative: str) -> str:
+    """Return what is differentiated, as people call it: a Hessian is that of the gradient."""
+    return "the gradient" if derivative == "Hessian" else "f"
+
+
 def _held(mode: str) -> Callable[[Row], int | None]:
     return lambda row: row.modes[mode].held_bytes if mode in row.modes else None
 
@@ -180,11 +189,9 @@ def _figure(cell: Cell | None, pick: str, write: Callable[[float], str]) -> str:
     figure = None if cell is None else getattr(cell, pick)
     if cell is None or figure is None:
         return ""
-    return (
-        f"~{numbers.two(figure) if write is numbers.count else write(figure)}"
-        if pick in cell.estimated
-        else write(figure)
-    )
+    if pick not in cell.estimated:
+        return write(figure)
+    return f"~{numbers.about(figure) if write is numbers.count else write(figure)}"
 
 
 def _power(name: str, exponent: float | None) -> str:

@@ -85,6 +85,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
     judged = check(request) if request.claim else None
+    derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
@@ -94,9 +95,9 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
-        growth=ABSENT if studies.sizes is None else growth(*studies.sizes),
+        growth=ABSENT if studies.sizes is None else growth(*studies.sizes, derivative),
         environment=environment(answered(outcomes)),
-        derivative="Hessian" if isinstance(q.f, Gradient) else "Jacobian" if shape(q.value) else "gradient",
+        derivative=derivative if shape(q.value) else "gradient",
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 

@@ -168,21 +168,21 @@ def peak_bytes(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-def is_quick(q: Question, runs: int = 1) -> bool:
-    """Whether f is little enough work, by count, to be run again so many times."""
-    return not q.untraced and runs * (q.operations + _CALL * len(q.lines)) <= _AGAIN
+def takes_at_most(q: Question, most: int, runs: int) -> bool:
+    """Whether so many runs of f take no more operations than `most`, calls of numpy counted as what takes as long."""
+    return not q.untraced and runs * (q.operations + _CALL * len(q.lines)) <= most
 
 
 def measured_bytes(q: Question, mode: str) -> int | None:
     """Return the memory of one run of a mode; None where it is not seen, or the run is too much work."""
-    run = one_run(q, mode) if is_quick(q) else None
+    run = one_run(q, mode) if takes_at_most(q, _AGAIN, 1) else None
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
 
 
 def least_seconds(q: Question, mode: str, cost: Cost) -> float:
     """Return the time of a mode: where it repeats one thing that is little work, no more than that takes at its best."""
     rows = size(q.value) if mode == "reverse" else cost.evaluations
-    run = one_run(q, mode) if is_quick(q, _TIMES) else None
+    run = one_run(q, mode) if takes_at_most(q, _AGAIN, _TIMES) else None
     if run is None:
         return cost.seconds
     best = np.inf

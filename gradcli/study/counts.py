@@ -69,12 +69,15 @@ class Outline(NamedTuple):
 class Counts(NamedTuple):
     """What one size takes. Units: scalar operations, bytes, and `work` in quarters of an operation that adds one entry.
 
-    `gradient` is f and one reverse sweep, `tangent` f and one tangent, `recomputed` what each reverse sweep runs again;
-    `tape_bytes` are held for a reverse sweep, `live_bytes` at most while f runs, each array until its last use;
-    `largest_bytes` is the largest of the inputs that are differentiated.
+    Unless it is `counted`, nothing is known of operations, lines, work and what is held. `gradient` is f and one reverse
+    sweep, `tangent` f and one tangent, `recomputed` what each reverse sweep runs again; `tape_bytes` are held for a reverse
+    sweep, `live_bytes` at most while f runs, each array until its last use; `largest_bytes` is the largest of the inputs
+    that are differentiated.
     """
 
     traced: int
+    counted: int
+    checkpointed: int
     entries: int
     outputs: int
     lines: int
@@ -93,6 +96,12 @@ class Counts(NamedTuple):
     ball_work: int
 
     @property
+    def of_shapes(self) -> "Counts":
+        """What the shapes of inputs and result decide alone."""
+        kept = ("traced", "checkpointed", "entries", "outputs", "input_bytes", "jacobian_bytes", "largest_bytes")
+        return Counts(**{name: getattr(self, name) if name in kept else 0 for name in self._fields})
+
+    @property
     def recomputed_evaluations(self) -> int:
         """The evaluations of f that reverse sweeps run again for a Jacobian, a part counted as a whole one."""
         return -(-self.outputs * self.recomputed // max(1, self.function))
@@ -100,6 +109,8 @@ class Counts(NamedTuple):
     def evaluations(self, mode: str) -> int | None:
         """Return how often a mode evaluates f, what it recomputes included; None where that depends on values."""
         if not self.traced:
+            return None
+        if mode == "reverse" and self.checkpointed and not self.counted:
             return None
         per_mode = {"reverse": 1 + self.recomputed_evaluations, "forward": self.entries, "complex-step": self.entries}
         return per_mode.get(mode)
@@ -110,7 +121,7 @@ class Counts(NamedTuple):
 
     def operations(self, mode: str, evaluations: int | None) -> int | None:
         """Return the scalar operations of a mode; None for a mode that is no float64 program."""
-        if not self.traced:
+        if not self.counted:
             return None
         if mode == "reverse":
             return self.function + self.outputs * (self.gradient - self.function)
@@ -122,7 +133,7 @@ class Counts(NamedTuple):
 
     def held_bytes(self, mode: str) -> int | None:
         """Return what a mode holds beside the inputs and the Jacobian; None for a mode that is no float64 program."""
-        if not self.traced:
+        if not self.counted:
             return None
         return {
             "reverse": self.tape_bytes,
@@ -145,9 +156,10 @@ class Counts(NamedTuple):
         return each.get(mode, self.function_work + self.outputs * (self.gradient_work - self.function_work))
 
 
-def outline(q: Question) -> Outline | None:
-    """Return the programs of a question as shapes; None for programs of too many lines."""
-    inputs = tuple(shape(x) for x in q.point.values.values() if isinstance(x, np.ndarray | float))
+def outline(q: Question, size_name: str = "") -> Outline | None:
+    """Return the programs of a question as shapes; None for programs of too many lines. The name of a size is no input."""
+    values = {name: x for name, x in q.point.values.items() if name != size_name or name in q.wrt}
+    inputs = tuple(shape(x) for x in values.values() if isinstance(x, np.ndarray | float))
     facts = inputs, tuple(map(shape, q.xs)), shape(q.value)
     if q.untraced or not q.wrt:
         return Outline(*facts, (), (), (), (), ())
@@ -196,7 +208,8 @@ def counts(made: Outline) -> Counts:
     entries, outputs = sum(map(_entries, made.differentiated)), _entries(made.output)
     f, gradient, stored, tangent = map(_operations, (made.function, made.gradient, made.stored, made.tangent))
     return Counts(
-        traced=int(bool(made.function)), entries=entries, outputs=outputs, lines=len(made.function),
+        traced=int(bool(made.function)), counted=int(bool(made.function)),
+        checkpointed=int(made.tape != made.function), entries=entries, outputs=outputs, lines=len(made.function),
         input_bytes=FLOAT * sum(map(_entries, made.inputs)), jacobian_bytes=FLOAT * entries * outputs,
         tape_bytes=tape_bytes(made.tape), live_bytes=live_bytes(made.function),
         largest_bytes=FLOAT * max(map(_entries, made.differentiated), default=0),

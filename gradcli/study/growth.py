@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.numerics.slopes import log_slope
 from gradcli.numerics.steps import TAME
-from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row
+from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import checkpointing, cost
 from gradcli.study.counts import Counts, Outline, counts, outline
 from gradcli.study.polynomials import NotPolynomial, at_size
@@ -30,13 +31,15 @@ from gradcli.verify.compare import attempt
 MOST_WORK = 2 * 10**10  # of one mode at one size
 MOST_BALLS = 300_000  # operations in balls of the certified mode
 MOST_FORMULA = 5_000  # operations of f times entries, for the symbolic mode
+MOST_CALLS = 100_000  # of f, where its operations cannot be counted
 MOST_BYTES = 2**30  # of inputs, Jacobian and what a mode holds
 MOST_RECOMPUTED = 2 * 10**9  # of a sweep that is run again in segments
 # What is recorded to predict from
 SPACINGS = (12, 64, 60)  # of the sizes that are tried: alike by these, size // 2, // 3, // 4, ... are polynomials too
 TRIED = 5
-MOST_TRIED = 4 * 10**8  # work at the size that a prediction is compared with
+MOST_TRIED = 4 * 10**7  # work at the size that a prediction is compared with
 MOST_TRIED_LINES = 2_000
+_UNKNOWN = 10**4  # work for each unit of a size of which nothing is known
 _ALWAYS = 64  # the largest size that is run though nothing is known of its work
 _FIT = 3  # sizes, the largest, that an exponent is fitted to
 _LONG = 16  # lines: shorter programs have nothing to recompute
@@ -47,20 +50,20 @@ _CHEAP = 5  # times the operations of f: what f and a reverse sweep take of elem
 _WHY_NOT = "its shapes or its operations depend on values, or in another way than as a polynomial of degree 3 at most"
 
 
-def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request]) -> Growth:
-    """Return the cost of each mode at every size.
+def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: str = "Jacobian") -> Growth:
+    """Return the cost of each mode at every size; `derivative` is what a vector result has, its Jacobian or a Hessian.
 
     Raises  BadOption for fewer than two sizes; what `make` raises at the smallest.
     """
     wanted = sorted(set(sizes))
     if len(wanted) < 2:
         raise BadOption("--sizes needs two sizes at least", do=f"--sizes {name}=10,100,1000")
-    program = _Program(make)
+    program = _Program(name, make)
     rows: list[Row] = []
     messages: list[str] = []
     modes: tuple[str, ...] = ()
     for n in wanted:
-        why = _why_not(program, rows, n) if rows else None
+        why = _why_not(program, n) if rows else None
         if why is None:
             try:
                 row, modes = _measured(n, program)
@@ -71,17 +74,33 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request]) -> G
                     raise
                 why = error.what if isinstance(error, GradcliError) else "there is not enough memory"
         messages.append(f"{name}={n:,} was not run: {why}.")
-        if program.at(n) is None:
-            messages.append(f"What {name}={n:,} takes is not predicted: {_WHY_NOT}.")
-        rows.append(_row(n, program.at(n)))
+        takes = program.at(n)
+        if takes is None or (takes.traced and not takes.counted):
+            messages.append(
+                f"{'What' if takes is None else 'How many operations'} {name}={n:,} takes is not predicted: {_WHY_NOT}."
+            )
+        rows.append(_row(n, takes))
     rows = [_completed(row, [r for r in rows if r.run], modes, program) for row in rows]
-    return Growth(name, tuple(rows), _exponents(rows), tuple(_crossings(rows)), (*_in_words(name, rows), *messages))
+    said = (*_in_words(name, rows, derivative), *messages)
+    return Growth(name, tuple(rows), _exponents(rows), tuple(_crossings(rows)), said, derivative)
+
+
+_View = Callable[[Outline], Any]
+_Finish = Callable[[Any], Counts]
+# What is predicted, the most exact first: the shapes of all lines, for a peak may lie elsewhere in large programs; what is
+# counted, where a program grows in lines; what inputs and result decide alone, where it does neither by a polynomial.
+_WAYS: tuple[tuple[_View, _Finish], ...] = (
+    (lambda made: made, counts),
+    (counts, lambda found: found),
+    (lambda made: counts(made).of_shapes, lambda found: found),
+)
 
 
 class _Program:
     """What the program takes at any size: counted where it was recorded, predicted from small sizes where not."""
 
-    def __init__(self, make: Callable[[int], Request]) -> None:
+    def __init__(self, name: str, make: Callable[[int], Request]) -> None:
+        self.name = name
         self.make = make
         self.outlines: dict[int, Outline | None] = {}
         self.known: dict[int, Counts | None] = {}
@@ -90,9 +109,8 @@ class _Program:
     def question(self, n: int) -> tuple[Question, Request]:
         """Return the question at a size, and the request it comes from."""
         request = self.make(n)
-        q = Question(
-            request.f, request.points[0], request.wrt, request.seed, request.mode_timeout, stepping=request.stepping
-        )
+        limit = request.mode_timeout
+        q = Question(request.f, request.points[0], request.wrt, request.seed, limit, limit, stepping=request.stepping)
         return q, request
 
     def at(self, n: int) -> Counts | None:
@@ -107,64 +125,62 @@ class _Program:
         if made is None:
             return self.at(n)
         found = counts(made)
-        self.predictable &= self.known.get(n) in (None, found)
+        expected = self.known.get(n)
+        self.predictable &= expected is None or expected == (found if expected.counted else found.of_shapes)
         self.known[n] = found
         return found
+
+    @property
+    def recorded(self) -> list[tuple[int, Counts]]:
+        """What the sizes take whose programs were recorded, by size."""
+        return [(n, counts(made)) for n, made in sorted(self.outlines.items()) if made is not None]
 
     def _recorded(self, n: int, q: Question | None = None) -> Outline | None:
         """Return the program at a size; None where it has too many lines. Raises what making it raises."""
         if n not in self.outlines:
             with np.errstate(all="ignore"):
-                self.outlines[n] = outline(q or self.question(n)[0])
+                self.outlines[n] = outline(q or self.question(n)[0], self.name)
         return self.outlines[n]
 
     def _predicted(self, n: int) -> Counts | None:
-        for spacing in SPACINGS:
-            tried = [n % spacing + spacing * k for k in range(1, TRIED + 1)]
-            try:
-                found = [self._recorded(m) for m in tried]
-                outlines = [made for made in found if made is not None]
-                if len(outlines) == TRIED and self._holds(tried, outlines, n):
-                    return _predicted(tried, outlines, n)
-            except (GradcliError, NotPolynomial, MemoryError):
-                continue  # the function has no such sizes, or does something else at some of them
+        """Return what a size takes by the first way that predicts one more size exactly; None where none does."""
+        for view, finish in _WAYS:
+            for spacing in SPACINGS:
+                tried = [n % spacing + spacing * k for k in range(1, TRIED + 1)]
+                try:
+                    found = [self._recorded(m) for m in tried]
+                    seen = [view(made) for made in found if made is not None]
+                    predicted = finish(at_size(tried, seen, n)) if len(seen) == TRIED else None
+                    if predicted is not None and self._holds(tried, seen, n, view, finish):
+                        return predicted
+                except (GradcliError, NotPolynomial, MemoryError):
+                    continue  # the function has no such sizes, or does something else at some of them
         return None
 
-    def _holds(self, tried: Sequence[int], outlines: Sequence[Outline], n: int) -> bool:
+    def _holds(self, tried: Sequence[int], seen: Sequence[Any], n: int, view: _View, finish: _Finish) -> bool:
         """Whether the prediction is exact at one more size: the largest that is quick to record and smaller than n."""
         spacing = tried[1] - tried[0]
         for m in reversed([tried[-1] + spacing * 2**k for k in range(20) if tried[-1] + spacing * 2**k < n]):
-            expected = _predicted(tried, outlines, m)
-            takes = expected.gradient_work + expected.tangent_work + expected.input_bytes
-            if takes <= MOST_TRIED and expected.lines <= MOST_TRIED_LINES:
+            expected = at_size(tried, seen, m)
+            takes = finish(expected)
+            work = takes.gradient_work + takes.tangent_work if takes.counted else m * _UNKNOWN
+            if work + takes.input_bytes <= MOST_TRIED and takes.lines <= MOST_TRIED_LINES:
                 made = self._recorded(m)
-                return made is not None and counts(made) == expected
+                return made is not None and view(made) == expected
         return True
 
 
-def _predicted(tried: Sequence[int], outlines: Sequence[Outline], n: int) -> Counts:
-    """Return what a size takes, from the shapes of its lines or, of programs that grow in lines, from their counts."""
-    try:
-        return counts(at_size(tried, outlines, n))
-    except NotPolynomial:
-        found: Counts = at_size(tried, [counts(made) for made in outlines], n)
-        return found
-
-
-def _why_not(program: _Program, rows: Sequence[Row], n: int) -> str | None:
-    """Return why a size is not run: what it takes is too much, or is not known."""
+def _why_not(program: _Program, n: int) -> str | None:
+    """Return why a size is not run: what it takes is too much, or is not known and may be."""
     takes = program.at(n) if n > _ALWAYS else None
-    if takes is not None:
-        needs = takes.input_bytes + takes.tape_bytes + takes.live_bytes
-        if needs > MOST_BYTES:
-            return f"f and its record take {needs:,} bytes; the limit is {MOST_BYTES:,}"
-        if takes.gradient_work > MOST_WORK:
-            return f"a gradient takes {takes.gradient:,} operations"
-    elif n > _ALWAYS:
-        known = [(r.size, takes) for r in rows if r.run and (takes := program.at(r.size)) is not None]
-        for pick, most in ((_needs, MOST_BYTES), (_work, MOST_WORK)):
-            if not known or _extrapolated([(m, pick(c)) for m, c in known], n) > most:
-                return "what it takes is not known, and by the smaller sizes may be too much"
+    if takes is not None and _needs(takes) > MOST_BYTES:
+        return f"f and its record take {_needs(takes):,} bytes; the limit is {MOST_BYTES:,}"
+    if takes is not None and takes.counted:
+        return None if takes.gradient_work <= MOST_WORK else f"a gradient takes {takes.gradient:,} operations"
+    known = program.recorded
+    for pick, most in ((_needs, MOST_BYTES), (_work, MOST_WORK)):
+        if n > _ALWAYS and _extrapolated([(m, pick(c)) for m, c in known], n) > most:
+            return "what it takes is not known, and by the smaller sizes may be too much"
     return None
 
 
@@ -178,9 +194,13 @@ def _work(takes: Counts) -> int:
 
 def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
     """Return what a count grows to, by the power of the last two sizes; by the cube where there is but one."""
-    (n0, y0), (n1, y1) = (known[-2], known[-1]) if len(known) > 1 else ((1, 1), known[-1])
-    power = float(np.log(max(1, y1) / max(1, y0)) / np.log(n1 / n0)) if len(known) > 1 else _CUBE
-    return float(y1 * (n / n1) ** max(power, 1.0))
+    if not known:
+        return np.inf
+    if len(known) == 1:
+        ((m, y),) = known
+        return float(y * (n / m) ** _CUBE)
+    (m0, y0), (m, y) = known[-2:]
+    return float(y * (n / m) ** max(1.0, np.log(max(1, y) / max(1, y0)) / np.log(m / m0)))
 
 
 def _measured(n: int, program: _Program) -> tuple[Row, tuple[str, ...]]:
@@ -210,8 +230,8 @@ def _measured(n: int, program: _Program) -> tuple[Row, tuple[str, ...]]:
 
 def _affordable(takes: Counts | None, mode: str) -> bool:
     """Whether a mode is run: its work and what it holds are within the limits, by count."""
-    if takes is None or not takes.traced:
-        return True
+    if takes is None or not takes.counted:
+        return takes is None or TAME * takes.entries <= MOST_CALLS
     most = {"certified": MOST_BALLS, "symbolic": MOST_FORMULA}.get(mode, MOST_WORK)
     needs = takes.input_bytes + takes.jacobian_bytes + (takes.held_bytes(mode) or 0)
     return takes.work(mode, TAME) <= most and needs <= MOST_BYTES
@@ -231,7 +251,7 @@ def _row(n: int, takes: Counts | None, run: bool = False) -> Row:
         return Row(n, run)
     return Row(
         n, run, not run, takes.entries, takes.outputs, takes.input_bytes, takes.jacobian_bytes,
-        takes.function if takes.traced else None,
+        takes.function if takes.counted else None,
         operations_ratio=takes.gradient / takes.function if takes.function else None,
     )  # fmt: skip
 
@@ -263,7 +283,7 @@ def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
 
 def _recomputed(takes: Counts) -> Cell:
     """Return what is counted of a reverse sweep in segments: f runs twice. What it holds is no polynomial."""
-    return Cell(2, 1, takes.gradient - takes.recomputed + takes.function)
+    return Cell(2, 1, takes.gradient - takes.recomputed + takes.function if takes.counted else None)
 
 
 def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: _Program) -> Row:
@@ -277,17 +297,21 @@ def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: _Pro
         seconds = _scaled(ran[-1].f_seconds, last and last.function_work, takes.function_work)
     cells = dict(row.modes)
     for mode in (*modes, CHECKPOINTED):
-        known = [r for r in ran if mode in r.modes]
-        last = program.at(known[-1].size) if known else None
-        if mode in cells or last is None or (row.run and mode == CHECKPOINTED):
+        known = next((r for r in reversed(ran) if mode in r.modes), None)
+        if mode in cells or (mode == CHECKPOINTED and (row.run or known is None)):
             continue
-        cell = _predicted_cell(mode, known[-1].modes[mode], last, takes, seconds)
+        last = None if known is None else program.at(known.size)
+        before = None if known is None or last is None else (known.modes[mode], last)
+        cell = _predicted_cell(mode, before, takes, seconds)
         cells |= {} if cell is None else {mode: cell}
     return replace(row, modes=cells, f_seconds=seconds)
 
 
-def _predicted_cell(mode: str, known: Cell, then: Counts, takes: Counts, f_seconds: float | None) -> Cell | None:
-    """Return a mode that was not run, from a smaller size; None where nothing is known but a time."""
+def _predicted_cell(
+    mode: str, before: tuple[Cell, Counts] | None, takes: Counts, f_seconds: float | None
+) -> Cell | None:
+    """Return a mode that was not run, its time from a smaller size; None where nothing is known but a time."""
+    known, then = before or (Cell(None), takes)
     guess = mode == "finite-difference" and known.evaluations
     calls = round(known.evaluations * takes.entries / max(1, then.entries)) if guess and known.evaluations else None
     cell = _recomputed(takes) if mode == CHECKPOINTED else _counted(takes, mode, calls)
@@ -297,12 +321,12 @@ def _predicted_cell(mode: str, known: Cell, then: Counts, takes: Counts, f_secon
     seconds = _scaled(known.seconds, then.work(of, TAME), takes.work(of, TAME))
     relative = seconds / f_seconds if seconds is not None and f_seconds else None
     held = cell.held_bytes
-    estimated = ("evaluations", "operations") if calls is not None else ()
-    return replace(
+    made = replace(
         cell, predicted=True, seconds=seconds, relative_time=relative,
         peak_bytes=None if held is None else held + takes.jacobian_bytes,
-        estimated=(*estimated, "seconds", "relative_time"),
     )  # fmt: skip
+    guessed = (("evaluations", "operations") if calls is not None else ()) + ("seconds", "relative_time")
+    return replace(made, estimated=tuple(name for name in guessed if getattr(made, name) is not None))
 
 
 def _scaled(seconds: float | None, then: int | None, now: int) -> float | None:
@@ -354,9 +378,10 @@ def _log_ratio(x: Cell, y: Cell) -> float:
     return float(np.log((x.seconds or 1.0) / (y.seconds or 1.0)))
 
 
-def _in_words(name: str, rows: Sequence[Row]) -> Iterator[str]:
+def _in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
     """Yield what the figures come to, in sentences."""
-    yield from _sweeps_in_words(name, rows)
+    yield from _sweeps_in_words(name, rows, derivative)
+    f = primal(derivative)
     ratios = [(row.size, row.operations_ratio) for row in rows if row.operations_ratio is not None]
     if ratios:
         low, high = (pick(ratio for _, ratio in ratios) for pick in (min, max))
@@ -366,7 +391,7 @@ def _in_words(name: str, rows: Sequence[Row]) -> Iterator[str]:
         else:
             times, always = " to ".join(f"{ratio:.2g} (at {name}={n:,})" for n, ratio in (ratios[0], ratios[-1])), ""
         cheap = f" (the cheap gradient principle: {_CHEAP} at most)" if high <= _CHEAP else ""
-        yield f"f and one reverse sweep take {times} times the operations of f{always}{cheap}."
+        yield f"One reverse sweep takes {times} times the operations of {f}, its run forward included{always}{cheap}."
     overs = [(row.size, row.recomputing_time) for row in rows if row.recomputing_time is not None]
     if overs:
         yield (
@@ -378,14 +403,14 @@ def _in_words(name: str, rows: Sequence[Row]) -> Iterator[str]:
         yield f"From {name}={min(sizes):,} on the formula of the symbolic mode is too large."
 
 
-def _sweeps_in_words(name: str, rows: Sequence[Row]) -> Iterator[str]:
+def _sweeps_in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
     """Yield how many sweeps a Jacobian takes, where there is one."""
     known = [row for row in rows if row.outputs is not None]
     if not any(row.outputs != 1 for row in known):
         return
     outputs, entries = (_at_sizes(name, [(row.size, pick(row)) for row in known]) for pick in (_outputs, _entries))
     yield (
-        f"A Jacobian takes one reverse sweep for each output ({outputs}), or one forward sweep for each entry of the "
+        f"A {derivative} takes one reverse sweep for each output ({outputs}), or one forward sweep for each entry of the "
         f"inputs ({entries})."
     )
 

@@ -25,6 +25,7 @@ from gradcli.report.compare import SchemeSummary
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of
+from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Numbers, Truth, curve, in_bits, in_format, in_range, steps
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.steady import noticed, unexplained, unsteady
@@ -37,9 +38,11 @@ from gradcli.verify.environment import environment
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
 _IN_SUMMARY = ("forward", "central", "5-point", "complex")
-_MOST_SECONDS = 2.0  # of the summary in `compare-modes`
+_MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
+_MOST_CALLS = 100  # of the summary for a function that can only be called, whose operations nobody can count
 _FEWEST_STEPS = 8
-_LONG = 10.0  # seconds: longer work is announced
+_LONG = 10**10  # operations of all evaluations: more work is announced, and so are
+_MANY = 1_000  # evaluations of a function that can only be called
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +251,10 @@ class _Study:
             self.findings.append(finding("complex", "info", f"no complex step in {name}: it has no complex numbers"))
 
     def _announce(self, name: str, calls: int) -> None:
-        seconds = calls * self.q.seconds
-        if seconds > _LONG:
-            self.heard(f"{name}: about {calls:,} evaluations of f, {numbers.seconds(seconds)}; --budget N limits them")
+        long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)
+        if long:
+            seconds = numbers.seconds(calls * self.q.seconds)
+            self.heard(f"{name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
 
     def _steps(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget = self.q.stepping.budget
@@ -345,12 +349,16 @@ def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
 
 
 def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
-    """Return how a few schemes do along one ray; none if it would take more than two seconds.
+    """Return how a few schemes do along one ray; none where that is too much work.
 
     What modes have `found` is not computed again.
     """
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
-    if q.seconds * _calls(schemes) * len(steps(EPS)) > _MOST_SECONDS or not q.wrt or not q.entries:
+    if not q.wrt or not q.entries:
+        return ()
+    if q.untraced:
+        q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
+    elif not takes_at_most(q, _MOST_WORK, _calls(schemes) * len(steps(EPS))):
         return ()
     study = _Study(q, schemes, Wanted(), found=found)
     curves, _ = study.curves([FLOAT64], ())
