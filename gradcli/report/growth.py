@@ -1,6 +1,6 @@
 """How the cost of each mode grows with a size: the part of `compare-modes` that `--sizes` adds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gradcli.report import numbers
@@ -105,7 +105,7 @@ class Growth:
                 f"time, in evaluations of {primal(self.derivative)}", "relative_time", numbers.about, grows=False
             ),
             self._table("time", "seconds", numbers.seconds),
-            self._table("memory at the peak, measured", "peak_bytes", numbers.octets, measured=True),
+            self._table("memory at the peak", "peak_bytes", numbers.octets, measured=True),
         ]
         blocks: list[Block] = [table for table in tables if table.rows]
         if any(cell.predicted for row in self.rows for cell in row.modes.values()):
@@ -118,21 +118,22 @@ class Growth:
     def _modes(self) -> list[str]:
         return list(dict.fromkeys(mode for row in self.rows for mode in row.modes))
 
-    def _columns(self, title: str, grows: bool) -> tuple[str, ...]:
-        return (title, *(f"{self.name}={row.size:,}" for row in self.rows), *(["grows as"] if grows else []))
+    def _columns(self, title: str, rows: Sequence[Row], grows: bool = False) -> tuple[str, ...]:
+        return (title, *(f"{self.name}={row.size:,}" for row in rows), *(["grows as"] if grows else []))
 
     def _table(
         self, title: str, pick: str, write: Callable[[float], str], grows: bool = True, measured: bool = False
     ) -> Table:
-        """Return one figure of every mode at every size; of those that were `measured`, if that is wanted."""
+        """Return one figure of every mode at every size, or at those of which it is `measured` alone."""
+        sizes = [row for row in self.rows if row.run or not measured]
         rows = []
         for mode in self._modes:
-            found = [row.modes.get(mode) for row in self.rows]
+            found = [row.modes.get(mode) for row in sizes]
             cells = [_figure(None if cell and measured and cell.predicted else cell, pick, write) for cell in found]
             if any(cells):
                 power = getattr(self.exponents[mode], pick, None) if grows and mode in self.exponents else None
                 rows.append((mode, *cells, *([_power(self.name, power)] if grows else [])))
-        columns = self._columns(title, grows)
+        columns = self._columns(title, sizes, grows)
         return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
 
     def _bytes(self) -> Table:
@@ -148,7 +149,7 @@ class Growth:
             cells = [pick(row) for row in self.rows]
             if any(x is not None for x in cells):
                 rows.append((name, *("" if x is None else numbers.count(x) for x in cells)))
-        columns = self._columns("bytes", False)
+        columns = self._columns("bytes", self.rows)
         return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
 
     def pictures(self) -> tuple[Chart, ...]:

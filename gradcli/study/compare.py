@@ -69,7 +69,8 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     formats = [format_of(name) for name in studies.dtypes]
     if studies.jacobian and shape(q.value) == ():
         raise BadOption("--jacobian is for a vector result, and this one is a scalar", do="for its Hessian: --order 2")
-    columns = studies.columns or (COST if studies.cost else ())
+    cost = (*COST, "sweeps") if shape(q.value) else COST
+    columns = studies.columns or (cost if studies.cost else ())
     measured = studies.cost or bool(set(columns) & {"adds", "mults", "fn", "memory"})
     with np.errstate(all="ignore"):
         modes = [MODES[name] for name in request.modes]
