@@ -9,7 +9,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from gradcli.numerics.slopes import log_slope
 from gradcli.numerics.steps import TAME
 from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import checkpointing, cost
-from gradcli.study.counts import Counts, Outline, counts, outline
-from gradcli.study.polynomials import NotPolynomial, at_size
+from gradcli.study.counts import Counts
+from gradcli.study.prediction import Program
 from gradcli.verify.check import Request
 from gradcli.verify.compare import attempt
 
@@ -34,12 +33,6 @@ MOST_FORMULA = 5_000  # operations of f times entries, for the symbolic mode
 MOST_CALLS = 100_000  # of f, where its operations cannot be counted
 MOST_BYTES = 2**30  # of inputs, Jacobian and what a mode holds
 MOST_RECOMPUTED = 2 * 10**9  # of a sweep that is run again in segments
-# What is recorded to predict from
-SPACINGS = (12, 64, 60)  # of the sizes that are tried: alike by these, size // 2, // 3, // 4, ... are polynomials too
-TRIED = 5
-MOST_TRIED = 4 * 10**7  # work at the size that a prediction is compared with
-MOST_TRIED_LINES = 2_000
-_UNKNOWN = 10**4  # work for each unit of a size of which nothing is known
 _ALWAYS = 64  # the largest size that is run though nothing is known of its work
 _FIT = 3  # sizes, the largest, that an exponent is fitted to
 _LONG = 16  # lines: shorter programs have nothing to recompute
@@ -58,7 +51,7 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], deri
     wanted = sorted(set(sizes))
     if len(wanted) < 2:
         raise BadOption("--sizes needs two sizes at least", do=f"--sizes {name}=10,100,1000")
-    program = _Program(name, make)
+    program = Program(name, make)
     rows: list[Row] = []
     messages: list[str] = []
     modes: tuple[str, ...] = ()
@@ -85,92 +78,7 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], deri
     return Growth(name, tuple(rows), _exponents(rows), tuple(_crossings(rows)), said, derivative)
 
 
-_View = Callable[[Outline], Any]
-_Finish = Callable[[Any], Counts]
-# What is predicted, the most exact first: the shapes of all lines, for a peak may lie elsewhere in large programs; what is
-# counted, where a program grows in lines; what inputs and result decide alone, where it does neither by a polynomial.
-_WAYS: tuple[tuple[_View, _Finish], ...] = (
-    (lambda made: made, counts),
-    (counts, lambda found: found),
-    (lambda made: counts(made).of_shapes, lambda found: found),
-)
-
-
-class _Program:
-    """What the program takes at any size: counted where it was recorded, predicted from small sizes where not."""
-
-    def __init__(self, name: str, make: Callable[[int], Request]) -> None:
-        self.name = name
-        self.make = make
-        self.outlines: dict[int, Outline | None] = {}
-        self.known: dict[int, Counts | None] = {}
-        self.predictable = True
-
-    def question(self, n: int) -> tuple[Question, Request]:
-        """Return the question at a size, and the request it comes from."""
-        request = self.make(n)
-        limit = request.mode_timeout
-        q = Question(request.f, request.points[0], request.wrt, request.seed, limit, limit, stepping=request.stepping)
-        return q, request
-
-    def at(self, n: int) -> Counts | None:
-        """Return what a size takes; None where nothing exact can be said."""
-        if n not in self.known:
-            self.known[n] = self._predicted(n) if self.predictable else None
-        return self.known[n]
-
-    def counted(self, n: int, q: Question) -> Counts | None:
-        """Return what a size that is run takes; where that is not what was predicted, nothing more is."""
-        made = self._recorded(n, q)
-        if made is None:
-            return self.at(n)
-        found = counts(made)
-        expected = self.known.get(n)
-        self.predictable &= expected is None or expected == (found if expected.counted else found.of_shapes)
-        self.known[n] = found
-        return found
-
-    @property
-    def recorded(self) -> list[tuple[int, Counts]]:
-        """What the sizes take whose programs were recorded, by size."""
-        return [(n, counts(made)) for n, made in sorted(self.outlines.items()) if made is not None]
-
-    def _recorded(self, n: int, q: Question | None = None) -> Outline | None:
-        """Return the program at a size; None where it has too many lines. Raises what making it raises."""
-        if n not in self.outlines:
-            with np.errstate(all="ignore"):
-                self.outlines[n] = outline(q or self.question(n)[0], self.name)
-        return self.outlines[n]
-
-    def _predicted(self, n: int) -> Counts | None:
-        """Return what a size takes by the first way that predicts one more size exactly; None where none does."""
-        for view, finish in _WAYS:
-            for spacing in SPACINGS:
-                tried = [n % spacing + spacing * k for k in range(1, TRIED + 1)]
-                try:
-                    found = [self._recorded(m) for m in tried]
-                    seen = [view(made) for made in found if made is not None]
-                    predicted = finish(at_size(tried, seen, n)) if len(seen) == TRIED else None
-                    if predicted is not None and self._holds(tried, seen, n, view, finish):
-                        return predicted
-                except (GradcliError, NotPolynomial, MemoryError):
-                    continue  # the function has no such sizes, or does something else at some of them
-        return None
-
-    def _holds(self, tried: Sequence[int], seen: Sequence[Any], n: int, view: _View, finish: _Finish) -> bool:
-        """Whether the prediction is exact at one more size: the largest that is quick to record and smaller than n."""
-        spacing = tried[1] - tried[0]
-        for m in reversed([tried[-1] + spacing * 2**k for k in range(20) if tried[-1] + spacing * 2**k < n]):
-            expected = at_size(tried, seen, m)
-            takes = finish(expected)
-            work = takes.gradient_work + takes.tangent_work if takes.counted else m * _UNKNOWN
-            if work + takes.input_bytes <= MOST_TRIED and takes.lines <= MOST_TRIED_LINES:
-                made = self._recorded(m)
-                return made is not None and view(made) == expected
-        return True
-
-
-def _why_not(program: _Program, n: int) -> str | None:
+def _why_not(program: Program, n: int) -> str | None:
     """Return why a size is not run: what it takes is too much, or is not known and may be."""
     takes = program.at(n) if n > _ALWAYS else None
     if takes is not None and _needs(takes) > MOST_BYTES:
@@ -203,7 +111,7 @@ def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
     return float(y * (n / m) ** max(1.0, np.log(max(1, y) / max(1, y0)) / np.log(m / m0)))
 
 
-def _measured(n: int, program: _Program) -> tuple[Row, tuple[str, ...]]:
+def _measured(n: int, program: Program) -> tuple[Row, tuple[str, ...]]:
     """Return one size with every mode that is not too much work, and the modes that are asked for."""
     q, request = program.question(n)
     q.prepare()
@@ -286,7 +194,7 @@ def _recomputed(takes: Counts) -> Cell:
     return Cell(2, 1, takes.gradient - takes.recomputed + takes.function if takes.counted else None)
 
 
-def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: _Program) -> Row:
+def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Program) -> Row:
     """Return a row with the modes that were not run: what is counted of them, and their times as estimates."""
     takes = program.at(row.size)
     if takes is None:

@@ -12,6 +12,7 @@ from gradcli.commands.request import Ask
 from gradcli.errors import BadOption, TooLarge
 from gradcli.report.growth import Cell, Growth, Row
 from gradcli.study import growth as study
+from gradcli.study import prediction
 from gradcli.study.growth import growth
 from gradcli.verify.build import Settings
 from tests.source.test_loading import written
@@ -254,7 +255,7 @@ def test_operations_that_follow_no_polynomial_are_not_predicted(code: str, name:
 
 
 def test_a_prediction_that_a_run_contradicts_is_not_used(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "MOST_TRIED", 0)  # so that no larger size is looked at
+    monkeypatch.setattr(prediction, "MOST_TRIED", 0)  # so that no larger size is looked at
     found = grown(f"{code}:other", ("x=randn(n)",), "n", (10, 1000, 10**9), "reverse")
     assert found.rows[1].run and found.rows[-1].modes == {} and found.rows[-1].entries is None
     assert any(said.startswith("What n=1,000,000,000 takes is not predicted") for said in found.messages)
