@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from gradcli.report.compare import CompareReport
     from gradcli.source.function import Function
 
+_SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
-_SOON = 0.5  # of --timeout: after it no further size is begun
+_LARGEST = 10**13  # of a size: its counts are exact, and nothing so large is allocated
 EXAMPLES = """Examples:
 
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -72,7 +74,6 @@ def compare_modes(
     studies = Studies(
         cost, columns_of(columns), jacobian, dtypes_of(dtype, loss_scale), loss_scale, accumulate,
         (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
-        None if deadline is None else _SOON * deadline,
     )  # fmt: skip
 
     def work() -> "CompareReport":
@@ -128,8 +129,17 @@ def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
         return "", ()
     name, _, listed = text.partition("=")
     words = words_of(listed)
-    bad = [word for word in words if not (word.isdecimal() and len(word) < 12 and 0 < int(word) < 10**9)]
+    found = [_size(word) for word in words]
+    bad = [word for word, size in zip(words, found, strict=True) if size is None]
     if not name.strip().isidentifier() or not words or bad:
-        why = f": {bad[0]} is no whole number from 1 to 999,999,999" if bad else ""
+        why = f": {bad[0]} is no whole number from 1 to 10^13" if bad else ""
         raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'{why}", do="--sizes n=10,100,1000")
-    return folded(name.strip()), tuple(sorted({int(word) for word in words}))
+    return folded(name.strip()), tuple(sorted({size for size in found if size is not None}))
+
+
+def _size(word: str) -> int | None:
+    """Return the size that a word writes, as 70000000000, 70_000_000_000 or 7e10; None for any other word."""
+    if not _SIZE.fullmatch(word):
+        return None
+    size = Decimal(word.replace("_", ""))
+    return int(size) if 1 <= size <= _LARGEST and size == size.to_integral_value() else None

@@ -194,7 +194,7 @@ Columns = Annotated[
     str | None,
     typer.Option(
         "--columns", metavar="LIST", show_default=False,
-        help="Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory.",
+        help="Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps.",
     ),
 ]  # fmt: skip
 Sizes = Annotated[

@@ -43,19 +43,20 @@ _shape_alone = lru_cache(maxsize=256)(Forgotten)
 
 @lru_cache(maxsize=1024)
 def _read_of_one(primitive: Primitive) -> tuple[bool, bool]:
-    read = _read(primitive, (True,))
+    read = read_by_rules(primitive, (True,))
     return 0 in read, 1 in read
 
 
 @lru_cache(maxsize=1024)
 def _read_of_two(primitive: Primitive, first: bool, second: bool) -> tuple[bool, bool, bool]:
-    read = _read(primitive, (first, second))
+    read = read_by_rules(primitive, (first, second))
     return 0 in read, 1 in read, 2 in read
 
 
-def _read(primitive: Primitive, moving: tuple[bool, ...]) -> set[int]:
+@lru_cache(maxsize=1024)
+def read_by_rules(primitive: Primitive, moving: tuple[bool, ...]) -> frozenset[int]:
     """Return the positions in `(y, *xs)` that the rules of the operands that move read."""
-    everything = set(range(1 + len(moving)))
+    everything = frozenset(range(1 + len(moving)))
     if primitive.kind in ("linear", "bilinear"):
         return everything - {0}
     if primitive.kind != "elementwise":
@@ -67,7 +68,7 @@ def _read(primitive: Primitive, moving: tuple[bool, ...]) -> set[int]:
         if loaded is None or not isinstance(rule, Partial | Factor):
             return everything
         read |= loaded
-    return read
+    return frozenset(read)
 
 
 def _loaded(function: Callable[..., Any]) -> set[int] | None:

@@ -72,7 +72,7 @@ class FrameworkMode:
         A program that is little work runs twice: the first run compiles and loads, and the second is timed.
         """
         program = lowered(self.lowering, *q.recording)
-        seeds = directions(q.value)
+        seeds = list(directions(q.value))
 
         def once() -> list[list[Array]]:
             _, pull = self.lowering.vjp(program, q.xs)

@@ -3,13 +3,13 @@
 Shapes  the output's shape, then the input's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import is_plain, shape, size
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.tape import Recorded, Tape
 from gradcli.point import Array
@@ -23,11 +23,19 @@ def by_rows(y: Value, inputs: Sequence[Recorded], tape: Tape, one: Value) -> lis
     if shape(y) == ():
         return [tape.pull(y, one, inputs)]
     rows = []
-    zero = one * 0
-    for k in range(int(np.prod(shape(y)))):
-        seed = [one if i == k else zero for i in range(int(np.prod(shape(y))))]
-        rows.append(tape.pull(y, np.reshape(np.stack(seed), shape(y)), inputs))
+    for k in range(size(y)):
+        rows.append(tape.pull(y, np.reshape(_seed(one, k, size(y)), shape(y)), inputs))
     return rows
+
+
+def _seed(one: Value, k: int, count: int) -> Value:
+    """Return zeros and, in place k, a one of its own arithmetic."""
+    if is_plain(one):
+        seed = np.zeros(count)
+        seed[k] = one
+        return seed
+    zero = one * 0
+    return np.stack([one if i == k else zero for i in range(count)])
 
 
 def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
@@ -47,12 +55,13 @@ def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -
     return columns_to_array(columns, y, xs[k])
 
 
-def directions(x: Array) -> list[Array]:
-    """Return the unit directions of an input, in C order."""
+def directions(x: Array) -> Iterator[Array]:
+    """Yield the unit directions of an input, in C order."""
     if shape(x) == ():
-        return [np.float64(1)]
-    n = int(np.prod(shape(x)))
-    return [np.eye(1, n, k).reshape(shape(x)) for k in range(n)]
+        yield np.float64(1)
+        return
+    for k in range(size(x)):
+        yield np.eye(1, size(x), k).reshape(shape(x))
 
 
 def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:

@@ -15,15 +15,23 @@ EXACT = 99.0  # digits of a reference whose bound is zero
 
 @dataclass(frozen=True, slots=True)
 class RightDigits:
-    """How many digits agree with the reference: in the worst and in the median entry."""
+    """How many digits are right, in the worst and in the median entry.
+
+    `at_least` where the reference itself is known to no more: the figures are lower bounds then.
+    """
 
     worst: float
     median: float
+    at_least: bool | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
 class ModeRow:
-    """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, bytes."""
+    """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, sweeps, bytes.
+
+    Of the evaluations, `recomputed` are those that reverse sweeps over a checkpointed function run again. `sweeps` go back
+    for each output, or forward for each entry of the inputs.
+    """
 
     status: str
     gradient: dict[str, Values] | Absent = ABSENT
@@ -34,6 +42,8 @@ class ModeRow:
     bound_held: bool | Absent = ABSENT
     reference: bool | Absent = ABSENT
     evaluations: int | Absent = ABSENT
+    recomputed: int | Absent = ABSENT
+    sweeps: int | Absent = ABSENT
     operations: int | Absent | None = ABSENT
     additions: int | Absent = ABSENT
     multiplications: int | Absent = ABSENT
@@ -69,7 +79,7 @@ class SchemeSummary:
 class Precision:
     """A gradient in low precision. Units: ulps of that precision; entries; events of the whole reverse sweep.
 
-    `loss_scale` is k where the loss was scaled by 2^k; `restored` entries are no longer zero then.
+    `loss_scale` is k where the loss was scaled by 2^k; `restored` entries are finite then, and no longer zero.
     """
 
     dtype: str
@@ -85,6 +95,7 @@ class Precision:
     scaled_ulps_worst: float | None = None
     scaled_ulps_median: float | None = None
     scaled_overflows: int | None = None
+    scaled_not_finite: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +131,17 @@ class Accumulation:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One way to a product H v. Units: evaluations of the gradient, seconds, time in those of one gradient."""
+    """One way to a product H v. Units: evaluations of the gradient, seconds, time in those of one gradient.
+
+    `at_least` where the Hessian that digits are counted against is known to no more.
+    """
 
     name: str
     evaluations: int
     seconds: float
     relative_time: float
     digits: float | None
+    at_least: bool | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

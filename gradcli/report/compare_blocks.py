@@ -1,6 +1,6 @@
 """The report of `compare-modes` as blocks for people, and as pictures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Bars, Block, Cell, HeatMap, Paragraph, Picture, Piece, Table, Tone, Verdict
 from gradcli.report.compare import EXACT, CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
-from gradcli.report.encode import Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Values
 
 _SHOWN = 2  # entries of a gradient beside each other
 _MARKED = 3  # worst entries in a heat map
@@ -77,15 +77,19 @@ def _known(x: Any, write: Callable[[Any], str]) -> str:
 
 
 def _worst(row: ModeRow) -> Cell:
-    return _count(row.right_digits.worst) if isinstance(row.right_digits, RightDigits) else "-"
+    found = row.right_digits
+    return _count(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
 def _median(row: ModeRow) -> Cell:
-    return _count(row.right_digits.median) if isinstance(row.right_digits, RightDigits) else "-"
+    found = row.right_digits
+    return _count(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
-def _count(digits: float) -> str:
-    return "exact" if digits >= EXACT else f"{digits:.1f}"
+def _count(digits: float, at_least: bool | Absent = ABSENT) -> str:
+    if digits >= EXACT:
+        return "exact"
+    return f"{'>=' if at_least is True else ''}{digits:.1f}"
 
 
 def _bound(row: ModeRow) -> Cell:
@@ -114,13 +118,18 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
     "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
     "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+    "sweeps": (
+        lambda row: _known(row.sweeps, numbers.two),
+        "sweeps back for each output, or forward for each input entry",
+    ),
 }
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
+OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
 COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
 
 
 def _shown(report: CompareReport) -> tuple[str, ...]:
-    return report.columns or USUAL
+    return report.columns or (OF_JACOBIANS if np.ndim(report.value) else USUAL)
 
 
 def _costs(report: CompareReport) -> Table:
@@ -146,16 +155,16 @@ def _said(report: CompareReport) -> list[str]:
     ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
     entries = sum(int(np.size(x)) for row in list(ok.values())[:1] for x in row.values.values())
     outputs = int(np.size(report.value))
+    unit = "gradients" if report.derivative == "Hessian" else "f"
     reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
-    if np.ndim(report.value) and reverse and forward:
+    if np.ndim(report.value) and (reverse or forward):
         n = entries // max(1, outputs)
-        unit = "gradients" if report.derivative == "Hessian" else "f"
-        better = "rows" if (reverse.relative_time or 0) <= (forward.relative_time or 0) else "columns"
-        lines.append(
-            f"The {report.derivative} is {outputs:,} by {n:,}: by rows it takes {_many(outputs, 'reverse sweep')} "
-            f"({_times(reverse)} {unit}), by columns {_many(n, 'forward one')} ({_times(forward)} {unit}): {better} are "
-            "quicker here."
-        )
+        ways = [
+            (reverse, f"by rows it takes {_many(outputs, 'reverse sweep')}"),
+            (forward, f"by columns {_many(n, 'forward one')}"),
+        ]
+        said = ", ".join(f"{way} ({_times(row)} {unit})" for row, way in ways if row)
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_fewer(reverse, forward)}.")
     elif reverse and entries > 1:
         others = [
             f"{name} {numbers.two(row.evaluations or 0)}"
@@ -163,8 +172,9 @@ def _said(report: CompareReport) -> list[str]:
             if row
         ]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
+        again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
         lines.append(
-            f"One reverse sweep costs {_times(reverse)} evaluations of f for {numbers.two(entries)} derivatives{needs}."
+            f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
         )
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
@@ -174,6 +184,13 @@ def _said(report: CompareReport) -> list[str]:
             f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
         )
     return lines
+
+
+def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
+    """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
+    if not reverse or not forward or not reverse.operations or not forward.operations:
+        return ""
+    return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
 
 
 def _many(count: int, what: str) -> str:
@@ -188,7 +205,12 @@ def _products(report: CompareReport) -> list[Block]:
     if not report.products:
         return []
     rows = tuple(
-        (p.name, "" if p.digits is None else f"{p.digits:.1f}", str(p.evaluations), numbers.two(p.relative_time))
+        (
+            p.name,
+            "" if p.digits is None else _count(p.digits, p.at_least),
+            str(p.evaluations),
+            numbers.two(p.relative_time),
+        )
         for p in report.products
     )
     columns = ("one product H v", "digits", "gradients", "time, in gradients")
@@ -205,20 +227,38 @@ def _precision(found: tuple[Precision, ...]) -> list[Block]:
             p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
             f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
         ))  # fmt: skip
-    told = [
-        f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {p.restored:,} of {p.zeros:,} lost entries are restored, the "
-        f"worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median {numbers.two(p.scaled_ulps_median)}), "
-        f"{p.scaled_overflows:,} overflows."
-        for p in found
-        if p.loss_scale is not None
-    ]
-    told += [
-        f"{p.dtype}: {p.zeros:,} {'entry is' if p.zeros == 1 else 'entries are'} 0 although nothing underflowed: a slope is "
-        "lost to saturation or cancellation (1 - y where y rounds to 1), which no loss scale restores."
-        for p in found
-        if p.zeros and not p.underflows
-    ]
-    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *(Paragraph(said) for said in told)]
+    says = [said for p in found for said in _precision_in_words(p)]
+    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
+
+
+def _precision_in_words(p: Precision) -> Iterator[str]:
+    """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
+    if p.loss_scale is not None:
+        restored, infinite = p.restored or 0, p.scaled_not_finite or 0
+        yield (
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries {_be(restored)} "
+            f"restored, the worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median "
+            f"{numbers.two(p.scaled_ulps_median)}), {_many(p.scaled_overflows or 0, 'overflow')}"
+            f"{f', {_entries(infinite)} {_be(infinite)} not finite' if infinite else ''}."
+        )
+    if p.zeros and not p.underflows:
+        cause = (
+            f"0 after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            if p.overflows
+            else "lost to saturation or cancellation (1 - y where y rounds to 1)"
+        )
+        yield (
+            f"{p.dtype}: {_entries(p.zeros)} {_be(p.zeros)} 0 although nothing underflowed: a slope is {cause}, which no "
+            "loss scale restores."
+        )
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:

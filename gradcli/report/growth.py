@@ -1,51 +1,73 @@
 """How the cost of each mode grows with a size: the part of `compare-modes` that `--sizes` adds."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Chart, Paragraph, Piece, Series, Table
+from gradcli.report.encode import TEXT_ONLY
 
 CHECKPOINTED = "checkpointed"  # the reverse mode, recomputing instead of storing
 MARKS = {
     "certified": "c", "symbolic": "s", "forward": "f", "reverse": "r", "complex-step": "i", "finite-difference": "d",
     CHECKPOINTED: "k", "f": "o",
 }  # fmt: skip
+HELD = {  # what a mode holds beside the inputs and the Jacobian
+    "reverse": "tape", "forward": "values, tangents", "complex-step": "complex values", "finite-difference": "values",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one mode took at one size. Units: evaluations of f, seconds, those in times of f, bytes at the peak."""
+    """What one mode takes at one size. Units: evaluations of f, sweeps, operations, bytes, seconds, times of f.
 
-    evaluations: int
-    seconds: float
-    relative_time: float
-    peak_bytes: int | None
-    predicted: bool
+    Counts are those of the program: `sweeps` back for each output or forward for each entry, `held_bytes` beside the inputs
+    and the Jacobian. Times and `peak_bytes` are measured; of a mode that was not run, which is `predicted`, times are
+    estimates, as are the fields that `estimated` names, and `peak_bytes` is what is held with the Jacobian.
+    """
+
+    evaluations: int | None
+    sweeps: int | None = None
+    operations: int | None = None
+    held_bytes: int | None = None
+    seconds: float | None = None
+    relative_time: float | None = None
+    peak_bytes: int | None = None
+    predicted: bool = False
+    estimated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One size. Units: entries differentiated; seconds and bytes of one evaluation of f.
+    """One size. Units: entries differentiated and of the result; bytes; operations and seconds of one evaluation of f.
 
-    `operations_ratio` is that of the reverse program to f's; it is predicted where nothing was run.
+    `predicted` where it was not run and its counts come from smaller sizes; without either, nothing is known of it.
+    `operations_ratio` is that of f with one reverse sweep to f.
     """
 
     size: int
-    entries: int
-    f_seconds: float
-    f_peak_bytes: int | None
-    modes: dict[str, Cell]
-    predicted: bool
+    run: bool
+    predicted: bool = False
+    entries: int | None = None
+    outputs: int | None = None
+    input_bytes: int | None = None
+    jacobian_bytes: int | None = None
+    f_operations: int | None = None
+    f_seconds: float | None = None
+    f_peak_bytes: int | None = None
+    modes: dict[str, Cell] = field(default_factory=dict)
     operations_ratio: float | None = None
     recomputing_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Exponents:
-    """The powers of the size by which the last measured figures grow."""
+    """The powers of the size by which the figures of the largest sizes grow: counts of all sizes, measurements of those run."""
 
     evaluations: float | None
+    sweeps: float | None
+    operations: float | None
+    held_bytes: float | None
     seconds: float | None
     peak_bytes: float | None
 
@@ -69,40 +91,65 @@ class Growth:
     exponents: dict[str, Exponents]
     crossings: tuple[Crossing, ...]
     messages: tuple[str, ...]
+    derivative: str = field(default="Jacobian", metadata={TEXT_ONLY: True})
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return a table for evaluations, time and memory, and what they say."""
+        """Return tables of counts, of bytes and of times, and what they say."""
+        several = any(row.outputs not in (None, 1) for row in self.rows)
         tables = [
-            self._table("evaluations of f", lambda c: c.evaluations, lambda e: e.evaluations, numbers.two),
-            self._table("time, in evaluations of f", lambda c: c.relative_time, None, numbers.two),
-            self._table("time", lambda c: c.seconds, lambda e: e.seconds, numbers.seconds),
-            self._table("memory at the peak", lambda c: c.peak_bytes, lambda e: e.peak_bytes, numbers.octets),
+            self._table(f"evaluations of {primal(self.derivative)}", "evaluations", numbers.count),
+            *([self._table("sweeps", "sweeps", numbers.count)] if several else []),
+            self._table("operations", "operations", numbers.count),
+            self._bytes(),
+            self._table(
+                f"time, in evaluations of {primal(self.derivative)}", "relative_time", numbers.about, grows=False
+            ),
+            self._table("time", "seconds", numbers.seconds),
+            self._table("memory at the peak", "peak_bytes", numbers.octets, measured=True),
         ]
         blocks: list[Block] = [table for table in tables if table.rows]
         if any(cell.predicted for row in self.rows for cell in row.modes.values()):
-            blocks.append(Paragraph((Piece("~ predicted from the smaller sizes, and not run", "dim"),)))
+            says = "~ estimated from the sizes that were run; what was not run is otherwise counted on the program"
+            blocks.append(Paragraph((Piece(says, "dim"),)))
         said = (*(_crossing(self.name, c) for c in self.crossings), *self.messages)
         return (*blocks, *map(Paragraph, said))
 
+    @property
+    def _modes(self) -> list[str]:
+        return list(dict.fromkeys(mode for row in self.rows for mode in row.modes))
+
+    def _columns(self, title: str, rows: Sequence[Row], grows: bool = False) -> tuple[str, ...]:
+        return (title, *(f"{self.name}={row.size:,}" for row in rows), *(["grows as"] if grows else []))
+
     def _table(
-        self,
-        title: str,
-        pick: Callable[[Cell], float | None],
-        power: Callable[[Exponents], float | None] | None,
-        write: Callable[[float], str],
+        self, title: str, pick: str, write: Callable[[float], str], grows: bool = True, measured: bool = False
     ) -> Table:
-        modes = list(dict.fromkeys(mode for row in self.rows for mode in row.modes))
-        columns = (title, *(f"{self.name}={row.size:,}" for row in self.rows), *(["grows as"] if power else []))
+        """Return one figure of every mode at every size, or at those of which it is `measured` alone."""
+        sizes = [row for row in self.rows if row.run or not measured]
         rows = []
-        for mode in modes:
-            found = [(row.modes[mode], pick(row.modes[mode])) if mode in row.modes else None for row in self.rows]
-            if all(pair is None or pair[1] is None for pair in found):
-                continue
-            cells = [
-                "" if p is None or p[1] is None else f"{'~' if p[0].predicted else ''}{write(p[1])}" for p in found
-            ]
-            grows = power(self.exponents[mode]) if power and mode in self.exponents else None
-            rows.append((mode, *cells, *([_power(self.name, grows)] if power else [])))
+        for mode in self._modes:
+            found = [row.modes.get(mode) for row in sizes]
+            cells = [_figure(None if cell and measured and cell.predicted else cell, pick, write) for cell in found]
+            if any(cells):
+                power = getattr(self.exponents[mode], pick, None) if grows and mode in self.exponents else None
+                rows.append((mode, *cells, *([_power(self.name, power)] if grows else [])))
+        columns = self._columns(title, sizes, grows)
+        return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
+
+    def _bytes(self) -> Table:
+        """Return what is held at every size, counted: inputs, Jacobian, and what each mode holds beside them."""
+        several = any(row.outputs not in (None, 1) for row in self.rows)
+        picks: list[tuple[str, Callable[[Row], int | None]]] = [
+            ("inputs", lambda row: row.input_bytes),
+            (self.derivative if several else "gradient", lambda row: row.jacobian_bytes),
+        ]
+        picks += [(f"{mode}: {HELD[mode]}", _held(mode)) for mode in self._modes if mode in HELD]
+        rows = []
+        for name, pick in picks:
+            cells = [pick(row) for row in self.rows]
+            if any(x is not None for x in cells):
+                rows.append((name, *("" if x is None else numbers.count(x) for x in cells)))
+        columns = self._columns("bytes", self.rows)
         return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
 
     def pictures(self) -> tuple[Chart, ...]:
@@ -130,10 +177,28 @@ class Growth:
         return (*found, *guides)
 
 
+def primal(derivative: str) -> str:
+    """Return what is differentiated, as people call it: a Hessian is that of the gradient."""
+    return "the gradient" if derivative == "Hessian" else "f"
+
+
+def _held(mode: str) -> Callable[[Row], int | None]:
+    return lambda row: row.modes[mode].held_bytes if mode in row.modes else None
+
+
+def _figure(cell: Cell | None, pick: str, write: Callable[[float], str]) -> str:
+    figure = None if cell is None else getattr(cell, pick)
+    if cell is None or figure is None:
+        return ""
+    if pick not in cell.estimated:
+        return write(figure)
+    return f"~{numbers.about(figure) if write is numbers.count else write(figure)}"
+
+
 def _power(name: str, exponent: float | None) -> str:
     return "" if exponent is None else f"{name}^{abs(exponent) if abs(exponent) < 0.005 else exponent:.2f}"
 
 
 def _crossing(name: str, c: Crossing) -> str:
-    about = ", by prediction" if c.predicted else ""
+    about = ", by estimate" if c.predicted else ""
     return f"From about {name}={numbers.two(c.size)} on {c.faster} is quicker than {c.slower}{about}."

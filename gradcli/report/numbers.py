@@ -9,6 +9,8 @@ import numpy as np
 from gradcli.report.blocks import Cell, Piece
 
 _SHOWN = 4
+_COUNTED = 10**15  # the largest count that is written in full
+_YEAR = 365.25 * 24 * 3600  # seconds
 _LISTED = 16  # entries that are shown one by one
 
 
@@ -31,6 +33,16 @@ def two(x: Any) -> str:
         scale = 10 ** (len(str(int(number))) - 2)
         return f"{round(number / scale) * scale:,}"
     return f"{number:.2g}"
+
+
+def count(x: Any) -> str:
+    """Return a whole number in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
+    return f"{int(x):,}" if x < _COUNTED else short(x, 2)
+
+
+def about(x: Any) -> str:
+    """Return a figure rounded to two digits, in powers of ten where it is long: 1,900 and 4.9e+21."""
+    return two(x) if x < _COUNTED else short(x, 2)
 
 
 def power(x: Any) -> str:
@@ -129,6 +141,8 @@ def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), 
 
 def seconds(x: float) -> str:
     """Return a time in the unit that suits it: 3.1 ms."""
+    if x >= _YEAR:
+        return f"{about(x / _YEAR)} years"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if x >= size:
             return f"{two(x / size)} {unit}"

@@ -13,7 +13,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import METER, Recorded, record
+from gradcli.interpreters.tape import METER, Line, Recorded, record
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Branch, Leaf, Node, put_together, taken_apart
 
@@ -55,6 +55,14 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         return again.result([leaves[path] for path in traced])
 
     return checkpointed
+
+
+def inside(line: Line) -> list[Line]:
+    """Return the lines of the run that a checkpointed call stands for; none for any other line."""
+    primitive, _, xs, *_ = line
+    if primitive is None or not primitive.rules or not isinstance(primitive.rules[0], _Again):
+        return []
+    return record(primitive.rules[0].run, xs)[2].lines
 
 
 class _Again:

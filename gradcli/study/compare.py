@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,10 @@ from gradcli.lowering.floats import format_of
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.work import Effort, least
 from gradcli.point import Estimate
-from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import EXACT, CompareReport, ModeRow, RightDigits
+from gradcli.report.compare import CompareReport, ModeRow
 from gradcli.report.compare_blocks import COST
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import Gradient, root_of
@@ -30,7 +29,9 @@ from gradcli.study.cost import (
     of_forward,
     of_function,
     of_reverse,
+    recomputed,
 )
+from gradcli.study.digits import each, right_digits
 from gradcli.study.growth import growth
 from gradcli.study.precision import in_format
 from gradcli.study.products import products
@@ -41,8 +42,6 @@ from gradcli.study.truth import slope_along
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, answered, missing, reference_of, run
 from gradcli.verify.environment import environment
-
-FULL = 16.0  # digits of a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class Studies:
     loss_scale: int | None = None
     accumulate: int | None = None
     sizes: tuple[str, tuple[int, ...], Callable[[int], Request]] | None = None
-    timeout: float | None = None
 
 
 def compare_modes(request: Request, studies: Studies = Studies()) -> CompareReport:
@@ -69,12 +67,19 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     """
     point = request.points[0]
     q = Question(
-        request.f, point, request.wrt, request.seed, mode_timeout=request.mode_timeout, stepping=request.stepping
+        request.f,
+        point,
+        request.wrt,
+        request.seed,
+        least(request.effort, Effort.ALL),
+        request.mode_timeout,
+        request.stepping,
     )
     formats = [format_of(name) for name in studies.dtypes]
     if studies.jacobian and shape(q.value) == ():
         raise BadOption("--jacobian is for a vector result, and this one is a scalar", do="for its Hessian: --order 2")
-    columns = studies.columns or (COST if studies.cost else ())
+    cost = (*COST, "sweeps") if shape(q.value) else COST
+    columns = studies.columns or (cost if studies.cost else ())
     measured = studies.cost or bool(set(columns) & {"adds", "mults", "fn", "memory"})
     with np.errstate(all="ignore"):
         modes = [MODES[name] for name in request.modes]
@@ -90,6 +95,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
     judged = check(request) if request.claim else None
+    derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,
@@ -99,9 +105,9 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
-        growth=ABSENT if studies.sizes is None else growth(*studies.sizes, studies.timeout),
+        growth=ABSENT if studies.sizes is None else growth(*studies.sizes, derivative),
         environment=environment(answered(outcomes)),
-        derivative="Hessian" if isinstance(q.f, Gradient) else "Jacobian" if shape(q.value) else "gradient",
+        derivative=derivative if shape(q.value) else "gradient",
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 
@@ -141,20 +147,33 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
     vector = shape(q.value) != ()
     cost = estimate.cost
     found = _operations(q, outcome.mode.name, cost.evaluations)
-    once = cost.seconds / max(1, cost.evaluations)
-    peak = measured_bytes(q, outcome.mode.name, once) if measured else cost.peak_bytes
+    again = _recomputed(q, outcome.mode.name)
+    peak = measured_bytes(q, outcome.mode.name) if measured else cost.peak_bytes
     seconds = least_seconds(q, outcome.mode.name, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
-        right_digits=_digits(q, estimate, right) if right is not None else ABSENT, bound=estimate.bound, proved=estimate.proved,
+        right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=outcome.mode.name != "claim"),
+        bound=estimate.bound, proved=estimate.proved,
         bound_held=_held(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
-        evaluations=cost.evaluations,
+        evaluations=cost.evaluations + again, recomputed=again or ABSENT, sweeps=_sweeps(q, outcome.mode.name),
         operations=cost.operations if found is None else found.total,
         additions=found.additions if found else ABSENT, multiplications=found.multiplications if found else ABSENT,
         transcendental=found.transcendental if found else ABSENT,
         formula=ABSENT if cost.formula is None else cost.formula, formula_shared=ABSENT if cost.shared is None else cost.shared,
         seconds=seconds, relative_time=seconds / q.seconds, peak_bytes=peak,
     )  # fmt: skip
+
+
+def _sweeps(q: Question, mode: str) -> int | Absent:
+    """Return how many sweeps a mode takes: back for each output, forward for each entry of the inputs."""
+    return {"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT)
+
+
+def _recomputed(q: Question, mode: str) -> int:
+    """Return the evaluations of f that reverse sweeps run again, where f is checkpointed; a part counts as a whole one."""
+    if mode != "reverse" or not q.checkpointed or len(q.lines) > MOST_LINES:
+        return 0
+    return -(-size(q.value) * recomputed(q).total // max(1, of_function(q).total))
 
 
 def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
@@ -168,33 +187,6 @@ def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
     return of_function(q).times(evaluations) if mode in ("finite-difference", "complex-step") else None
 
 
-def _each(q: Question, estimate: Estimate, right: Estimate, measure: Callable[[str], Any]) -> Any:
-    """Return a measure of every entry whose derivative no kink and no staircase leaves open."""
-    found = [
-        np.ravel(measure(name))[~np.ravel(np.broadcast_to(open_, shape(right.value[name])))]
-        for name, open_ in zip(q.wrt, q.undecided, strict=True)
-        if name in estimate.value and name in right.value
-    ]
-    return np.concatenate(found) if found else np.zeros(0)
-
-
-def _digits(q: Question, estimate: Estimate, right: Estimate) -> RightDigits | Absent:
-    """Return the digits that agree with the reference; its own by its bound, and no more where it is an estimate."""
-    own = _each(q, right, right, lambda name: _by_bound(right.value[name], right.bound[name]))
-    if estimate is right:
-        digits = own if right.proved else np.clip(own, 0.0, FULL)
-    else:
-        digits = _each(q, estimate, right, lambda name: numbers.right_digits(estimate.value[name], right.value[name]))
-        if q.untraced is not None and digits.shape == own.shape:
-            digits = np.minimum(digits, np.clip(own, 0.0, FULL))
-    return RightDigits(float(np.min(digits)), float(np.median(digits))) if digits.size else ABSENT
-
-
-def _by_bound(value: Any, bound: Any) -> Any:
-    scale = np.where(np.asarray(value) == 0, 1.0, np.abs(value))
-    return np.where(np.asarray(bound) == 0, EXACT, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
-
-
 def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
     """Whether every entry lies within both bounds of the reference; float64 itself rounds the reference by half an ulp.
 
@@ -202,7 +194,7 @@ def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
     """
     if estimate is right and not right.proved:
         return ABSENT
-    excess = _each(
+    excess = each(
         q, estimate, right,
         lambda name: np.abs(estimate.value[name] - right.value[name])
         - (np.asarray(estimate.bound[name]) + right.bound[name] + np.spacing(np.abs(right.value[name]))),

@@ -15,11 +15,13 @@ from gradcli.interpreters.tape import Line, record, value_and_pulled, vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
 from gradcli.point import Cost
+from gradcli.source.checkpoint import inside, keeping
 
 _ADDITIONS = {"add", "subtract", "negative", "cumsum", "sum", "absolute", "maximum", "minimum", "max", "relu"}
 _MULTIPLICATIONS = {"multiply", "divide", "square", "reciprocal"}
 _MOVES = {"getitem", "reshape", "transpose", "broadcast_to", "concatenate", "put", "where", "positive", "real"}
-_SLOW = 0.5  # seconds: what takes longer is not run again to measure its memory
+_AGAIN = 10**8  # operations of one run: what takes more is not run again to be timed, or to measure its memory
+_CALL = 1_000  # operations that take as long as recording one line
 _TIMES = 5
 MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
 
@@ -52,10 +54,11 @@ class Operations:
 
 
 def counted(lines: Iterable[Line]) -> Operations:
-    """Return the operations of recorded lines; what only moves entries is free."""
+    """Return the operations of recorded lines, those inside checkpointed calls too; what only moves entries is free."""
     total = Operations()
     for line in lines:
-        total += _of(line)
+        again = inside(line)
+        total += counted(again) if again else _of(line)
     return total
 
 
@@ -101,23 +104,43 @@ def of_function(q: Question) -> Operations:
 
 
 def of_reverse(q: Question) -> Operations:
-    """Return the operations of a gradient by the reverse mode, forward and backward sweep: the gradient is recorded itself.
+    """Return the operations of a gradient by the reverse mode: f, sweeps back, and what they recompute.
 
-    For a vector result, f once and a backward sweep for each row of the Jacobian.
+    The gradient is recorded itself. For a vector result, f once and a backward sweep for each row of the Jacobian.
     """
+    once, f = _recorded(*gradient_of(q)), of_function(q)
+    return f + (once - f).times(size(q.value))
+
+
+def recomputed(q: Question) -> Operations:
+    """Return the operations that one reverse sweep runs again, because f is checkpointed."""
+    if not q.checkpointed:
+        return Operations()
+    again = _recorded(*gradient_of(q))
+    with keeping():
+        return again - _recorded(*gradient_of(q))
+
+
+def of_forward(q: Question) -> Operations:
+    """Return the operations of one derivative along a direction by the forward mode."""
+    return _recorded(*tangent_of(q))
+
+
+def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
+    """Return f and one reverse sweep as a function, and where it is to be recorded."""
 
     def gradient(*xs: Any) -> Any:
         *primals, ybar = xs
         return _flat(vjp(q.g, primals)[1](ybar))
 
-    once, f = _recorded(gradient, [*q.xs, np.ones(shape(q.value))[()]]), of_function(q)
-    return f + (once - f).times(size(q.value))
+    return gradient, [*q.xs, np.ones(shape(q.value))[()]]
 
 
-def of_forward(q: Question) -> Operations:
-    """Return the operations of one derivative along a direction by the forward mode."""
+def tangent_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
+    """Return f and one tangent as a function, and where it is to be recorded."""
+    count = len(q.xs)
     vs = [np.ones(shape(x))[()] for x in q.xs]
-    return _recorded(lambda *at: _flat([jvp(q.g, at[: len(vs)], at[len(vs) :])[1]]), [*q.xs, *vs])
+    return lambda *at: _flat([jvp(q.g, at[:count], at[count:])[1]]), [*q.xs, *vs]
 
 
 def _flat(parts: list[Any]) -> Any:
@@ -145,16 +168,21 @@ def peak_bytes(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-def measured_bytes(q: Question, mode: str, seconds: float) -> int | None:
-    """Return the memory of one run of a mode that takes so long; None where it is not seen, or would take too long."""
-    run = None if seconds > _SLOW or q.untraced else one_run(q, mode)
+def takes_at_most(q: Question, most: int, runs: int) -> bool:
+    """Whether so many runs of f take no more operations than `most`, calls of numpy counted as what takes as long."""
+    return not q.untraced and runs * (q.operations + _CALL * len(q.lines)) <= most
+
+
+def measured_bytes(q: Question, mode: str) -> int | None:
+    """Return the memory of one run of a mode; None where it is not seen, or the run is too much work."""
+    run = one_run(q, mode) if takes_at_most(q, _AGAIN, 1) else None
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
 
 
 def least_seconds(q: Question, mode: str, cost: Cost) -> float:
-    """Return the time of a mode: where it is quick and repeats one thing, no more than that takes at its best."""
+    """Return the time of a mode: where it repeats one thing that is little work, no more than that takes at its best."""
     rows = size(q.value) if mode == "reverse" else cost.evaluations
-    run = None if cost.seconds > _SLOW / _TIMES or q.untraced else one_run(q, mode)
+    run = one_run(q, mode) if takes_at_most(q, _AGAIN, _TIMES) else None
     if run is None:
         return cost.seconds
     best = np.inf

@@ -1,8 +1,14 @@
-"""How evaluations, time and memory of each mode grow with a size, measured where it is quick enough, predicted beyond."""
+"""How evaluations, sweeps, operations, bytes and time of each mode grow with a size.
+
+Counts come from the recorded program. Of sizes that are not run they are predicted: the program is recorded at a few small
+sizes, the shapes of its lines are polynomials of the size, and what these predict is compared with one more size. Times are
+measured; of sizes that are not run they are estimated from those that were.
+"""
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,100 +17,158 @@ from gradcli.errors import BadOption, GradcliError, TooLarge
 from gradcli.interpreters.tape import Recorded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.modes.work import Effort
 from gradcli.numerics.slopes import log_slope
-from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row
-from gradcli.source.memory import memory_bytes
+from gradcli.numerics.steps import TAME
+from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import checkpointing, cost
+from gradcli.study.counts import Counts
+from gradcli.study.prediction import Program
 from gradcli.verify.check import Request
 from gradcli.verify.compare import attempt
 
-QUICK = 2.0  # seconds that a mode may take at one size, unless --mode-timeout is less
-_SLOW = 0.5  # seconds: a longer sweep is not run again in segments
-_FIT = 3  # measured sizes, the largest, that an exponent is fitted to
-_EACH = ("finite-difference", "forward", "complex-step")  # modes that evaluate f for each entry
-_SHARE = 0.5  # of the memory that is free
+# What is run, in quarters of an operation that adds one entry, each about a quarter of a nanosecond
+MOST_WORK = 2 * 10**10  # of one mode at one size
+MOST_BALLS = 300_000  # operations in balls of the certified mode
+MOST_FORMULA = 5_000  # operations of f times entries, for the symbolic mode
+MOST_CALLS = 100_000  # of f, where its operations cannot be counted
+MOST_BYTES = 2**30  # of inputs, Jacobian and what a mode holds
+MOST_RECOMPUTED = 2 * 10**9  # of a sweep that is run again in segments
+_ALWAYS = 64  # the largest size that is run though nothing is known of its work
+_FIT = 3  # sizes, the largest, that an exponent is fitted to
 _LONG = 16  # lines: shorter programs have nothing to recompute
 _TIMES = 3
-_POWERS, _HALVINGS = (0.1, 6.0), 40
+_CUBE = 3.0  # the power by which work may grow of which one size is known
+_SAME = 1.5  # between ratios that are called the same for all sizes
+_CHEAP = 5  # times the operations of f: what f and a reverse sweep take of elementary functions
+_WHY_NOT = "its shapes or its operations depend on values, or in another way than as a polynomial of degree 3 at most"
 
 
-def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], timeout: float | None = None) -> Growth:
-    """Return the cost of each mode at every size.
+def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: str = "Jacobian") -> Growth:
+    """Return the cost of each mode at every size; `derivative` is what a vector result has, its Jacobian or a Hessian.
 
     Raises  BadOption for fewer than two sizes; what `make` raises at the smallest.
     """
     wanted = sorted(set(sizes))
     if len(wanted) < 2:
         raise BadOption("--sizes needs two sizes at least", do=f"--sizes {name}=10,100,1000")
-    started = time.perf_counter()
+    program = Program(name, make)
     rows: list[Row] = []
     messages: list[str] = []
+    modes: tuple[str, ...] = ()
     for n in wanted:
-        why = _why_not(rows, n, started, timeout)
+        why = _why_not(program, n) if rows else None
         if why is None:
             try:
-                rows.append(_measured(n, make(n)))
+                row, modes = _measured(n, program)
+                rows.append(row)
                 continue
             except (TooLarge, MemoryError) as error:
                 if not rows:
                     raise
                 why = error.what if isinstance(error, GradcliError) else "there is not enough memory"
-        rows.append(Row(n, 0, 0.0, None, {}, True))
         messages.append(f"{name}={n:,} was not run: {why}.")
-    measured = [row for row in rows if not row.predicted]
-    if len(measured) == 1 and len(rows) > 1:
-        messages.append(f"One size was measured, {name}={measured[0].size:,}: it tells nothing of growth.")
-    rows = [_completed(row, measured) for row in rows]
-    return Growth(name, tuple(rows), _exponents(measured), tuple(_crossings(rows)), (*_said(name, measured), *messages))
+        takes = program.at(n)
+        if takes is None or (takes.traced and not takes.counted):
+            messages.append(
+                f"{'What' if takes is None else 'How many operations'} {name}={n:,} takes is not predicted: {_WHY_NOT}."
+            )
+        rows.append(_row(n, takes))
+    rows = [_completed(row, [r for r in rows if r.run], modes, program) for row in rows]
+    said = (*_in_words(name, rows, derivative), *messages)
+    return Growth(name, tuple(rows), _exponents(rows), tuple(_crossings(rows)), said, derivative)
 
 
-def _why_not(rows: Sequence[Row], n: int, started: float, timeout: float | None) -> str | None:
-    """Return why a size is not run: no time is left, or its memory, as it grew so far, is not there."""
-    if timeout is not None and time.perf_counter() - started > timeout:
-        return f"{timeout:g} s are over"
-    done = [row for row in rows if not row.predicted and row.f_peak_bytes]
-    if len(done) > 1:
-        needs = {"f": _bytes([r.size for r in done], [float(r.f_peak_bytes or 0) for r in done], n)}
-        kept = [r for r in done if "reverse" in r.modes and r.modes["reverse"].peak_bytes]
-        if len(kept) > 1:  # what it stores is the record that every other mode needs too
-            peaks = [float(r.modes["reverse"].peak_bytes or 0) for r in kept]
-            needs["its record"] = _bytes([r.size for r in kept], peaks, n)
-        for what, need in needs.items():
-            if need > _SHARE * memory_bytes():
-                return f"{what} would need about {need / 2**30:.2g} GiB"
-        took = _extrapolated([r.size for r in done], [r.f_seconds for r in done], n)
-        if timeout is not None and 10 * took > timeout:
-            return f"one evaluation of f would take about {took:.2g} s"
+def _why_not(program: Program, n: int) -> str | None:
+    """Return why a size is not run: what it takes is too much, or is not known and may be."""
+    takes = program.at(n) if n > _ALWAYS else None
+    if takes is not None and _needs(takes) > MOST_BYTES:
+        return f"f and its record take {_needs(takes):,} bytes; the limit is {MOST_BYTES:,}"
+    if takes is not None and takes.counted:
+        return None if takes.gradient_work <= MOST_WORK else f"a gradient takes {takes.gradient:,} operations"
+    known = program.recorded
+    for pick, most in ((_needs, MOST_BYTES), (_work, MOST_WORK)):
+        if n > _ALWAYS and _extrapolated([(m, pick(c)) for m, c in known], n) > most:
+            return "what it takes is not known, and by the smaller sizes may be too much"
     return None
 
 
-def _measured(n: int, request: Request) -> Row:
-    """Return one size, every mode run that is quick enough."""
-    q = Question(request.f, request.points[0], request.wrt, request.seed, Effort.DEFAULT, None, request.stepping)
+def _needs(takes: Counts) -> int:
+    return takes.input_bytes + takes.tape_bytes + takes.live_bytes
+
+
+def _work(takes: Counts) -> int:
+    return takes.gradient_work
+
+
+def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
+    """Return what a count grows to, by the power of the last two sizes; by the cube where there is but one."""
+    if not known:
+        return np.inf
+    if len(known) == 1:
+        ((m, y),) = known
+        return float(y * (n / m) ** _CUBE)
+    (m0, y0), (m, y) = known[-2:]
+    return float(y * (n / m) ** max(1.0, np.log(max(1, y) / max(1, y0)) / np.log(m / m0)))
+
+
+def _measured(n: int, program: Program) -> tuple[Row, tuple[str, ...]]:
+    """Return one size with every mode that is not too much work, and the modes that are asked for."""
+    q, request = program.question(n)
     q.prepare()
+    takes = program.counted(n, q)
     cells: dict[str, Cell] = {}
     for mode in request.modes:
-        estimate = attempt(MODES[mode], q).estimate
+        estimate = attempt(MODES[mode], q).estimate if _affordable(takes, mode) else None
         if estimate is not None:
             took = cost.least_seconds(q, mode, estimate.cost)
-            peak = cost.measured_bytes(q, mode, took / max(1, estimate.cost.evaluations))
-            cells[mode] = Cell(estimate.cost.evaluations, took, took / q.seconds, peak, False)
-    ratio = over = None
-    if not q.untraced and len(q.lines) <= cost.MOST_LINES:
-        ratio = cost.of_reverse(q).total / max(1, cost.of_function(q).total)
-    if "reverse" in cells and shape(q.value) == () and len(q.lines) >= _LONG and cells["reverse"].seconds < _SLOW:
-        cells[CHECKPOINTED], over = _recomputing(q)
+            cell = _counted(takes, mode, estimate.cost.evaluations)
+            cells[mode] = replace(
+                cell, seconds=took, relative_time=took / q.seconds, peak_bytes=cost.measured_bytes(q, mode)
+            )
+    over = None
+    deep = shape(q.value) == () and len(q.lines) >= _LONG
+    if "reverse" in cells and deep and takes is not None and takes.gradient_work <= MOST_RECOMPUTED:
+        cells[CHECKPOINTED], over = _recomputing(q, takes)
+    row = _row(n, takes, run=True)
+    peak = cost.measured_bytes(q, "finite-difference")
+    return replace(
+        row, modes=cells, entries=q.entries, f_seconds=q.seconds, f_peak_bytes=peak, recomputing_time=over
+    ), request.modes
+
+
+def _affordable(takes: Counts | None, mode: str) -> bool:
+    """Whether a mode is run: its work and what it holds are within the limits, by count."""
+    if takes is None or not takes.counted:
+        return takes is None or TAME * takes.entries <= MOST_CALLS
+    most = {"certified": MOST_BALLS, "symbolic": MOST_FORMULA}.get(mode, MOST_WORK)
+    needs = takes.input_bytes + takes.jacobian_bytes + (takes.held_bytes(mode) or 0)
+    return takes.work(mode, TAME) <= most and needs <= MOST_BYTES
+
+
+def _counted(takes: Counts | None, mode: str, evaluations: int | None) -> Cell:
+    """Return what is counted of a mode; its evaluations are those given where they depend on values."""
+    if takes is None:
+        return Cell(evaluations)
+    calls = takes.evaluations(mode)
+    calls = evaluations if calls is None else calls
+    return Cell(calls, takes.sweeps(mode), takes.operations(mode, calls), takes.held_bytes(mode))
+
+
+def _row(n: int, takes: Counts | None, run: bool = False) -> Row:
+    if takes is None:
+        return Row(n, run)
     return Row(
-        n, q.entries, q.seconds, cost.measured_bytes(q, "finite-difference", q.seconds), cells, False, ratio, over
-    )
+        n, run, not run, takes.entries, takes.outputs, takes.input_bytes, takes.jacobian_bytes,
+        takes.function if takes.counted else None,
+        operations_ratio=takes.gradient / takes.function if takes.function else None,
+    )  # fmt: skip
 
 
-def _recomputing(q: Question) -> tuple[Cell, float | None]:
+def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
     """Return what the reverse sweep takes when it recomputes, and its time over that of one which stores."""
     y, inputs, tape = q.recording
     if not isinstance(y, Recorded):
-        return Cell(1, 0.0, 0.0, 0, False), None
+        return Cell(1, 1, takes.gradient, seconds=0.0, relative_time=0.0, peak_bytes=0), None
     made = checkpointing.program(y, inputs, tape)
     xs = list(q.xs)
     runs: dict[int, Callable[[], object]] = {
@@ -118,90 +182,90 @@ def _recomputing(q: Question) -> tuple[Cell, float | None]:
                 start = time.perf_counter()
                 run()
                 best[k] = min(best[k], time.perf_counter() - start)
-    over = float(best[1] / best[0])
-    return Cell(2, float(best[1]), float(best[1]) / q.seconds, cost.peak_bytes(runs[1]), False), over
+    took = float(best[1])
+    cell = _recomputed(takes)
+    return replace(cell, seconds=took, relative_time=took / q.seconds, peak_bytes=cost.peak_bytes(runs[1])), float(
+        best[1] / best[0]
+    )
 
 
-def _exponents(measured: Sequence[Row]) -> dict[str, Exponents]:
+def _recomputed(takes: Counts) -> Cell:
+    """Return what is counted of a reverse sweep in segments: f runs twice. What it holds is no polynomial."""
+    return Cell(2, 1, takes.gradient - takes.recomputed + takes.function if takes.counted else None)
+
+
+def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Program) -> Row:
+    """Return a row with the modes that were not run: what is counted of them, and their times as estimates."""
+    takes = program.at(row.size)
+    if takes is None:
+        return row
+    seconds = row.f_seconds
+    if seconds is None:
+        last = program.at(ran[-1].size)
+        seconds = _scaled(ran[-1].f_seconds, last and last.function_work, takes.function_work)
+    cells = dict(row.modes)
+    for mode in (*modes, CHECKPOINTED):
+        known = next((r for r in reversed(ran) if mode in r.modes), None)
+        if mode in cells or (mode == CHECKPOINTED and (row.run or known is None)):
+            continue
+        last = None if known is None else program.at(known.size)
+        before = None if known is None or last is None else (known.modes[mode], last)
+        cell = _predicted_cell(mode, before, takes, seconds)
+        cells |= {} if cell is None else {mode: cell}
+    return replace(row, modes=cells, f_seconds=seconds)
+
+
+def _predicted_cell(
+    mode: str, before: tuple[Cell, Counts] | None, takes: Counts, f_seconds: float | None
+) -> Cell | None:
+    """Return a mode that was not run, its time from a smaller size; None where nothing is known but a time."""
+    known, then = before or (Cell(None), takes)
+    guess = mode == "finite-difference" and known.evaluations
+    calls = round(known.evaluations * takes.entries / max(1, then.entries)) if guess and known.evaluations else None
+    cell = _recomputed(takes) if mode == CHECKPOINTED else _counted(takes, mode, calls)
+    if cell.evaluations is None:
+        return None
+    of = "reverse" if mode == CHECKPOINTED else mode
+    seconds = _scaled(known.seconds, then.work(of, TAME), takes.work(of, TAME))
+    relative = seconds / f_seconds if seconds is not None and f_seconds else None
+    held = cell.held_bytes
+    made = replace(
+        cell, predicted=True, seconds=seconds, relative_time=relative,
+        peak_bytes=None if held is None else held + takes.jacobian_bytes,
+    )  # fmt: skip
+    guessed = (("evaluations", "operations") if calls is not None else ()) + ("seconds", "relative_time")
+    return replace(made, estimated=tuple(name for name in guessed if getattr(made, name) is not None))
+
+
+def _scaled(seconds: float | None, then: int | None, now: int) -> float | None:
+    """Return a time that was measured as it is for another amount of work."""
+    return seconds * now / then if seconds is not None and then and now else None
+
+
+def _exponents(rows: Sequence[Row]) -> dict[str, Exponents]:
+    """Return the powers of the size by which counts grow, those of sizes that were not run too, and measured times."""
     found = {}
-    for mode in dict.fromkeys(mode for row in measured for mode in row.modes):
-        rows = [row for row in measured if mode in row.modes]
-        cells = [row.modes[mode] for row in rows]
-        sizes = [row.size for row in rows]
-        bytes_ = [float(c.peak_bytes) for c in cells if c.peak_bytes]
+    for mode in dict.fromkeys(mode for row in rows for mode in row.modes):
+        cells = [(row.size, row.modes[mode]) for row in rows if mode in row.modes]
+        ran = [(n, cell) for n, cell in cells if not cell.predicted]
         found[mode] = Exponents(
-            _exponent(sizes, [float(c.evaluations) for c in cells]),
-            _exponent(sizes, [c.seconds for c in cells]),
-            _exponent(sizes, bytes_) if len(bytes_) == len(cells) else None,
+            _exponent([(n, c.evaluations) for n, c in cells if "evaluations" not in c.estimated]),
+            _exponent([(n, c.sweeps) for n, c in cells]),
+            _exponent([(n, c.operations) for n, c in cells if "operations" not in c.estimated]),
+            _exponent([(n, c.held_bytes) for n, c in cells]),
+            _exponent([(n, c.seconds) for n, c in ran]),
+            _exponent([(n, c.peak_bytes) for n, c in ran]),
         )
     return found
 
 
-def _exponent(sizes: Sequence[int], ys: Sequence[float]) -> float | None:
+def _exponent(pairs: Sequence[tuple[int, float | None]]) -> float | None:
     """Return the power by which the figures of the largest sizes grow."""
-    x, y = list(sizes)[-_FIT:], list(ys)[-_FIT:]
-    if len(x) < 2 or min(y) <= 0:
+    known = [(n, float(y)) for n, y in pairs if y][-_FIT:]
+    if len(known) < 2 or len(known) < min(_FIT, len(pairs)):
         return None
+    x, y = [n for n, _ in known], [figure for _, figure in known]
     return log_slope(x, y) if len(x) > 2 else float(np.log(y[1] / y[0]) / np.log(x[1] / x[0]))
-
-
-def _extrapolated(sizes: Sequence[int], ys: Sequence[float], n: int) -> float:
-    """Return what the last two figures grow to: small sizes tell of overheads, not of growth."""
-    power = _exponent(sizes[-2:], ys[-2:])
-    return float(ys[-1] * (n / sizes[-1]) ** (power or 0.0))
-
-
-def _bytes(sizes: Sequence[int], ys: Sequence[float], n: int) -> float:
-    """Return the memory that the last figures grow to: a + b n^p through three, for what all sizes hold hides the rest."""
-    if len(sizes) < _FIT or not ys[-3] < ys[-2] < ys[-1]:
-        return _extrapolated(sizes, ys, n)
-    (n0, n1, n2), (y0, y1, y2) = sizes[-_FIT:], ys[-_FIT:]
-    wanted, low, high = (y2 - y1) / (y1 - y0), *_POWERS
-
-    def ratio(p: float) -> float:
-        return float((n2**p - n1**p) / (n1**p - n0**p))
-
-    if not ratio(low) < wanted < ratio(high):
-        return _extrapolated(sizes, ys, n)
-    for _ in range(_HALVINGS):
-        p = (low + high) / 2
-        low, high = (p, high) if ratio(p) < wanted else (low, p)
-    return float(y2 + (y2 - y1) * (n**p - n2**p) / (n2**p - n1**p))
-
-
-def _completed(row: Row, measured: Sequence[Row]) -> Row:
-    """Return a row in which what was not run is predicted from the smaller sizes."""
-    known = [r for r in measured if r.size < row.size]
-    if not known or (row.predicted and len(known) == 1):
-        return row
-    sizes = [r.size for r in known]
-    entries, f_seconds, memory = row.entries, row.f_seconds, row.f_peak_bytes
-    if row.predicted:
-        entries = round(_extrapolated(sizes, [float(r.entries) for r in known], row.size))
-        f_seconds = _extrapolated(sizes, [r.f_seconds for r in known], row.size)
-        memory = round(_bytes(sizes, [float(r.f_peak_bytes or 1) for r in known], row.size))
-    cells = dict(row.modes)
-    for mode in dict.fromkeys(mode for r in known for mode in r.modes):
-        if mode not in cells:
-            cells[mode] = _predicted(mode, [r for r in known if mode in r.modes], row.size, entries, f_seconds)
-    return Row(row.size, entries, f_seconds, memory, cells, row.predicted, row.operations_ratio, row.recomputing_time)
-
-
-def _predicted(mode: str, known: Sequence[Row], n: int, entries: int, f_seconds: float) -> Cell:
-    """Return a cell for a size that was not run.
-
-    Modes that evaluate f for each entry take as many evaluations more, each as long as now in times of f; of others, the
-    larger of what their last times grew by and what f does.
-    """
-    last = known[-1]
-    cell = last.modes[mode]
-    grown = entries / max(1, last.entries) if mode in _EACH else 1.0
-    took = cell.relative_time * grown * f_seconds
-    if mode not in _EACH and len(known) > 1:
-        took = max(took, _extrapolated([r.size for r in known], [r.modes[mode].seconds for r in known], n))
-    peaks = [float(r.modes[mode].peak_bytes or 0) for r in known]
-    peak = round(_bytes([r.size for r in known], peaks, n)) if min(peaks) > 0 and len(known) > 1 else None
-    return Cell(round(cell.evaluations * grown), took, took / f_seconds, peak, True)
 
 
 def _crossings(rows: Sequence[Row]) -> list[Crossing]:
@@ -210,31 +274,67 @@ def _crossings(rows: Sequence[Row]) -> list[Crossing]:
     modes = [mode for mode in dict.fromkeys(mode for row in rows for mode in row.modes) if mode in MODES]
     for a, b in itertools.permutations(modes, 2):
         both = [(row.size, row.modes[a], row.modes[b]) for row in rows if a in row.modes and b in row.modes]
-        for (n, a0, b0), (m, a1, b1) in itertools.pairwise(both):
-            before, after = np.log(a0.seconds / b0.seconds), np.log(a1.seconds / b1.seconds)
+        timed = [(n, _log_ratio(x, y), x.predicted or y.predicted) for n, x, y in both if x.seconds and y.seconds]
+        for (n, before, _), (m, after, predicted) in itertools.pairwise(timed):
             if before > 0 >= after:
                 share = before / (before - after)
-                found.append(Crossing(a, b, float(n * (m / n) ** share), a1.predicted or b1.predicted))
+                found.append(Crossing(a, b, float(n * (m / n) ** share), predicted))
     return found
 
 
-def _said(name: str, measured: Sequence[Row]) -> list[str]:
-    """Return what the figures come to, in sentences."""
-    lines = []
-    ratios = [row.operations_ratio for row in measured if row.operations_ratio is not None]
+def _log_ratio(x: Cell, y: Cell) -> float:
+    return float(np.log((x.seconds or 1.0) / (y.seconds or 1.0)))
+
+
+def _in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
+    """Yield what the figures come to, in sentences."""
+    yield from _sweeps_in_words(name, rows, derivative)
+    f = primal(derivative)
+    ratios = [(row.size, row.operations_ratio) for row in rows if row.operations_ratio is not None]
     if ratios:
-        times = " to ".join(dict.fromkeys(f"{ratio:.2g}" for ratio in (min(ratios), max(ratios))))
-        lines.append(
-            f"One reverse sweep takes {times} times the operations of f, whatever the size "
-            "(the cheap gradient principle: 2 to 4)."
-        )
-    overs = [row.recomputing_time for row in measured if row.recomputing_time is not None]
+        low, high = (pick(ratio for _, ratio in ratios) for pick in (min, max))
+        if high <= _SAME * low:
+            times = " to ".join(dict.fromkeys(f"{ratio:.2g}" for ratio in (low, high)))
+            always = f", whatever {name} is" if len(ratios) > 1 else ""
+        else:
+            times, always = " to ".join(f"{ratio:.2g} (at {name}={n:,})" for n, ratio in (ratios[0], ratios[-1])), ""
+        cheap = f" (the cheap gradient principle: {_CHEAP} at most)" if high <= _CHEAP else ""
+        yield f"One reverse sweep takes {times} times the operations of {f}, its run forward included{always}{cheap}."
+    overs = [(row.size, row.recomputing_time) for row in rows if row.recomputing_time is not None]
     if overs:
-        lines.append(
+        yield (
             f"checkpointed: the reverse sweep over the recorded program in sqrt(L) segments, each run again; at {name}="
-            f"{measured[-1].size:,} it takes {overs[-1]:.2f} of the time of one that stores everything."
+            f"{overs[-1][0]:,} it takes {overs[-1][1]:.2f} of the time of one that stores everything."
         )
-    sizes = [row.size for row in measured if "symbolic" not in row.modes]
-    if sizes and any("symbolic" in row.modes for row in measured):
-        lines.append(f"From {name}={min(sizes):,} on the formula of the symbolic mode is too large.")
-    return lines
+    sizes = [row.size for row in rows if row.run and "symbolic" not in row.modes]
+    if sizes and any("symbolic" in row.modes for row in rows):
+        yield f"From {name}={min(sizes):,} on the formula of the symbolic mode is too large."
+
+
+def _sweeps_in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
+    """Yield how many sweeps a Jacobian takes, where there is one."""
+    known = [row for row in rows if row.outputs is not None]
+    if not any(row.outputs != 1 for row in known):
+        return
+    outputs, entries = (_at_sizes(name, [(row.size, pick(row)) for row in known]) for pick in (_outputs, _entries))
+    yield (
+        f"A {derivative} takes one reverse sweep for each output ({outputs}), or one forward sweep for each entry of the "
+        f"inputs ({entries})."
+    )
+
+
+def _outputs(row: Row) -> int:
+    return row.outputs or 0
+
+
+def _entries(row: Row) -> int:
+    return row.entries or 0
+
+
+def _at_sizes(name: str, figures: Sequence[tuple[int, int]]) -> str:
+    """Return figures with the sizes they belong to, or one for all."""
+    if len({figure for _, figure in figures}) == 1:
+        return f"{figures[0][1]:,} whatever {name} is"
+    if all(n == figure for n, figure in figures):
+        return name
+    return ", ".join(f"{figure:,} at {name}={n:,}" for n, figure in figures)

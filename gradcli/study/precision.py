@@ -1,6 +1,7 @@
-"""The gradient in low precision: in ulps of the right one, what underflows and overflows, and what loss scaling restores."""
+"""The gradient in low precision: in ulps of the right one, what underflows and overflows, and what loss scaling brings back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,21 +31,22 @@ def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> 
     if shape(q.value) != ():
         raise NotSupported("a loss is scaled, and this result is no scalar", do="reduce it: sum(...)")
     plain, events = _swept(q, form, 0)
-    zeros = _lost(plain, right)
+    lost = _lost(plain, right)
     small = events["underflow"] + events["subnormal"]
     k = scale if scale is not None else (_largest(q, form) or None) if small else None
-    restored = None
-    if k is not None:
-        scaled, scaled_events = _swept(q, form, k)
-        restored = _figures(scaled, right, form), zeros - _lost(scaled, right), scaled_events["overflow"]
     worst, median, infinite = _figures(plain, right, form)
-    return Precision(
-        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=zeros, not_finite=infinite,
+    found = Precision(
+        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=_total(lost), not_finite=infinite,
         underflows=events["underflow"], subnormals=events["subnormal"], overflows=events["overflow"],
-        loss_scale=k, restored=None if restored is None else restored[1],
-        scaled_ulps_worst=None if restored is None else restored[0][0],
-        scaled_ulps_median=None if restored is None else restored[0][1],
-        scaled_overflows=None if restored is None else restored[2],
+    )  # fmt: skip
+    if k is None:
+        return found
+    scaled, scaled_events = _swept(q, form, k)
+    worst, median, infinite = _figures(scaled, right, form)
+    restored = {name: was & (scaled[name] != 0) & np.isfinite(scaled[name]) for name, was in lost.items()}
+    return replace(
+        found, loss_scale=k, restored=_total(restored), scaled_ulps_worst=worst, scaled_ulps_median=median,
+        scaled_overflows=scaled_events["overflow"], scaled_not_finite=infinite,
     )  # fmt: skip
 
 
@@ -68,9 +70,13 @@ def _plain(x: Value) -> Any:
     return np.asarray(x.value if isinstance(x, Low) else x, dtype=np.float64)
 
 
-def _lost(found: dict[str, Any], right: Estimate) -> int:
-    """Return how many entries became zero that are not."""
-    return sum(int(np.count_nonzero((x == 0) & (right.value[name] != 0))) for name, x in found.items())
+def _lost(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
+    """Return which entries became zero that are not."""
+    return {name: (x == 0) & (right.value[name] != 0) for name, x in found.items()}
+
+
+def _total(which: dict[str, Any]) -> int:
+    return sum(int(np.count_nonzero(x)) for x in which.values())
 
 
 def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:

@@ -12,10 +12,12 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.tape import vjp
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
+from gradcli.numerics.rounding import EPS
 from gradcli.point import Estimate
-from gradcli.report import numbers
 from gradcli.report.compare import Product
+from gradcli.report.encode import ABSENT, Absent
 from gradcli.source.derived import Gradient, direction
+from gradcli.study.digits import FULL, digits_against
 
 _H = np.cbrt(np.finfo(float).eps)
 _TIMES = 3
@@ -39,15 +41,23 @@ def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
                 value, seconds = _timed(way)
             except NotSupported:
                 continue
-            digits = None if truth is None else float(np.min(numbers.right_digits(value, truth), initial=16.0))
-            found.append(Product(name, calls, seconds, seconds / q.seconds, digits))
+            digits, at_least = (None, ABSENT) if truth is None else _right(value, *truth)
+            found.append(Product(name, calls, seconds, seconds / q.seconds, digits, at_least))
     return tuple(found)
 
 
-def _product(right: Estimate, q: Question, vs: list[Any]) -> Any:
-    """Return H v of the Hessian that is known."""
-    parts = [np.tensordot(right.value[name], v, np.ndim(v)) for name, v in zip(q.wrt, vs, strict=True)]
-    return np.sum(np.stack([np.reshape(part, -1) for part in parts]), axis=0)
+def _right(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
+    """Return the right digits of the worst entry of a product, and whether they are only a lower bound."""
+    digits, lower = digits_against(value, truth, bound)
+    return float(np.min(digits, initial=FULL)), bool(np.any(lower)) or ABSENT
+
+
+def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
+    """Return H v of the Hessian that is known, and its bound: that of H, and what summing rounds."""
+    rows = [(right.value[name], right.bound[name], v) for name, v in zip(q.wrt, vs, strict=True)]
+    values = sum(np.reshape(np.tensordot(h, v, np.ndim(v)), -1) for h, _, v in rows)
+    wide = [np.reshape(np.tensordot(b + q.entries * EPS * np.abs(h), np.abs(v), np.ndim(v)), -1) for h, b, v in rows]
+    return values, sum(wide)
 
 
 def _transposed(q: Question, vs: list[Any]) -> Any:

@@ -6,10 +6,12 @@ from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.noise import left_over, near
 from gradcli.report.common import Finding, finding
+from gradcli.study.cost import takes_at_most
 from gradcli.study.rays import Ray, directions, weights
 
 _FINER = 0.01  # of the spacing at which noise is looked for: what is smooth has vanished there, noise has not
 _UNEXPLAINED = 1e3  # times rounding
+_MOST_WORK = 2 * 10**9  # operations that looking for noise may take
 
 
 def noticed(q: Question) -> list[Finding]:
@@ -33,6 +35,8 @@ def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
     Cost  18 evaluations.
     """
     if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
+        return []
+    if not q.untraced and not takes_at_most(q, _MOST_WORK, 2 * len(near(1.0))):
         return []
     w, vs = weights(q), directions(q, ray)
     found = []

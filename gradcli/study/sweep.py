@@ -17,6 +17,7 @@ from gradcli.lowering.floats import FLOAT64, Format, format_of
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.work import Effort
 from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
@@ -25,6 +26,7 @@ from gradcli.report.compare import SchemeSummary
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of
+from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Numbers, Truth, curve, in_bits, in_format, in_range, steps
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.steady import noticed, unexplained, unsteady
@@ -37,9 +39,11 @@ from gradcli.verify.environment import environment
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
 _IN_SUMMARY = ("forward", "central", "5-point", "complex")
-_MOST_SECONDS = 2.0  # of the summary in `compare-modes`
+_MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
+_MOST_CALLS = 100  # of the summary for a function that can only be called, whose operations nobody can count
 _FEWEST_STEPS = 8
-_LONG = 10.0  # seconds: longer work is announced
+_LONG = 10**10  # operations of all evaluations: more work is announced, and so are
+_MANY = 1_000  # evaluations of a function that can only be called
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
     schemes = schemes_of(wanted.schemes)
     formats = list(dict.fromkeys(format_of(name) for name in wanted.dtypes))
     point = request.points[0]
-    q = Question(
-        request.f, point, request.wrt, request.seed, mode_timeout=request.mode_timeout, stepping=request.stepping
-    )
+    q = Question(request.f, point, request.wrt, request.seed, Effort.ALL, request.mode_timeout, request.stepping)
     with np.errstate(all="ignore"):
         study = _Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
@@ -140,7 +142,7 @@ class _Study:
         self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
-        if self.bound is not None:
+        if self.bound is not None and q.untraced:
             good = numbers.power(self._known_to(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
             self.findings.append(finding("reference", "warning", f"{says}; of best steps nothing is predicted"))
@@ -164,7 +166,7 @@ class _Study:
             outcome = self.found.get(name) or attempt(MODES[name], self.q)
             if outcome.estimate is not None:
                 self.reference = name
-                if name == "finite-difference":
+                if name != "certified":
                     self.bound = outcome.estimate.bound
                 return outcome.estimate.value
             if name == "certified" and outcome.error is not None and not self.q.kinks and not self.q.untraced:
@@ -251,9 +253,10 @@ class _Study:
             self.findings.append(finding("complex", "info", f"no complex step in {name}: it has no complex numbers"))
 
     def _announce(self, name: str, calls: int) -> None:
-        seconds = calls * self.q.seconds
-        if seconds > _LONG:
-            self.heard(f"{name}: about {calls:,} evaluations of f, {numbers.seconds(seconds)}; --budget N limits them")
+        long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)
+        if long:
+            seconds = numbers.seconds(calls * self.q.seconds)
+            self.heard(f"{name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
 
     def _steps(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget = self.q.stepping.budget
@@ -280,7 +283,7 @@ class _Study:
 
     def _known_to(self, ray: Ray, slope: arb) -> float:
         """Return the bound of the slope that errors are measured against, relative to it; 0 where it needs none."""
-        if self.bound is None:
+        if self.bound is None or self.q.kinks or not slope.is_finite():
             return 0.0
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
@@ -348,12 +351,16 @@ def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
 
 
 def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
-    """Return how a few schemes do along one ray; none if it would take more than two seconds.
+    """Return how a few schemes do along one ray; none where that is too much work.
 
     What modes have `found` is not computed again.
     """
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
-    if q.seconds * _calls(schemes) * len(steps(EPS)) > _MOST_SECONDS or not q.wrt or not q.entries:
+    if not q.wrt or not q.entries:
+        return ()
+    if q.untraced:
+        q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
+    elif not takes_at_most(q, _MOST_WORK, _calls(schemes) * len(steps(EPS))):
         return ()
     study = _Study(q, schemes, Wanted(), found=found)
     curves, _ = study.curves([FLOAT64], ())

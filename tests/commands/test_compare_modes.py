@@ -15,7 +15,7 @@ from tests.source.test_loading import written
 
 Gradcli = Callable[..., Any]
 ANSI = "\x1b["
-COLUMNS = "columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory"
+COLUMNS = "columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps"
 DTYPES = "dtypes: float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, longdouble"
 QUICK = ("--modes", "certified,forward,reverse,fd")
 FEW = ("--modes", "forward,reverse")
@@ -184,23 +184,50 @@ def test_a_size_may_be_a_parameter(gradcli: Gradcli, tmp_path: Path) -> None:
     assert found["exponents"]["checkpointed"]["peak_bytes"] < 0.65
 
 
-def test_predictions_are_marked_and_explained(gradcli: Gradcli) -> None:
-    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,10,1000000")
-    assert "forward 5 10 ~1,000,000 n^1.00" in text and "reverse 1 1 ~1 n^0.00" in text
-    assert "~ predicted from the smaller sizes, and not run" in text
-    assert "n=1,000,000 was not run: the result would have 1,000,000,000,000 entries; the limit is 134,217,728." in text
+def test_predictions_are_exact_and_estimates_are_marked(gradcli: Gradcli) -> None:
+    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,10,1000000", width="120")
+    assert "forward 5 10 1,000,000 n^1.00" in text and "reverse 1 1 1 n^0.00" in text
+    assert "inputs 240 880 8,000,008,000,000" in text and "gradient 40 80 8,000,000" in text
+    assert "~ estimated from the sizes that were run; what was not run is otherwise counted on the program" in text
+    assert (
+        "n=1,000,000 was not run: f and its record take 16,000,056,000,000 bytes; the limit is 1,073,741,824." in text
+    )
 
 
-def test_one_measured_size_predicts_nothing(gradcli: Gradcli) -> None:
-    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,1000000")
-    assert "forward 5 reverse 1" in text and "~" not in text
-    assert "One size was measured, n=5: it tells nothing of growth." in text
+def test_one_size_that_runs_is_enough_for_counts(gradcli: Gradcli) -> None:
+    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,7e10", width="120")
+    assert "forward 5 70,000,000,000 n^1.00" in text and "reverse 1 1 n^0.00" in text
 
 
-@pytest.mark.parametrize(("size", "said"), [("0", "0"), ("2.5", "2.5"), ("1e9", "1e9"), ("1000000000", "1000000000")])
+@pytest.mark.parametrize("spelling", ["70000000000", "70_000_000_000", "7e10", "7.0E+10"])
+def test_large_sizes_are_counted_in_json(gradcli: Gradcli, valid: Callable[[Any], None], spelling: str) -> None:
+    ran = gradcli("compare-modes", "sum(x**2)", "x=randn(n)", *QUICK, "--sizes", f"n=3,{spelling}", "--json")
+    valid(ran.json)
+    last = ran.json["growth"]["rows"][-1]
+    assert (last["size"], last["run"], last["predicted"], last["input_bytes"]) == (7 * 10**10, False, True, 560 * 10**9)
+    modes = last["modes"]
+    assert {name: (mode["evaluations"], mode["predicted"]) for name, mode in modes.items() if name != "finite-difference"} == {
+        "forward": (7 * 10**10, True), "reverse": (1, True),
+    }  # fmt: skip
+    assert (
+        "evaluations" in modes["finite-difference"]["estimated"] and "evaluations" not in modes["reverse"]["estimated"]
+    )
+    assert modes["reverse"]["peak_bytes"] == modes["reverse"]["held_bytes"] + last["jacobian_bytes"] == 2 * 560 * 10**9
+
+
+def test_a_hessian_is_called_one(gradcli: Gradcli) -> None:
+    text = words(gradcli, "sum(x**3)", "x=randn(n)", *FEW, "--order", "2", "--sizes", "n=2,4", width="120")
+    assert "evaluations of the gradient n=2" in text and "A Hessian takes one reverse sweep for each output (n)" in text
+    assert "Jacobian" not in text and "evaluations of f n=2" not in text
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [("0", "0"), ("2.5", "2.5"), ("1e-3", "1e-3"), ("1e14", "1e14"), ("nan", "nan"), ("1e999999999", "1e999999999")],
+)
 def test_a_size_that_is_none_is_named(gradcli: Gradcli, size: str, said: str) -> None:
     ran = gradcli("compare-modes", *LAYER, *FEW, "--sizes", f"n=5,{size}")
-    assert ran.exit_status == 2 and f": {said} is no whole number from 1 to 999,999,999" in ran.stderr
+    assert ran.exit_status == 2 and f": {said} is no whole number from 1 to 10^13" in ran.stderr
 
 
 # Bad input

@@ -10,7 +10,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.core.shapes import Forgotten
 from gradcli.core.tracer import Tracer
-from gradcli.interpreters.lean import _read, without
+from gradcli.interpreters.lean import read_by_rules, without
 from gradcli.interpreters.tape import Recorded, held_bytes, record, value_and_pulled
 from gradcli.primitives.kinds import Partial
 
@@ -69,7 +69,7 @@ def test_what_is_forgotten_is_not_read(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         y = primitive.fun(*xs)
         for i in range(len(xs)):
-            rule, read = primitive.rule(i), _read(primitive, tuple(k == i for k in range(len(xs))))
+            rule, read = primitive.rule(i), read_by_rules(primitive, tuple(k == i for k in range(len(xs))))
             if not isinstance(rule, Partial):
                 assert read == set()
                 continue
@@ -79,9 +79,9 @@ def test_what_is_forgotten_is_not_read(primitive: Primitive) -> None:
 
 
 def test_some_rule_reads_less_than_everything() -> None:
-    assert _read(PRIMITIVES["tanh"], (True,)) == {1}
-    assert _read(PRIMITIVES["multiply"], (True, False)) == {2}
-    assert _read(PRIMITIVES["add"], (True, True)) == set()
+    assert read_by_rules(PRIMITIVES["tanh"], (True,)) == {1}
+    assert read_by_rules(PRIMITIVES["multiply"], (True, False)) == {2}
+    assert read_by_rules(PRIMITIVES["add"], (True, True)) == set()
 
 
 def test_small_values_are_kept_and_large_ones_forgotten() -> None:

@@ -117,3 +117,51 @@ def test_entries_of_a_jacobian_name_output_and_input(gradcli: Gradcli) -> None:
 def test_where_no_step_has_a_digit_none_is_called_the_best(gradcli: Gradcli) -> None:
     text = gradcli("compare-modes", "x**2", "x=1e-200", "--modes", "rev,fwd").stdout
     assert "No step gives a right digit" in text and "is best" not in text
+
+
+# Digits, as far as the reference tells
+
+TAME = ("sum(exp(x)*sin(x))", "x=[0.3, 1.7, -2]")
+FLOATS = ("forward", "reverse", "symbolic", "complex-step")
+
+
+def digits(document: Any) -> dict[str, tuple[float, bool]]:
+    return {
+        name: (row["right_digits"]["worst"], row["right_digits"].get("at_least", False))
+        for name, row in document["modes"].items()
+        if "right_digits" in row
+    }
+
+
+@pytest.mark.parametrize("modes", ["forward,fd", "reverse,cs,fd", "symbolic,reverse,fd", "cs,fd", "fd,reverse,forward"])
+def test_without_certified_values_no_more_digits_are_claimed_than_the_reference_has(
+    gradcli: Gradcli, modes: str
+) -> None:
+    certified = digits(compared(gradcli, *TAME, "--modes", "all"))
+    document = compared(gradcli, *TAME, "--modes", modes)
+    found = digits(document)
+    for name, (worst, at_least) in found.items():
+        assert worst <= certified[name][0] + 0.2, name  # as they are against certified values, or fewer
+        if name in FLOATS:
+            assert at_least and worst > 13, name  # nor as few as those of differences
+    assert found["finite-difference"][0] < min(worst for name, (worst, _) in found.items() if name in FLOATS)
+    text = gradcli("compare-modes", *TAME, "--modes", modes).stdout
+    assert ">=" in text
+
+
+def test_against_certified_values_digits_are_counted(gradcli: Gradcli) -> None:
+    assert not any(at_least for _, at_least in digits(compared(gradcli, *TAME, "--modes", "all")).values())
+    assert ">=" not in gradcli("compare-modes", *TAME, "--modes", "all").stdout
+
+
+@pytest.mark.parametrize(
+    ("claim", "least", "most"), [("cos(x)", 9, 13), ("cos(x)*(1+1e-4)", 3.9, 4.1), ("-cos(x)", 0, 0)]
+)
+def test_a_claim_has_no_digits_by_its_own_word(
+    gradcli: Gradcli, tmp_path: Path, claim: str, least: float, most: float
+) -> None:
+    """Differences are all that there is; a claim that is right has as many digits as they show, and is not granted its own."""
+    file = written(tmp_path, "import math\ndef f(x): return math.sin(float(x))")
+    found = digits(compared(gradcli, f"{file}:f", "x=1.0", "--modes", "fd", "--grad", f"x={claim}"))
+    assert least <= found["claim"][0] <= most
+    assert found["claim"][1] is (claim == "cos(x)")

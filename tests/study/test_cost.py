@@ -8,8 +8,10 @@ import pytest
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.arguments import bound
+from gradcli.source.checkpoint import checkpoint, keeping
 from gradcli.source.expression import Expression
-from gradcli.study.cost import Operations, measured_bytes, of_forward, of_function, of_reverse, peak_bytes
+from gradcli.study.cost import Operations, measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
+from gradcli.study.counts import counts, outline
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)
 XY = {"x": np.float64(0.7), "y": np.float64(1.3)}
@@ -20,7 +22,7 @@ def question(text: str, at: dict[str, Any], wrt: tuple[str, ...] = ()) -> Questi
     return Question(Expression(text, frozenset(at)), Point(at), wrt or tuple(at))
 
 
-def counts(found: Operations) -> tuple[int, int, int]:
+def kinds(found: Operations) -> tuple[int, int, int]:
     return found.additions, found.multiplications, found.transcendental
 
 
@@ -58,7 +60,7 @@ COUNTED = [  # additions, multiplications and divisions, transcendental function
 @pytest.mark.parametrize(("text", "at", "f", "reverse", "forward"), COUNTED, ids=[row[0] for row in COUNTED])
 def test_operations_are_those_counted_by_hand(text: str, at: dict, f: tuple, reverse: tuple, forward: tuple) -> None:
     q = question(text, at)
-    assert (counts(of_function(q)), counts(of_reverse(q)), counts(of_forward(q))) == (f, reverse, forward)
+    assert (kinds(of_function(q)), kinds(of_reverse(q)), kinds(of_forward(q))) == (f, reverse, forward)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 10, 60])
@@ -68,15 +70,15 @@ def test_a_level_of_the_logistic_map_takes_eight_operations_at_most(levels: int)
     q = question(text, {"x": np.float64(0.3), "r": np.float64(3.7)}, ("x",))
     assert of_function(q).total == 3 * levels
     assert of_reverse(q).total <= 8 * levels
-    assert counts(of_reverse(q)) == (2 * levels, 6 * levels, 0)
+    assert kinds(of_reverse(q)) == (2 * levels, 6 * levels, 0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 10])
 def test_a_product_takes_three_multiplications_for_each(n: int) -> None:
     q = question("*".join(f"x{k}" for k in range(n)), {f"x{k}": np.float64(k + 1) for k in range(n)})
-    assert counts(of_function(q)) == (0, n - 1, 0)
-    assert counts(of_reverse(q)) == (0, 3 * (n - 1), 0)
-    assert counts(of_forward(q)) == (n - 1, 3 * (n - 1), 0)
+    assert kinds(of_function(q)) == (0, n - 1, 0)
+    assert kinds(of_reverse(q)) == (0, 3 * (n - 1), 0)
+    assert kinds(of_forward(q)) == (n - 1, 3 * (n - 1), 0)
 
 
 @pytest.mark.parametrize("n", [2, 10, 50])
@@ -121,9 +123,65 @@ HELD = [  # arrays at once: a value and the next one; beside them their tangents
 @pytest.mark.parametrize(("mode", "least", "most"), HELD)
 def test_a_reverse_sweep_stores_what_others_let_go(mode: str, least: int, most: int) -> None:
     q = Question(bound(chain, "chain", {"x": np.ones(N)})[0], Point({"x": np.linspace(-1, 1, N)}), ("x",))
-    assert least <= (measured_bytes(q, mode, 0.0) or 0) / (8 * N) <= most
+    assert least <= (measured_bytes(q, mode) or 0) / (8 * N) <= most
 
 
-@pytest.mark.parametrize(("mode", "seconds"), [("certified", 0.0), ("symbolic", 0.0), ("reverse", 60.0)])
-def test_memory_that_is_not_seen_or_takes_too_long_is_not_told(mode: str, seconds: float) -> None:
-    assert measured_bytes(question("sum(tanh(x))", {"x": V}), mode, seconds) is None
+@pytest.mark.parametrize("mode", ["certified", "symbolic"])
+def test_memory_that_is_not_seen_is_not_told(mode: str) -> None:
+    assert measured_bytes(question("sum(tanh(x))", {"x": V}), mode) is None
+
+
+def test_much_work_is_not_run_again_to_measure_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = question("sum(tanh(x))", {"x": V})
+    assert measured_bytes(q, "reverse") is not None
+    monkeypatch.setattr("gradcli.study.cost._AGAIN", 10)
+    assert measured_bytes(q, "reverse") is None
+
+
+def layer(x: Any) -> Any:
+    return np.tanh(np.tanh(x))
+
+
+def inner(x: Any) -> Any:
+    return checkpoint(layer)(np.sin(x))
+
+
+# fmt: off
+CHECKPOINTED = [  # f; of f, of a gradient that stores, recomputed, on 3 entries
+    (lambda x: np.sum(checkpoint(layer)(x)),                  8,  6),   # tanh of tanh; sum: 6 and 2
+    (lambda x: np.sum(checkpoint(layer)(checkpoint(layer)(x))), 14, 12),
+    (lambda x: np.sum(np.sin(checkpoint(layer)(x))),          11, 6),   # a part
+    (lambda x: np.sum(checkpoint(inner)(x)),                  11, 15),  # sin once more, and what is inside twice
+    (lambda x: np.sum(layer(x)),                              8,  0),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "operations", "again"), CHECKPOINTED)
+def test_recomputation_is_counted(f: Any, operations: int, again: int) -> None:
+    q = Question(bound(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
+    plain = Question(bound(without_checkpoints(f), "f", {"x": V})[0], Point({"x": V}), ("x",))
+    assert of_function(q).total == operations
+    assert recomputed(q).total == again
+    assert of_reverse(q).total == of_reverse(plain).total + again
+
+
+def without_checkpoints(f: Any) -> Any:
+    def stored(x: Any) -> Any:
+        with keeping():
+            return f(x)
+
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("f", "evaluations"),
+    [(CHECKPOINTED[0][0], 2), (CHECKPOINTED[2][0], 2), (CHECKPOINTED[3][0], 3), (CHECKPOINTED[4][0], 1)],
+)
+def test_recomputed_evaluations_of_a_report(f: Any, evaluations: int) -> None:
+    q = Question(bound(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
+    takes = counts(outline(q))
+    assert takes.evaluations("reverse") == evaluations
+    assert takes.recomputed == recomputed(q).total
+    assert takes.operations("reverse", None) == of_reverse(q).total
+    assert takes.operations("forward", None) == 3 * of_forward(q).total

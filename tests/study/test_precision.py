@@ -1,6 +1,7 @@
 """The gradient in low precision: known losses, what loss scaling restores, and what it cannot."""
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,39 @@ def test_a_gradient_that_is_not_finite_errs_by_infinity() -> None:
 
 def test_a_scale_of_one_restores_nothing_and_is_not_told() -> None:
     assert precision("z = x - max(x); -log(exp(z)[0]/sum(exp(z)))", [1.0, 5.0, 30.0]).loss_scale != 0
+
+
+STEEP = "sum(x*2**11*2**10*2**10*2**-14*2**-14)"  # its slope is 8, and on the way back 2^-28 comes first
+# fmt: off
+OVERFLOWS = [  # f, x, 2^k: lost, restored, not finite once scaled
+    ("sum(exp(x)*2**-14*2**-14)", [1.0, 0.5],              13,  2,  2,  0),
+    (STEEP,                       [2.0**-20, 2.0**-19],    12,  2,  2,  0),
+    (STEEP,                       [2.0**-20, 2.0**-19],    15,  2,  0,  2),   # 2^18 is beyond float16: not restored
+    ("sum(x*x)*2**-14*2**-14",    [1.0, 2.0],              60,  2,  0,  2),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "x", "k", "zeros", "restored", "infinite"), OVERFLOWS)
+def test_nothing_is_restored_to_infinity(
+    text: str, x: list[float], k: int, zeros: int, restored: int, infinite: int
+) -> None:
+    found = precision(text, x, scale=k)
+    assert (found.zeros, found.restored, found.scaled_not_finite) == (zeros, restored, infinite)
+
+
+# fmt: off
+CAUSES = [  # of an entry that is 0 though nothing underflowed
+    ("x/exp(y)", ("x=1", "y=12", "--wrt", "x"), "float16",  "a slope is 0 after 1 overflow (1 / inf is 0)"),
+    ("tanh(x)",  ("x=10",),                     "bfloat16", "a slope is lost to saturation or cancellation"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "at", "dtype", "cause"), CAUSES)
+def test_overflow_is_not_called_saturation(
+    gradcli: Callable[..., Any], text: str, at: tuple, dtype: str, cause: str
+) -> None:
+    ran = gradcli("compare-modes", text, *at, "--dtype", dtype, "--modes", "fwd,rev")
+    said = " ".join(ran.stdout.split())
+    assert cause in said and [word for _, _, _, word in CAUSES if word in said] == [cause]

@@ -77,8 +77,34 @@ def test_a_jacobian_takes_a_run_for_each_column_or_row(
     assert modes["forward"]["evaluations"] == shape[1]
 
 
-def test_the_shape_of_a_jacobian_decides(gradcli: Gradcli) -> None:
-    argv = ("compare-modes", "W@x", "W=[[1, 2, 3], [4, 5, 6]]", "x=[1, 2, 3]", "--wrt", "x", "--modes", "fwd,rev")
-    text = " ".join(gradcli(*argv).stdout.split())
-    assert "The Jacobian is 2 by 3: by rows it takes 2 reverse sweeps (" in text
-    assert "f), by columns 3 forward ones (" in text and "are quicker here." in text
+# fmt: off
+SHAPES = [  # reverse sweeps by rows, forward ones by columns, and what takes fewer operations
+    ("W@x",                    "W=[[1, 2, 3], [4, 5, 6]]", "x=[1, 2, 3]", "2 by 3", "rows"),
+    ("W@x",                    "W=[[1], [4], [5], [6]]",   "x=[2]",       "4 by 1", "columns"),
+    ("[sum(W@x), W[0,0]]",     "W=[[1, 2, 3], [4, 5, 6]]", "x=[1, 2, 3]", "2 by 3", "rows"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "w", "x", "shape", "fewer"), SHAPES)
+def test_the_shape_of_a_jacobian_decides(gradcli: Gradcli, text: str, w: str, x: str, shape: str, fewer: str) -> None:
+    m, _, n = shape.split()
+    argv = ("compare-modes", text, w, x, "--wrt", "x", "--modes", "fwd,rev")
+    found = " ".join(gradcli(*argv).stdout.split())
+    sweeps, columns = (
+        f"{k} {what}{'' if k == '1' else 's'} (" for k, what in ((m, "reverse sweep"), (n, "forward one"))
+    )
+    assert f"The Jacobian is {shape}: by rows it takes {sweeps}" in found and f"f), by columns {columns}" in found
+    assert f"f): {fewer} take fewer operations here." in found
+    modes = gradcli(*argv, "--json").json["modes"]
+    assert (modes["reverse"]["sweeps"], modes["forward"]["sweeps"]) == (int(m), int(n))
+    assert modes["reverse"]["evaluations"] == 1
+
+
+@pytest.mark.parametrize(
+    ("modes", "says"), [("rev", "by rows it takes 2 reverse sweeps ("), ("fwd", "by columns 3 forward ones (")]
+)
+def test_one_way_to_a_jacobian_is_told_alone(gradcli: Gradcli, modes: str, says: str) -> None:
+    argv = ("compare-modes", "W@x", "W=[[1, 2, 3], [4, 5, 6]]", "x=[1, 2, 3]", "--wrt", "x", "--modes", modes)
+    found = " ".join(gradcli(*argv).stdout.split())
+    assert f"The Jacobian is 2 by 3: {says}" in found and "One reverse sweep costs" not in found

@@ -1,0 +1,105 @@
+"""What a program takes at sizes at which it was not run: counted on small ones, and predicted where that is exact."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import GradcliError
+from gradcli.modes.mode import Question
+from gradcli.modes.work import Effort, least
+from gradcli.study.counts import Counts, Outline, counts, outline
+from gradcli.study.polynomials import NotPolynomial, at_size
+from gradcli.verify.check import Request
+
+SPACINGS = (12, 64, 60)  # of the sizes that are tried: alike by these, size // 2, // 3, // 4, ... are polynomials too
+TRIED = 5  # sizes: a polynomial of degree 3 at most, and one point to spare
+MOST_TRIED = 4 * 10**7  # work at the size that a prediction is compared with
+MOST_TRIED_LINES = 2_000  # of the program at that size
+_UNKNOWN = 10**4  # work for each unit of a size of which nothing is known
+
+_View = Callable[[Outline], Any]
+_Finish = Callable[[Any], Counts]
+# What is predicted, the most exact first: the shapes of all lines, for a peak may lie elsewhere in large programs; what is
+# counted, where a program grows in lines; what inputs and result decide alone, where it does neither by a polynomial.
+_WAYS: tuple[tuple[_View, _Finish], ...] = (
+    (lambda made: made, counts),
+    (counts, lambda found: found),
+    (lambda made: counts(made).of_shapes, lambda found: found),
+)
+
+
+class Program:
+    """What the program takes at any size: counted where it was recorded, predicted from small sizes where not."""
+
+    def __init__(self, name: str, make: Callable[[int], Request]) -> None:
+        self.name = name
+        self.make = make
+        self.outlines: dict[int, Outline | None] = {}
+        self.known: dict[int, Counts | None] = {}
+        self.predictable = True
+
+    def question(self, n: int) -> tuple[Question, Request]:
+        """Return the question at a size, and the request it comes from."""
+        request = self.make(n)
+        effort = least(request.effort, Effort.ALL)
+        q = Question(
+            request.f, request.points[0], request.wrt, request.seed, effort, request.mode_timeout, request.stepping
+        )
+        return q, request
+
+    def at(self, n: int) -> Counts | None:
+        """Return what a size takes; None where nothing exact can be said."""
+        if n not in self.known:
+            self.known[n] = self._predicted(n) if self.predictable else None
+        return self.known[n]
+
+    def counted(self, n: int, q: Question) -> Counts | None:
+        """Return what a size that is run takes; where that is not what was predicted, nothing more is."""
+        made = self._recorded(n, q)
+        if made is None:
+            return self.at(n)
+        found = counts(made)
+        expected = self.known.get(n)
+        self.predictable &= expected is None or expected == (found if expected.counted else found.of_shapes)
+        self.known[n] = found
+        return found
+
+    @property
+    def recorded(self) -> list[tuple[int, Counts]]:
+        """What the sizes take whose programs were recorded, by size."""
+        return [(n, counts(made)) for n, made in sorted(self.outlines.items()) if made is not None]
+
+    def _recorded(self, n: int, q: Question | None = None) -> Outline | None:
+        """Return the program at a size; None where it has too many lines. Raises what making it raises."""
+        if n not in self.outlines:
+            with np.errstate(all="ignore"):
+                self.outlines[n] = outline(q or self.question(n)[0], self.name)
+        return self.outlines[n]
+
+    def _predicted(self, n: int) -> Counts | None:
+        """Return what a size takes by the first way that predicts one more size exactly; None where none does."""
+        for view, finish in _WAYS:
+            for spacing in SPACINGS:
+                tried = [n % spacing + spacing * k for k in range(1, TRIED + 1)]
+                try:
+                    found = [self._recorded(m) for m in tried]
+                    seen = [view(made) for made in found if made is not None]
+                    predicted = finish(at_size(tried, seen, n)) if len(seen) == TRIED else None
+                    if predicted is not None and self._holds(tried, seen, n, view, finish):
+                        return predicted
+                except (GradcliError, NotPolynomial, MemoryError):
+                    continue  # the function has no such sizes, or does something else at some of them
+        return None
+
+    def _holds(self, tried: Sequence[int], seen: Sequence[Any], n: int, view: _View, finish: _Finish) -> bool:
+        """Whether the prediction is exact at one more size: the largest that is quick to record and smaller than n."""
+        spacing = tried[1] - tried[0]
+        for m in reversed([tried[-1] + spacing * 2**k for k in range(20) if tried[-1] + spacing * 2**k < n]):
+            expected = at_size(tried, seen, m)
+            takes = finish(expected)
+            work = takes.gradient_work + takes.tangent_work if takes.counted else m * _UNKNOWN
+            if work + takes.input_bytes <= MOST_TRIED and takes.lines <= MOST_TRIED_LINES:
+                made = self._recorded(m)
+                return made is not None and view(made) == expected
+        return True
