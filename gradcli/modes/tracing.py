@@ -36,7 +36,7 @@ def tested(q: "Question") -> TraceTest:
         return TraceTest(False, why)
     steps = _steps(q)
     if not any(map(np.any, steps)):
-        return TraceTest(None, "every input is at a tie or a step of the function")
+        return TraceTest(None, "every input is at a tie of the function")
     with np.errstate(all="ignore"):
         found = _at(q, steps)
         nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
@@ -51,13 +51,12 @@ def _at(q: "Question", steps: list[Array]) -> TraceTest:
 
 
 def _steps(q: "Question") -> list[Array]:
-    """Return the first displacement: of entries that decide nothing at a tie, and into the user's bounds."""
+    """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
     ties = q.entries_of(m for m in q.kinks if m.line[0] is not None and m.line[0].constant)
-    stairs = q.entries_of(q.staircases)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
     moved = displacement(q.seed, q.xs, sizes)
     inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
-    return [np.where(tie | stair, 0.0, v) for tie, stair, v in zip(ties, stairs, inward, strict=True)]
+    return [np.where(tie, 0.0, v) for tie, v in zip(ties, inward, strict=True)]
 
 
 def _within(q: "Question", xs: tuple[Value, ...]) -> Value:

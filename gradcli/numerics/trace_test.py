@@ -78,7 +78,7 @@ def trace_test(
             continue
         calls += 1
         try:
-            value = np.asarray(f(*map(_fresh, moved)))
+            value = np.asarray(f(*map(_fresh, moved)), dtype=float)
         except GradcliError as error:
             if _works(f, moved):
                 return TraceTest(
@@ -115,7 +115,7 @@ def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str
 
 def _difference(value: Array, again: Array, allowed: Array) -> str:
     """Return in words where a value is not what the record gives; nothing where they agree."""
-    excess = np.abs(value - again) - allowed
+    excess = np.abs(value - np.asarray(again, dtype=float)) - allowed
     if not np.any(excess > 0):
         return ""
     k = int(np.argmax(np.ravel(excess)))
