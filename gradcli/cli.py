@@ -23,7 +23,8 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
     from gradcli.modes.workers import WORKERS
 
     try:
-        _load_sympy_early(argv)
+        if not world.link.earlier.stopped:  # where a process ended, there is first an error to say
+            _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)
     except GradcliError as error:
         return _said(error, argv, world)

@@ -72,7 +72,6 @@ class Workers:
 
     def __init__(self) -> None:
         self.waiting: Worker | None = None
-        self.handed_over: list[Worker] = []
         self.lock = threading.Lock()
         atexit.register(self.stop)
 
@@ -96,18 +95,11 @@ class Workers:
                 return
         worker.stop()
 
-    def hand_over(self) -> None:
-        """Leave the waiting worker to a forked child, which has it too: two must not ask one."""
-        with self.lock:
-            self.handed_over += [self.waiting] if self.waiting is not None else []
-            self.waiting = None
-
     def stop(self) -> None:
-        """End the worker that waits, and those that children had."""
+        """End the worker that waits."""
         with self.lock:
-            workers = [*self.handed_over, *([self.waiting] if self.waiting is not None else [])]
-            self.waiting, self.handed_over = None, []
-        for worker in workers:
+            worker, self.waiting = self.waiting, None
+        if worker is not None:
             worker.stop()
 
 

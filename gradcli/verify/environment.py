@@ -6,6 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
+from gradcli.threads import threads
+
 
 def installed(package: str) -> str | None:
     """Return a package's version without importing it, or None."""
@@ -16,7 +18,9 @@ def installed(package: str) -> str | None:
 
 
 @cache
-def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the versions that a result depends on, those of frameworks that took part among them."""
+def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
+    """Return what a result depends on: versions, those of frameworks that took part among them, and threads where set."""
     own = {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}
-    return own | {name: installed(name) or "unknown" for name in frameworks}
+    limit = threads()
+    set_here: dict[str, str | int] = {} if limit is None else {"threads": limit}
+    return own | {name: installed(name) or "unknown" for name in frameworks} | set_here
