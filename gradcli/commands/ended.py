@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _ENOUGH = 10.0  # seconds: no shorter time is worth trying again
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-_EXIT = "return a value or raise an error: a process that ends says nothing of the gradient"
+_EXIT = "return a value or raise an error, rather than end the process"
 _FAULT = "code in C failed, or a recursion went too deep"
 _DO = {
     "SIGKILL": "something ended it from outside, as a system does where memory is short: use smaller arrays or fewer modes",
