@@ -17,10 +17,15 @@ def installed(package: str) -> str | None:
         return None
 
 
-@cache
 def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
     """Return what a result depends on: versions, those of frameworks that took part among them, and threads where set."""
-    own = {"gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__}
     limit = threads()
-    set_here: dict[str, str | int] = {} if limit is None else {"threads": limit}
-    return own | {name: installed(name) or "unknown" for name in frameworks} | set_here
+    return _versions(frameworks) if limit is None else {**_versions(frameworks), "threads": limit}
+
+
+@cache
+def _versions(frameworks: tuple[str, ...]) -> dict[str, str | int]:
+    own: dict[str, str | int] = {
+        "gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__,
+    }  # fmt: skip
+    return own | {name: installed(name) or "unknown" for name in frameworks}
