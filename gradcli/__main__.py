@@ -5,8 +5,8 @@ import gc
 import os
 import sys
 
-from gradcli.process import status_of
-from gradcli.supervisor import main as supervised
+from gradcli.apart import main as run
+from gradcli.apart import status_of
 from gradcli.threads import set_threads
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Run the program on the process's arguments and exit with its status."""
     gc.set_threshold(50_000)  # loading modules makes many objects and no garbage
     set_threads(sys.argv[1:])
-    status = status_of(lambda: supervised(sys.argv[1:]))
+    status = status_of(lambda: run(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # what the user's code registered for the end must not change the status

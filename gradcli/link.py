@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Any, NoReturn
 
-from gradcli.process import LENGTH, die_with, framed, inherited, status_of, write_all
-from gradcli.supervisor import Earlier
+from gradcli.apart import status_of
+from gradcli.earlier import Earlier
+from gradcli.process import LENGTH, die_with, framed, inherited, write_all
 from gradcli.threads import set_threads
 from gradcli.world import World
 

@@ -7,30 +7,16 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-INTERNAL, INTERRUPTED = 70, 130
+from gradcli.apart import status_of
+
 LENGTH = 8  # bytes before each message, which say how long it is
 _POSIX = os.name == "posix"
 _FORKS = sys.platform == "linux"  # elsewhere the system's own libraries may not survive a fork
 _POLLING = 0.01  # seconds between two looks, where a system cannot wait for a pipe and a process at once
 _CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.link import started; started(*{ends!r}, {parent})"
-
-
-def status_of(work: Callable[[], int]) -> int:
-    """Return the exit status of what the program does, whatever happens."""
-    try:
-        return work()
-    except KeyboardInterrupt:  # also while modules load
-        return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except Exception as error:  # what the user's code did to streams or files
-        with contextlib.suppress(Exception):
-            os.write(2, f"error: internal error: {type(error).__name__}\n".encode())
-        return INTERNAL
 
 
 def framed(message: tuple[Any, ...]) -> bytes:

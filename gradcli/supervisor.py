@@ -8,37 +8,17 @@ reports that and goes on with the targets that remain.
 
 import errno
 import os
-import re
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from gradcli.process import INTERRUPTED, Process, at_terminal, orphans_come_here, write_all
+from gradcli.apart import INTERRUPTED
+from gradcli.earlier import Earlier
+from gradcli.process import Process, at_terminal, orphans_come_here, write_all
 
-_MAY_RUN = re.compile(r"\.py\b|\w::?[^\W\d]")  # a file or a module with a name in it, anywhere in an argument
-_NEEDS_CHILD = ("--allow-python", "--timeout")
 _UNUSABLE = 2
 _DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
-
-
-class Earlier(NamedTuple):
-    """What the children before this one did, and how the last of them ended."""
-
-    word: int = -1  # the target it was at: its number among the targets
-    line: int = 0  # its line of standard input, from 1; 0 for an argument
-    text: str = ""  # that line
-    stopped: bool = False  # whether it ended at that target
-    status: int | None = None  # how: an exit status, negative for a signal; None where its time was up
-    stack: str = ""  # where, most recent call first, as faulthandler writes it
-    points: tuple[tuple[int, bytes], ...] = ()  # what it had finished of that target, by number
-    statuses: tuple[int, ...] = ()  # of the targets before
-    written: bool = False  # whether one of them has a report, which is in the files then
-
-
-def needs_child(argv: Sequence[str]) -> bool:
-    """Whether the arguments may name Python code, or ask for what only a process of its own can give."""
-    return any(_MAY_RUN.search(word) or word.startswith(_NEEDS_CHILD) for word in argv)
 
 
 class Supervisor:
@@ -57,6 +37,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Start children until one has said that it is done; return its status."""
+        _open_all_streams()
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._signalled)
@@ -180,20 +161,10 @@ def name_of(status: int) -> str:
         return f"signal {-status}"
 
 
-def streams_are_open() -> None:
+def _open_all_streams() -> None:
     """Open nothing where a standard stream is closed: its number must not become that of a pipe."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the program on its arguments, in a child where they may name Python code; return the exit status."""
-    if needs_child(argv):
-        streams_are_open()
-        return Supervisor(argv).run()
-    from gradcli.cli import run
-
-    return run(argv)

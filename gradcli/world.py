@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.errors import BadOption
 from gradcli.report.escape import visible
-from gradcli.supervisor import Earlier
 
 if TYPE_CHECKING:
+    from threading import Event
+
+    from gradcli.earlier import Earlier
     from gradcli.link import Link
 
 _QUIET_SECONDS = 30.0
@@ -26,7 +27,12 @@ _PIPE_WIDTH = 80
 class Alone:
     """No supervisor: the work is done in this process, which the user's code can end."""
 
-    earlier = Earlier()
+    @property
+    def earlier(self) -> "Earlier":
+        """What other processes did before: nothing."""
+        from gradcli.earlier import Earlier
+
+        return Earlier()
 
     def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
         """Begin a target. Raises BadOption for a time limit, which only a supervisor can keep."""
@@ -127,6 +133,8 @@ class World:
         if quiet:
             yield
             return
+        import threading  # not for --version
+
         done = threading.Event()
         thread = threading.Thread(target=self._wait, args=(what, done), daemon=True)
         thread.start()
@@ -141,7 +149,7 @@ class World:
         self.stderr.write(f"{visible(what)}\n")
         self.stderr.flush()
 
-    def _wait(self, what: str, done: threading.Event) -> None:
+    def _wait(self, what: str, done: "Event") -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return
         limit = "--timeout 60s ends it" if self._seconds is None else f"--timeout ends it after {self._seconds:g} s"

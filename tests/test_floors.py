@@ -23,7 +23,7 @@ FLOORS = (
     ("study",),
     ("derivation",),
     ("render",),
-    ("api", "commands", "cli", "world", "link", "supervisor", "process", "__init__", "__main__"),
+    ("api", "commands", "cli", "world", "apart", "earlier", "link", "supervisor", "process", "__init__", "__main__"),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 TOP = len(FLOORS) - 1

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.core.provenance import is_users, shown
+from gradcli.earlier import Earlier
 from gradcli.errors import OutOfTime, Place, ProcessEnded
-from gradcli.supervisor import Earlier, name_of
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport, PointReport
@@ -39,6 +39,8 @@ def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime 
         error = TimeIsUp(f"time is up after {limit:g} s", do=_longer(limit))
         error.points = tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
         return error
+    from gradcli.supervisor import name_of
+
     name = name_of(earlier.status)
     by = f"was ended by {name}{_in_words(earlier.status)}" if earlier.status < 0 else f"ended with {name}"
     says = f"the process that ran {target[:80]} {by}"

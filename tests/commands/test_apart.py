@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from gradcli.apart import needs_child
 from gradcli.process import Process
-from gradcli.supervisor import needs_child
 from tests.conftest import HANG, started
 from tests.source.test_loading import written
 
@@ -468,7 +468,15 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) - {"__main__"}
     ours = {name for name in done.stdout.split() if name.startswith("gradcli")}
-    assert ours == {"gradcli", "gradcli.__main__", "gradcli.process", "gradcli.supervisor", "gradcli.threads"}
+    assert ours == {
+        "gradcli",
+        "gradcli.apart",
+        "gradcli.earlier",
+        "gradcli.__main__",
+        "gradcli.process",
+        "gradcli.supervisor",
+        "gradcli.threads",
+    }
     assert {name for name in loaded if not name.startswith("_")} <= {"gradcli", "sitecustomize", "usercustomize"}
 
 
