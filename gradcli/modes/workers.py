@@ -6,9 +6,10 @@ import sys
 import threading
 
 # Without the collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
-# Nor does it need the site module: it is told where this process found its packages.
+# Nor does it need the site module: it is given where this process found its packages. Ctrl-C is for the process that asks.
 _PROGRAM = (
-    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from gradcli.modes.symbolic_worker import main; main()"
+    "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
+    "from gradcli.modes.symbolic_worker import main; main()"
 )
 LENGTH = 8  # bytes before each message, which say how long it is
 _MOST = 200  # answers, after which a process has piled up enough garbage
