@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from gradcli import __version__
+from gradcli.apart import VERSION, asks_for_version
 from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
 from gradcli.exits import Exit
 from gradcli.world import World
@@ -17,13 +17,14 @@ _WITH_SYMPY = ("check", "compare-modes")
 def run(argv: Sequence[str], world: World | None = None) -> int:
     """Run one command and return its exit status; every failure is said on the right stream."""
     world = world or World()
-    if any(word in ("--version", "-V") for word in _before_dashes(argv)):
-        world.stdout.write(f"gradcli {__version__}\n")
+    if asks_for_version(argv):
+        world.stdout.write(VERSION)
         return Exit.CONFIRMED
     from gradcli.modes.workers import WORKERS
 
     try:
-        _load_sympy_early(argv)
+        if not world.link.earlier.stopped:  # where a process ended, there is first an error to say
+            _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)
     except GradcliError as error:
         return _said(error, argv, world)
@@ -97,10 +98,6 @@ def _wants_json(argv: Sequence[str]) -> bool:
         or any(a == "--format" and b in ("json", "ndjson") for a, b in itertools.pairwise(argv))
         or any(word in ("--format=json", "--format=ndjson") for word in argv)
     )
-
-
-def _before_dashes(argv: Sequence[str]) -> Sequence[str]:
-    return argv[: list(argv).index("--")] if "--" in argv else argv
 
 
 def _color(argv: Sequence[str]) -> bool | None:

@@ -57,11 +57,11 @@ class Place:
         return self.text[self.column : self.column + self.length] or self.source
 
     def caret(self) -> tuple[str, str]:
-        """Return `file:line    source` and the carets to print under the operation."""
+        """Return `file:line    source` and the carets to print under the operation; none where it is not known."""
         indent = len(self.text) - len(self.text.lstrip())
         head = f"{self.file}:{self.line}    "
         width = max(0, min(self.length, len(self.source) - (self.column - indent)))
-        return head + self.source, " " * (len(head) + max(0, self.column - indent)) + "^" * width
+        return head + self.source, " " * (len(head) + max(0, self.column - indent)) + "^" * width if width else ""
 
 
 class GradcliError(Exception):
@@ -161,6 +161,12 @@ class FunctionFailed(GradcliError):
     """The user's function raised, or returned something that has no gradient."""
 
     kind = "function"
+
+
+class ProcessEnded(GradcliError):
+    """The user's code ended the process: by os._exit, a signal, a crash, or want of memory."""
+
+    kind = "ended the process"
 
 
 class NotConfirmed(AssertionError):

@@ -1,8 +1,19 @@
-"""What all tests share: the program run in-process, with its streams and status in hand."""
+"""What all tests share: the program run in-process, or as a process of its own, with its streams and status in hand."""
 
+import contextlib
+import faulthandler
+import functools
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,3 +50,76 @@ def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) 
 @pytest.fixture(name="gradcli")
 def _gradcli() -> Any:
     return gradcli
+
+
+HANG = 240  # seconds after which a process is taken to hang
+
+
+@functools.cache
+def _load() -> None:
+    """Load what the program loads, once, and not in every copy."""
+    gradcli("check", "x**2 + sin(x)", "x=1", "--grad", "2*x", "--modes", "forward,reverse,fd")
+    gradcli("check", "sine(x)")
+
+
+def process(*argv: str, stdin: str = "", cwd: Path | None = None, environ: dict[str, str] | None = None) -> Ran:
+    """Run the program as a process of its own, supervisor and child, in a copy of this process.
+
+    It is the real program on real streams; only the modules are loaded already.
+    """
+    _load()
+    with contextlib.ExitStack() as stack:
+        given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        given.write(stdin.encode())
+        given.seek(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the copy runs one
+            pid = os.fork()
+        if pid == 0:
+            _be_the_program(argv, (given.fileno(), out.fileno(), err.fileno()), cwd, environ or {})
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        out.seek(0)
+        err.seek(0)
+        return Ran(status, out.read().decode(), err.read().decode())
+
+
+def _be_the_program(
+    argv: tuple[str, ...], fds: tuple[int, int, int], cwd: Path | None, environ: dict[str, str]
+) -> None:
+    try:
+        signal.alarm(HANG)
+        faulthandler.disable()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+        os.environ.pop("GITHUB_ACTIONS", None)
+        os.environ.update(environ)
+        os.chdir(cwd or Path.cwd())
+        sys.argv = ["gradcli", *argv]
+        from gradcli.__main__ import main
+
+        main()
+    finally:
+        os._exit(99)
+
+
+@pytest.fixture(name="process")
+def _process() -> Any:
+    return process
+
+
+@contextlib.contextmanager
+def started(*argv: str, **more: Any) -> Iterator[subprocess.Popen]:
+    """Start the program anew in a session of its own; at the end of the block it and its group are gone."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "gradcli", *argv],
+        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more,
+    )  # fmt: skip
+    try:
+        yield running
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        for stream in (running.stdin, running.stdout, running.stderr):
+            stream.close()

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
-    ("errors", "exits"),
+    ("errors", "exits", "threads"),
     ("point", "report"),
     ("core",),
     ("primitives",),
@@ -23,7 +23,7 @@ FLOORS = (
     ("study",),
     ("derivation",),
     ("render",),
-    ("api", "commands", "cli", "world", "__init__", "__main__"),
+    ("api", "commands", "cli", "world", "apart", "earlier", "link", "supervisor", "process", "__init__", "__main__"),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 TOP = len(FLOORS) - 1

@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from gradcli.commands import options
+from gradcli.commands.ended import TimeIsUp, unfinished_check
 from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.request import (
@@ -22,14 +23,13 @@ from gradcli.commands.request import (
     stepping_of,
     with_values,
 )
-from gradcli.commands.timeout import Child
 from gradcli.errors import GradcliError
 from gradcli.exits import Exit, worst
 from gradcli.source.targets import is_python
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport, PointReport
+    from gradcli.report.check import CheckReport
     from gradcli.verify.build import Settings
     from gradcli.verify.check import Request
 
@@ -66,7 +66,7 @@ def check(
     h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
     mutate: options.Mutate = False,
     save_point: options.SavePoint = None,
-    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = None,
+    timeout: options.Timeout = None, mode_timeout: options.ModeTimeout = None, threads: options.Threads = 1,
     framework: options.Framework = None, device: options.Device = None, dtype: options.Format_ = None,
     autocast: options.Autocast = None,
     compile: options.Compile = False, localise: options.Localise = False, expect: options.Expect = None,
@@ -94,18 +94,24 @@ def check(
     deadline = limit_of(timeout, "--timeout")
     claim = claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp)
     found = asks(targets, at, world, claim, wrt, allow_python)
-    wanted = Wanted(settings, tuple(shapes or ()), points or 3, deadline, keep)
+    wanted = Wanted(settings, tuple(shapes or ()), points or 3, deadline, keep, threads=threads)
     return _all(found, wanted, to, world, several(targets))
 
 
 def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, many: bool) -> int:
-    """Check every target and return the worst status."""
+    """Check every target that no earlier process did, and return the worst status."""
     to = for_several(to) if many else to
-    statuses: list[Exit] = []
-    for number, ask in enumerate(found):
+    statuses = [Exit(status) for status in world.link.earlier.statuses]
+    first = not world.link.earlier.written
+    for ask in found:
+        if world.link.is_done(ask.word, ask.line or 0):
+            continue
         if {Exit.WRONG, Exit.INCONCLUSIVE} & set(statuses):
             wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
-        statuses.append(_one(ask, wanted, to, world, many, first=number == 0))
+        status, written = _one(ask, wanted, to, world, many, first)
+        world.link.result(ask.word, ask.line or 0, status, written)
+        statuses.append(status)
+        first = first and not written
     return worst(statuses)
 
 
@@ -119,53 +125,52 @@ class Wanted:
     timeout: float | None = None
     keep: Path | None = None
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    threads: int = 1
 
 
-def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> Exit:
-    """Check one target; where there are several, an error is that one's result and the next follows."""
+def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> tuple[Exit, bool]:
+    """Check one target; return its status, and whether it has a report.
+
+    Where there are several, an error is that one's result and the next follows.
+    """
     from gradcli.verify.check import check as verify
 
-    def work(progress: Any = None) -> "CheckReport":
-        return verify(request(ask, wanted), progress)
-
     try:
-        with world.users_code():
-            child = None if wanted.timeout is None else Child(work)
-            with world.working(f"checking {ask.target[:40]}", to.quiet):
-                report = work() if child is None else _waited(child, ask, wanted)
+        try:
+            with (
+                world.users_code(ask.target, ask.word, ask.line or 0, ask.text, wanted.timeout),
+                world.working(f"checking {ask.target[:40]}", to.quiet),
+            ):
+                progress = None if wanted.timeout is None else world.link.point
+                report = verify(request(ask, wanted), progress)
+        except TimeIsUp as over:
+            report = _unfinished(over, ask, wanted)
     except GradcliError as error:
         if not many:
             raise
         print_error(error, to.form in DATA, world, ask.line, compact=True)
-        return Exit.UNUSABLE
+        return Exit.UNUSABLE, False
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
     emit(report, to, world, first)
     status = Exit(report.exit_status)
     if wanted.keep is None or not (first or status):
-        return status
+        return status, True
     try:
         keep_point(report, wanted.keep)
     except GradcliError as error:
         print_error(error, False, world, ask.line)  # the report, which may be data, was written
         status = worst((status, Exit.UNUSABLE))
-    return status
+    return status, True
 
 
-def _waited(child: "Child", ask: Ask, wanted: Wanted) -> "CheckReport":
-    from gradcli.commands.timeout import unfinished_check
+def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":
     from gradcli.report.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]
-    command, allowed = _replay(ask, wanted, ask.at), "timeout" in wanted.settings.allow
-    seconds, seed = wanted.timeout or 0.0, wanted.settings.seed
-
-    def over(finished: "list[PointReport]") -> "CheckReport":
-        return unfinished_check(seconds, target, claim, command, seed, allowed, finished)
-
-    report: CheckReport = child.result(seconds, over)
-    return report
+    allowed = "timeout" in wanted.settings.allow
+    return unfinished_check(over, target, claim, _replay(ask, wanted, ask.at), wanted.settings.seed, allowed)
 
 
 def request(ask: Ask, wanted: Wanted) -> "Request":
@@ -214,6 +219,7 @@ def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
     words += ["--require-claim"] if settings.require_claim else []
     words += ["--timeout", f"{wanted.timeout:g}s"] if wanted.timeout is not None else []
     words += ["--mode-timeout", f"{settings.mode_timeout:g}s"] if settings.mode_timeout is not None else []
+    words += ["--threads", str(wanted.threads)] if wanted.threads != 1 else []
     words += ["--value-and-grad"] if settings.has_gradient else []
     words += ["--order", str(settings.order)] if settings.order != 1 else []
     words += ["--points", str(wanted.points)] if wanted.points != 3 else []

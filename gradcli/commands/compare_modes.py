@@ -11,13 +11,11 @@ from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
 from gradcli.commands.request import Ask, asks, claiming_of, formats_of, limit_of, only, seed_of, stepping_of, words_of
-from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.source.tokens import folded
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.report.compare import CompareReport
     from gradcli.source.function import Function
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
@@ -48,7 +46,7 @@ def compare_modes(
     modes: options.Modes = None, cost: options.CostFlag = False, columns: options.Columns = None,
     sizes: options.Sizes = None, dtype: options.Dtype = None, loss_scale: options.LossScale = None,
     accumulate: options.Accumulate = None, budget: options.Budget = None,
-    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None,
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None, threads: options.Threads = 1,
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -70,19 +68,16 @@ def compare_modes(
         stepping=stepping_of(None, None, None, budget),
     )  # fmt: skip
     ask = only(asks(target, at, world, claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp), wrt))
-    wanted = Wanted(settings, tuple(shapes or ()), sizes={name: values[0]} if name else {})
+    wanted = Wanted(settings, tuple(shapes or ()), sizes={name: values[0]} if name else {}, threads=threads)
     studies = Studies(
         cost, columns_of(columns), jacobian, dtypes_of(dtype, loss_scale), loss_scale, accumulate,
         (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
     )  # fmt: skip
 
-    def work() -> "CompareReport":
+    with world.users_code(ask.target, seconds=deadline), world.working("comparing modes", quiet):
         asked = request(ask, wanted)
         _varied(name, ask, wanted, asked.f)
-        return study(asked, studies)
-
-    with world.working("comparing modes", quiet), world.users_code():
-        report = within(deadline, work)
+        report = study(asked, studies)
     emit(report, to, world)
     return report.exit_status
 

@@ -8,7 +8,7 @@ import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, only, seed_of, with_values
+from gradcli.commands.request import Ask, asks, limit_of, only, seed_of, with_values
 from gradcli.errors import BadOption
 from gradcli.source.targets import is_python
 from gradcli.world import World
@@ -42,6 +42,7 @@ def derive(
     wrt: options.Wrt = None, order: options.Order = 1,
     answer: options.AnswerText = None, layout: options.Layout = "denominator", style: options.Style = "differential",
     no_steps: options.NoSteps = False, code: options.CodeIn = "numpy", seed: options.Seed = "0",
+    timeout: options.TimeLimit = None, threads: options.Threads = 1,
     format: options.Format = None, json: options.Json = False, out: options.Out = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -64,7 +65,8 @@ def derive(
     _known("--layout", layout, LAYOUTS)
     _known("--style", style, STYLES)
     shown = _languages(code)
-    with world.working("deriving", quiet), world.users_code():
+    deadline = limit_of(timeout, "--timeout")
+    with world.users_code(ask.target, seconds=deadline), world.working("deriving", quiet):
         given = _given(ask, tuple(shapes or ()), wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
     emit(replace(report, shown=shown), to, world)

@@ -4,7 +4,7 @@ import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.question import asked
+from gradcli.commands.question import Asked, answered
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "csv")
@@ -23,6 +23,8 @@ def grad(
     wrt: options.Wrt = None,
     seed: options.Seed = "0",
     shapes: options.Shapes = None,
+    timeout: options.TimeLimit = None,
+    threads: options.Threads = 1,
     format: options.Format = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -38,6 +40,7 @@ def grad(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    report = gradient(asked(target, at, wrt, seed, shapes, world))
+    asked = Asked(target, at, wrt, seed, shapes)
+    report = answered(gradient, asked, world, "differentiating", timeout, quiet)
     emit(report, to, world)
     return report.exit_status

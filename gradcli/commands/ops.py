@@ -6,6 +6,7 @@ import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import emit, output
+from gradcli.commands.request import limit_of
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
@@ -30,6 +31,8 @@ def ops(
     check: Annotated[
         bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")
     ] = False,
+    timeout: options.TimeLimit = None,
+    threads: options.Threads = 1,
     format: options.Format = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -45,7 +48,8 @@ def ops(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    with world.working("measuring", quiet), world.users_code():
+    deadline = limit_of(timeout, "--timeout")
+    with world.users_code(name or "the primitives", seconds=deadline), world.working("measuring", quiet):
         report = known_operations(name, check)
     emit(report, to, world)
     return report.exit_status

@@ -104,6 +104,13 @@ AllowPython = Annotated[
 Order = Annotated[
     int, typer.Option("--order", metavar="N", min=1, max=2, help="Order of the derivative: 2 checks the Hessian.")
 ]
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads", metavar="N", min=1, max=1024,
+        help="Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
+    ),
+]  # fmt: skip
 Timeout = Annotated[
     str | None,
     typer.Option(

@@ -138,11 +138,12 @@ def print_error(
         report = error_report(error)
         form = "ndjson" if compact else "json"
         world.stdout.write(rendered(form, dataclasses.replace(report, line=line)))
+        world.stdout.flush()
         return
     from gradcli.render.text import error_as_text
 
     if world.on_github:
         world.stdout.write(f"::error title=gradcli::{workflow_data(error.what)}\n")
-
+        world.stdout.flush()
     prefix = f"line {line}: " if line is not None else ""
     world.stderr.write(prefix + _safe(error_as_text(error, page(world, world.stderr, color)), world, world.stderr))

@@ -24,7 +24,11 @@ _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One target with what belongs to it alone; `line` is where it stood on standard input, `own` other texts of it."""
+    """One target with what belongs to it alone.
+
+    `word` is its number among the targets; `line` is where it stood on standard input, `text` what stood there, `own` its
+    other texts.
+    """
 
     target: str
     at: tuple[str, ...] = ()
@@ -35,6 +39,8 @@ class Ask:
     problem: str | None = None
     may_run: bool = False
     own: tuple[str, ...] = ()
+    word: int = 0
+    text: str = ""
 
 
 def asks(
@@ -54,19 +60,20 @@ def asks(
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
     common = (*(at or ()), *assigned)
-    for target in targets:
+    for word, target in enumerate(targets):
         if target == "-":
             for ask in _lines(world, common, claim, wrt):
-                yield replace(ask, may_run=allow_python)
+                yield replace(ask, may_run=allow_python, word=word)
         else:
-            yield Ask(target, common, claim, wrt)
+            yield Ask(target, common, claim, wrt, word=word)
 
 
 def _lines(world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Iterator[Ask]:
-    for number, line in enumerate(world.stdin, 1):
+    for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
-            yield _object(text, number, at, claim, wrt) if text.startswith("{") else Ask(text, at, claim, wrt, number)
+            ask = _object(text, number, at, claim, wrt) if text.startswith("{") else Ask(text, at, claim, wrt, number)
+            yield replace(ask, text=text)
 
 
 def only(found: Iterator[Ask]) -> Ask:

@@ -6,7 +6,6 @@ from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
 from gradcli.commands.request import asks, claiming_of, formats_of, limit_of, only, seed_of, stepping_of, words_of
-from gradcli.commands.timeout import within
 from gradcli.errors import BadOption
 from gradcli.world import World
 
@@ -33,7 +32,7 @@ def sweep(
     order: options.Order = 1,
     schemes: options.Schemes = None, dtype: options.Dtype = None, bits: options.Bits = None, each: options.Each = False,
     h: options.Step = None, bounds: options.Bounds = None, scale: options.Scale = None, budget: options.Budget = None,
-    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None,
+    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None, threads: options.Threads = 1,
     format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
     quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
 ) -> int:  # fmt: skip
@@ -61,8 +60,8 @@ def sweep(
     precisions = _whole(bits)
     wanted = Sweeping(schemes, formats_of(dtype) or (() if precisions else ("float64",)), precisions, each)
     heard = None if quiet else world.tell
-    with world.working("sweeping", quiet), world.users_code():
-        report = within(deadline, lambda: study(request(ask, Wanted(settings, tuple(shapes or ()))), wanted, heard))
+    with world.users_code(ask.target, seconds=deadline), world.working("sweeping", quiet):
+        report = study(request(ask, Wanted(settings, tuple(shapes or ()), threads=threads)), wanted, heard)
     emit(report, to, world)
     return report.exit_status
 

@@ -4,7 +4,7 @@ import typer
 
 from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.question import asked
+from gradcli.commands.question import Asked, answered
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "dot", "mermaid")
@@ -22,6 +22,8 @@ def trace(
     at: options.At = None,
     seed: options.Seed = "0",
     shapes: options.Shapes = None,
+    timeout: options.TimeLimit = None,
+    threads: options.Threads = 1,
     format: options.Format = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -37,6 +39,7 @@ def trace(
 
     world: World = context.obj
     to = output(FORMATS, format, json, out, quiet, color, world)
-    report = walkthrough(asked(target, at, None, seed, shapes, world))
+    asked = Asked(target, at, None, seed, shapes)
+    report = answered(walkthrough, asked, world, "tracing", timeout, quiet)
     emit(report, to, world)
     return report.exit_status

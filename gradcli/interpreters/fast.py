@@ -18,7 +18,7 @@ from gradcli.core.primitive import Params, Primitive, Value, named
 from gradcli.core.provenance import HERE, is_users, position
 from gradcli.core.tracer import Tracer
 from gradcli.interpreters.lean import without
-from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
+from gradcli.interpreters.tape import CONSTANT, MOST_LINES, Recorded, Tape, too_long
 
 _caller = sys._getframe
 _new: Any = object.__new__
@@ -34,6 +34,8 @@ _MATMUL, _RESHAPE = named("matmul"), named("reshape")
 
 def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
     """Return what Recorded(primal, slot, tape) returns, without the call of its constructor."""
+    if slot >= MOST_LINES:
+        raise too_long()
     made: Recorded = _new(Recorded)
     made.primal, made.slot, made.tape, made.storage = primal, slot, tape, None
     return made
@@ -118,8 +120,11 @@ def _operator(
             lines.append((primitive, slots, *without(primitive, slots, xs, y), None, None))
         else:
             lines.append((primitive, slots, xs, y, None, None))
+        slot = len(lines) - 1
+        if slot >= MOST_LINES:
+            raise too_long()
         made: Recorded = _new(Recorded)
-        made.primal, made.slot, made.tape, made.storage = y, len(lines) - 1, tape, None
+        made.primal, made.slot, made.tape, made.storage = y, slot, tape, None
         return made
 
     return forward, reflected

@@ -22,7 +22,14 @@ from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
+MOST_LINES = 2_000_000  # of a trace: about a gigabyte; a longer function is called for its values, not recorded
 _SPENT: Line = (None, (), (), None, None, None)
+
+
+def too_long() -> TraceEnded:
+    """Return the error that ends a trace of more than MOST_LINES."""
+    says = f"the trace has more than {MOST_LINES:,} lines"
+    return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
 
 
 class Tape:
@@ -179,7 +186,10 @@ class Recorded(Tracer):
             return y
         kept = without(primitive, slots, primals, y) if tape.lean else (primals, y)
         tape.lines.append((primitive, tuple(slots), *kept, params, position))
-        return Recorded(y, len(tape.lines) - 1, tape)
+        slot = len(tape.lines) - 1
+        if slot >= MOST_LINES:
+            raise too_long()
+        return Recorded(y, slot, tape)
 
 
 def _safe(x: Value) -> Value:
@@ -252,11 +262,13 @@ def _has_nan(x: Value) -> bool:
 __all__ = [
     "CONSTANT",
     "METER",
+    "MOST_LINES",
     "Line",
     "Recorded",
     "Tape",
     "held_bytes",
     "record",
+    "too_long",
     "transpose",
     "value_and_pulled",
     "vjp",

@@ -6,9 +6,10 @@ import sys
 import threading
 
 # Without the collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
-# Nor does it need the site module: it is told where this process found its packages.
+# Nor does it need the site module: it is given where this process found its packages. Ctrl-C is for the process that asks.
 _PROGRAM = (
-    "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from gradcli.modes.symbolic_worker import main; main()"
+    "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
+    "from gradcli.modes.symbolic_worker import main; main()"
 )
 LENGTH = 8  # bytes before each message, which say how long it is
 _MOST = 200  # answers, after which a process has piled up enough garbage
@@ -72,7 +73,6 @@ class Workers:
 
     def __init__(self) -> None:
         self.waiting: Worker | None = None
-        self.handed_over: list[Worker] = []
         self.lock = threading.Lock()
         atexit.register(self.stop)
 
@@ -96,18 +96,11 @@ class Workers:
                 return
         worker.stop()
 
-    def hand_over(self) -> None:
-        """Leave the waiting worker to a forked child, which has it too: two must not ask one."""
-        with self.lock:
-            self.handed_over += [self.waiting] if self.waiting is not None else []
-            self.waiting = None
-
     def stop(self) -> None:
-        """End the worker that waits, and those that children had."""
+        """End the worker that waits."""
         with self.lock:
-            workers = [*self.handed_over, *([self.waiting] if self.waiting is not None else [])]
-            self.waiting, self.handed_over = None, []
-        for worker in workers:
+            worker, self.waiting = self.waiting, None
+        if worker is not None:
             worker.stop()
 
 

@@ -195,7 +195,8 @@ def error_as_text(error: GradcliError, page: Page) -> str:
     if error.where is not None:
         line, carets = error.where.caret()
         console.print(Text("  " + visible(line.replace("\t", " "))))
-        console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
+        if carets:
+            console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
     if error.do:
         console.print(Text("  " + visible(error.do)))
     return _tidy(written.getvalue(), page)

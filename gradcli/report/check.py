@@ -149,7 +149,7 @@ class CheckReport:
     verdict: str
     detects: Detects
     points: tuple[PointReport, ...]
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     schema: str = "gradcli.check/1"
     derivative: str = "gradient"
     line: int | Absent = ABSENT

@@ -67,5 +67,5 @@ class ErrorReport:
 
 def error_report(error: GradcliError) -> ErrorReport:
     """Return the document for an error."""
-    where = None if error.where is None else "\n".join(error.where.caret())
+    where = None if error.where is None else "\n".join(filter(None, error.where.caret()))
     return ErrorReport(ErrorDetail(error.kind, error.what, where, error.do))

@@ -159,7 +159,7 @@ class CompareReport:
     sweep: tuple[SchemeSummary, ...]
     findings: tuple[Finding, ...]
     exit_status: int
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     verdict: str | Absent = ABSENT
     message: str | Absent = ABSENT
     function: str | Absent = ABSENT

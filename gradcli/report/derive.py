@@ -116,7 +116,7 @@ class DeriveReport:
     results: tuple[Result, ...]
     findings: tuple[Finding, ...]
     exit_status: int
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     schema: str = "gradcli.derive/1"
     line: int | Absent = ABSENT
     at: dict[str, Given] | Absent = ABSENT

@@ -19,7 +19,7 @@ class GradReport:
     value: Values
     gradient: dict[str, Values] | Absent
     jacobian: dict[str, Values] | Absent
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     schema: str = "gradcli.grad/1"
     exit_status: int = 0
     line: int | Absent = ABSENT

@@ -24,7 +24,7 @@ class ModesReport:
 
     modes: tuple[ModeEntry, ...]
     devices: tuple[str, ...]
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     schema: str = "gradcli.modes/1"
     exit_status: int = 0
 
@@ -74,7 +74,7 @@ class OpsReport:
 
     operations: tuple[Operation, ...]
     functions: tuple[str, ...]
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     exit_status: int = 0
     schema: str = "gradcli.ops/1"
 

@@ -121,7 +121,7 @@ class SweepReport:
     evaluations: int
     seconds: float
     exit_status: int
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     taylor: Taylor | Absent = ABSENT
     verdict: str | Absent = ABSENT
     message: str | Absent = ABSENT

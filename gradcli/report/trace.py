@@ -43,7 +43,7 @@ class TraceReport:
     drawn: tuple[str, ...]
     nodes: tuple[Node, ...]
     findings: tuple[Finding, ...]
-    environment: dict[str, str]
+    environment: dict[str, str | int]
     schema: str = "gradcli.trace/1"
     exit_status: int = 0
     line: int | Absent = ABSENT

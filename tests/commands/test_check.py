@@ -333,16 +333,17 @@ def test_the_command_told_repeats_the_check(gradcli: Callable[..., Any]) -> None
         (("--require-claim",), ("--require-claim",)),
         (("--timeout", "90s"), ("--timeout", "90s")),
         (("--timeout", "2min"), ("--timeout", "120s")),
+        (("--threads", "2"), ("--threads", "2")),
     ],
     ids=str,
 )
 def test_the_command_told_repeats_what_decides_the_status(
-    gradcli: Callable[..., Any], given: tuple[str, ...], told: tuple[str, ...]
+    process: Callable[..., Any], given: tuple[str, ...], told: tuple[str, ...]
 ) -> None:
-    command = gradcli("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK, "--json").json["command"]
+    command = process("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK, "--json").json["command"]
     first = command.index(told[0])
     assert tuple(command[first : first + len(told)]) == told
-    shown = gradcli("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK).stdout
+    shown = process("check", "x*y", "x=1", "y=2", "--grad", "x=y, y=2*x", *given, *QUICK).stdout
     assert " ".join(told) in " ".join(shown.partition("Again:")[2].split())
 
 

@@ -258,8 +258,8 @@ def test_a_kept_point_is_strict_json(gradcli: Callable[..., Any], tmp_path: Path
     assert json.loads(file.read_text(), parse_constant=str) == {"x": "inf", "y": "nan"}
 
 
-def test_where_nothing_was_finished_in_time_no_empty_point_is_kept(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+def test_where_nothing_was_finished_in_time_no_empty_point_is_kept(process: Callable[..., Any], tmp_path: Path) -> None:
     path, file = written(tmp_path, "import time\ndef f(x): time.sleep(60)\n"), tmp_path / "point.json"
-    ran = gradcli("check", f"{path}:f", "x=[1,2]", *QUICK, "--timeout", "200ms", "--save-point", str(file))
+    ran = process("check", f"{path}:f", "x=[1,2]", *QUICK, "--timeout", "200ms", "--save-point", str(file))
     assert ran.exit_status == 3
     assert not file.exists() or json.loads(file.read_text()) == {"x": [1.0, 2.0]}

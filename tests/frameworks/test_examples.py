@@ -18,7 +18,7 @@ README = APART / "README.md"
 EXAMPLES = sorted(APART.glob("*.py"))
 NOT_RUN = re.compile(r"^  (\S.*?)  +not run: it would take", re.MULTILINE)
 TORCH = re.compile(r"(?<= torch )\S+(?=, \S+ on )")
-PROGRESS = re.compile(r"^checking .* so far\n", re.MULTILINE)
+PROGRESS = re.compile(r"^checking .* so far; .*\n", re.MULTILINE)
 EVALUATIONS = re.compile(r"\d+(?= evaluations of f\.)")
 WITNESSES = re.compile(r"direction: the untouched .*? random direction to \S+|Confirmed by .*? evaluations of f\.")
 LATE = """\

@@ -1,5 +1,6 @@
 """The tape: a flat program, swept without recursion."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from gradcli.core import levels
 from gradcli.core.primitive import named
 from gradcli.core.provenance import HERE
+from gradcli.errors import TraceEnded
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record, transpose, vjp
 from gradcli.numerics.jacobians import by_rows as jacobian
 
@@ -144,3 +146,50 @@ def test_an_input_is_a_line_without_a_primitive() -> None:
     x = tape.variable(TWO)
     assert (x.slot, x.level, x.primal) == (0, 1, 2.0)
     assert tape.lines == [(None, (), (), TWO, None, None)]
+
+
+@pytest.fixture(name="short")
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a trace end after 1,000 lines."""
+    for module in ("tape", "fast"):
+        monkeypatch.setattr(f"gradcli.interpreters.{module}.MOST_LINES", 1000)
+
+
+# fmt: off
+LINES = {
+    "scalars":   (lambda x: x * 2.0,                        np.float64(1.0)),
+    "arrays":    (lambda x: x * 2.0,                        np.ones(3)),
+    "reflected": (lambda x: 2.0 - x,                        np.float64(1.0)),
+    "ufuncs":    (lambda x: np.sin(x),                      np.float64(1.0)),
+    "powers":    (lambda x: x**2,                           np.float64(1.0)),
+    "sums":      (lambda x: np.sum(x) * np.ones(2),         np.ones(2)),
+    "slow path": (lambda x: np.where(x > 0, x, x),          np.ones(2)),
+    "products":  (lambda x: np.eye(2) @ x,                  np.ones((2, 2))),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_a_trace_that_never_ends_is_ended(short: None, what: str) -> None:
+    step, x = LINES[what]
+
+    def forever(x: object) -> None:
+        while True:
+            x = step(x)
+
+    with pytest.raises(TraceEnded, match="more than 1,000 lines"):
+        record(forever, [x])
+
+
+def test_a_trace_of_the_most_lines_is_whole(short: None) -> None:
+    def turns(number: int) -> Callable:
+        def f(x: object) -> object:
+            for _ in range(number):
+                x = x * 2.0
+            return x
+
+        return f
+
+    assert len(record(turns(999), [np.float64(1.0)])[2].lines) == 1000
+    with pytest.raises(TraceEnded):
+        record(turns(1000), [np.float64(1.0)])

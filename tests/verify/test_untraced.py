@@ -279,3 +279,28 @@ def test_what_looks_like_a_loss_of_the_trace_may_be_none(gradcli: Callable[..., 
     code = f"import copy, math\ndef f(x):\n    return math.sin({use}) + np.sin(x[1])\n"
     ran = gradcli("check", f"{written(tmp_path, code)}:f", X, *QUICK, "--json")
     assert (ran.exit_status, ran.json["points"][0]["findings"]) == (0, [])
+
+
+LONG = """
+def f(x):
+    y = 0 * x
+    for _ in range(2000):
+        y = 0.9 * y + x
+    return np.sum(y)
+def g(x): return np.full(2, 10.0)
+def bad(x): return np.full(2, 11.0)
+"""
+
+
+@pytest.mark.parametrize(("claim", "status"), [("g", 0), ("bad", 1)])
+def test_a_trace_that_is_too_long_is_a_finding_and_function_values_go_on(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: str, status: int
+) -> None:
+    for module in ("tape", "fast"):
+        monkeypatch.setattr(f"gradcli.interpreters.{module}.MOST_LINES", 1000)
+    ran = gradcli("check", f"{written(tmp_path, LONG)}:f", X, "--grad", claim, *QUICK, "--json")
+    (point,) = ran.json["points"]
+    (finding,) = [finding for finding in point["findings"] if finding["kind"] == "untraced"]
+    assert ran.exit_status == status
+    assert "the trace has more than 1,000 lines" in finding["message"] and finding["source"] == "y = 0.9 * y + x"
+    assert point["modes"]["finite-difference"]["status"] == "ok"

@@ -1,0 +1,99 @@
+"""What is said of a target whose process ended before it was done, or whose time was up."""
+
+import linecache
+import pickle
+import re
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gradcli.core.provenance import is_users, shown
+from gradcli.earlier import Earlier
+from gradcli.errors import OutOfTime, Place, ProcessEnded
+
+if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport, PointReport
+    from gradcli.report.common import Target
+
+_ENOUGH = 10.0  # seconds: no shorter time is worth trying again
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+_EXIT = "return a value or raise an error, rather than end the process"
+_FAULT = "code in C failed, or a recursion went too deep"
+_DO = {
+    "SIGKILL": "something ended it from outside, as a system does where memory is short: use smaller arrays or fewer modes",
+    "SIGSEGV": _FAULT, "SIGBUS": _FAULT, "SIGILL": _FAULT, "SIGFPE": _FAULT,
+    "SIGABRT": "something called abort(): code in C that found an error of its own, or os.abort()",
+}  # fmt: skip
+
+
+class TimeIsUp(OutOfTime):
+    """The time that `--timeout` gives is over; `points` are what was finished by then."""
+
+    points: tuple["PointReport", ...] = ()
+
+
+def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime | ProcessEnded:
+    """Return the error for the target at which an earlier child ended."""
+    if earlier.status is None:
+        limit = seconds or 0.0
+        error = TimeIsUp(f"time is up after {limit:g} s", do=_longer(limit))
+        error.points = tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
+        return error
+    from gradcli.supervisor import name_of
+
+    name = name_of(earlier.status)
+    by = f"was ended by {name}{_in_words(earlier.status)}" if earlier.status < 0 else f"ended with {name}"
+    says = f"the process that ran {target[:80]} {by}"
+    return ProcessEnded(says, where=_where(earlier.stack), do=_DO.get(name, _EXIT))
+
+
+def _in_words(status: int) -> str:
+    try:
+        said = signal.strsignal(-status)
+    except ValueError:
+        return ""
+    return f" ({said.lower()})" if said else ""
+
+
+def _where(stack: str) -> Place | None:
+    """Return the innermost line of the user's in a stack."""
+    for match in _FRAME.finditer(stack):
+        file, line = match["file"], int(match["line"])
+        if not file.startswith("<") and is_users(file):
+            return Place(shown(file), line, linecache.getline(file, line).rstrip("\n"))
+    return None
+
+
+def _longer(seconds: float) -> str:
+    """Return the option for a time that may be enough."""
+    return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
+
+
+def unfinished_check(
+    over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
+) -> "CheckReport":
+    """Return the report of what was checked in time."""
+    from gradcli.report.check import CheckReport, Detects, Entries, PointReport
+    from gradcli.report.common import finding
+    from gradcli.report.encode import ABSENT
+    from gradcli.verify.environment import environment
+
+    says = finding("timeout", "inconclusive", over.what, hint=over.do)
+    nothing = PointReport(
+        at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict="inconclusive", reference=None,
+        gradient={}, jacobian=ABSENT, entries=Entries(0, 0, 0), mismatches=(), modes={}, findings=(), diagnosis=None,
+        detects=Detects(None, None),
+    )  # fmt: skip
+    points = list(over.points) or [nothing]
+    points[-1] = _with(points[-1], says)
+    failed = any(point.verdict == "fail" for point in points)
+    return CheckReport(
+        target=target, claim=claim, seed=seed, command=command, exit_status=1 if failed else 0 if allowed else 3,
+        verdict="fail" if failed else "inconclusive",
+        detects=Detects(None, None), points=tuple(points), environment=environment(),
+    )  # fmt: skip
+
+
+def _with(point: "PointReport", says: Any) -> "PointReport":
+    verdict = point.verdict if point.verdict == "fail" else "inconclusive"
+    return replace(point, verdict=verdict, findings=(*point.findings, says))

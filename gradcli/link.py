@@ -1,0 +1,175 @@
+"""The child's end of the pipes to the supervisor: what it says, and the streams it has."""
+
+import contextlib
+import faulthandler
+import io
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO, Any, NoReturn
+
+from gradcli.apart import status_of
+from gradcli.earlier import Earlier
+from gradcli.process import LENGTH, die_with, framed, inherited, write_all
+from gradcli.threads import set_threads
+from gradcli.world import World
+
+_exit = os._exit
+
+
+class Link:
+    """What a child tells the supervisor."""
+
+    def __init__(self, up: int, down: int) -> None:
+        self._up, self._down, self._pid = up, down, os.getpid()
+        self._lock = threading.Lock()
+        self.earlier = Earlier(*_message(down))
+
+    def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
+        """Say which target is begun, and how many seconds it may take.
+
+        Raises  ProcessEnded, TimeIsUp where an earlier child ended at this target, or had no time left.
+        """
+        earlier = self.earlier
+        if earlier.stopped and (word, line) == (earlier.word, earlier.line):
+            from gradcli.commands.ended import error_of
+
+            raise error_of(earlier, target, seconds)
+        self._ask("begin", word, line, text, seconds)
+
+    def is_done(self, word: int, line: int) -> bool:
+        """Whether an earlier child gave the result of a target."""
+        last = (self.earlier.word, self.earlier.line)
+        return (word, line) < last or ((word, line) == last and not self.earlier.stopped)
+
+    def point(self, number: int, found: Any) -> None:
+        """Give a part of a report that is finished, in case that there is no time for the rest."""
+        self._send("point", number, pickle.dumps(found))
+
+    def end(self) -> None:
+        """Say that the work at the target is over: no time limit holds for writing what was found."""
+        self._send("end")
+
+    def result(self, word: int, line: int, status: int, written: bool) -> None:
+        """Say that all that there is about a target was written."""
+        self._send("result", word, line, int(status), written)
+
+    def write(self, data: bytes) -> None:
+        """Have a document written to standard output. Raises OSError as writing it here would."""
+        self._ask("write", data)
+
+    def done(self, status: int) -> None:
+        """Say that all is done, and with what status."""
+        self._send("done", int(status))
+
+    def _ask(self, *message: Any) -> None:
+        self._send(*message)
+        number = int.from_bytes(_exactly(self._down, 4), "big")
+        if number:
+            raise OSError(number, os.strerror(number))
+
+    def _send(self, *message: Any) -> None:
+        if os.getpid() != self._pid:
+            _exit(0)  # a copy of this process, which the user's code forked, has nothing to say
+        with self._lock:
+            try:
+                write_all(self._up, framed(message))
+            except BrokenPipeError:
+                _exit(70)  # nobody is there
+
+
+class Documents(io.TextIOBase):
+    """Standard output: what is written between two flushes is one document, and the supervisor writes it whole."""
+
+    def __init__(self, link: Link, stream: IO[str] | None) -> None:
+        self._link = link
+        self._texts: list[str] = []
+        self._encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._terminal = os.dup(1)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def fileno(self) -> int:
+        return self._terminal
+
+    def isatty(self) -> bool:
+        return os.isatty(self._terminal)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._texts.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        whole, self._texts = "".join(self._texts), []
+        if whole:
+            self._link.write(whole.replace("\n", os.linesep).encode(self._encoding, "replace"))
+
+
+class Lines:
+    """Standard input line by line, never reading further than the line's end: the next child reads on from there."""
+
+    def __iter__(self) -> Iterator[str]:
+        known = sys.stdin
+        if known is not None:
+            with io.FileIO(0, closefd=False) as stream:
+                for line in stream:
+                    yield line.decode(known.encoding, known.errors or "strict")
+
+
+def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
+    """Run the program in a child, tell the supervisor the status, and end."""
+    up, down, stack = inherited((up, down, stack))
+    die_with(parent)
+    set_threads(sys.argv[1:])
+    link = Link(up, down)
+    _leave_stacks_in(stack)
+    out = Documents(link, sys.stdout)
+    os.dup2(2, 1)  # only what comes over the pipe goes to standard output
+
+    def work() -> int:
+        from gradcli.cli import run
+
+        return run(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+
+    status = status_of(work)
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+    link.done(status)
+    _exit(status)
+
+
+def _leave_stacks_in(file: int) -> None:
+    """Write where it was to a file if the process is ended by os._exit, or by a signal of a fault."""
+    own = os.getpid()
+
+    def exit(status: int) -> NoReturn:
+        if os.getpid() == own:
+            faulthandler.dump_traceback(file, all_threads=False)
+        _exit(status)
+
+    os._exit = exit
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file, all_threads=False)
+
+
+def _message(down: int) -> Any:
+    import marshal
+
+    return marshal.loads(_exactly(down, int.from_bytes(_exactly(down, LENGTH), "big")))
+
+
+def _exactly(down: int, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        data = os.read(down, count - len(found))
+        if not data:
+            _exit(70)  # nobody is there
+        found += data
+    return found

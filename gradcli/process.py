@@ -1,0 +1,302 @@
+"""A child process, the two pipes to it, and its descendants. Nothing but the standard library, and no threads."""
+
+import contextlib
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from gradcli.apart import status_of
+
+LENGTH = 8  # bytes before each message, which say how long it is
+_POSIX = os.name == "posix"
+_FORKS = sys.platform == "linux"  # elsewhere the system's own libraries may not survive a fork
+_POLLING = 0.01  # seconds between two looks, where a system cannot wait for a pipe and a process at once
+_CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.link import started; started(*{ends!r}, {parent})"
+
+
+def framed(message: tuple[Any, ...]) -> bytes:
+    """Return a message as it travels through a pipe."""
+    data = marshal.dumps(message)
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+class Process:
+    """A child that runs `gradcli.link.started`; `status` is its exit status, negative for a signal, once it has ended."""
+
+    wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
+
+    def __init__(self, argv: Sequence[str], first: tuple[Any, ...], *, forks: bool = _FORKS) -> None:
+        self.status: int | None = None
+        self._buffer = b""
+        self._up, up = os.pipe()
+        down, self._down = os.pipe()
+        self._stack = _unnamed_file()
+        if _POSIX:
+            os.set_blocking(self._up, False)
+            _wake_on_signals()
+        ends = (up, down, self._stack)
+        self._open, self._popen, self.pid = True, None, 0
+        if forks:
+            self.pid = self._forked(ends)
+        else:
+            self._popen = _started_anew(argv, ends)
+            self.pid = self._popen.pid
+        os.close(up)
+        os.close(down)
+        with contextlib.suppress(OSError):  # it has ended, as we shall see
+            write_all(self._down, framed(first))
+
+    def _forked(self, ends: tuple[int, int, int]) -> int:
+        parent, usual = os.getpid(), {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, usual)  # until each process has its own handlers
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in (*usual, signal.SIGCHLD):
+                if callable(signal.getsignal(number)):
+                    is_interrupt = number == signal.SIGINT
+                    signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+            for fd in (self._up, self._down, *(Process.wake or ())):
+                os.close(fd)
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            _child(ends, parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return pid
+
+    def receive(self, seconds: float | None) -> tuple[Any, ...] | None:
+        """Return the next message; None where the time is over, a signal came, or the process has ended and said all."""
+        self._look()
+        self._read()
+        whole = self._whole()
+        if whole is None and self.status is None:
+            self._wait(seconds)
+        return whole
+
+    def answer(self, number: int) -> None:
+        """Answer a question of the child's, if it is still there."""
+        with contextlib.suppress(OSError):
+            write_all(self._down, number.to_bytes(4, "big"))
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it is still there."""
+        if self.status is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, number)
+
+    def finish(self) -> None:
+        """Wait until it has ended."""
+        while self.status is None:
+            self._look()
+            if self.status is None:
+                self._wait(None)
+
+    def close(self) -> str:
+        """Close the pipes and return where it ended: the stack that it wrote at its end, or nothing."""
+        size = os.lseek(self._stack, 0, os.SEEK_END)
+        os.lseek(self._stack, 0, os.SEEK_SET)
+        text = os.read(self._stack, size).decode(errors="replace")
+        for fd in (self._up, self._down, self._stack):
+            os.close(fd)
+        return text
+
+    def end_family(self) -> None:
+        """End it and all its descendants: those it has, and on Linux also those whose own parent has ended."""
+        if not _POSIX:
+            import subprocess
+
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
+            return
+        stopped: set[int] = set()
+        while new := {self.pid, *_descendants(os.getpid() if _FORKS else self.pid)} - stopped:
+            _signal_all(new, signal.SIGSTOP)  # what is stopped starts no other
+            stopped |= new
+        _signal_all(stopped, signal.SIGKILL)
+
+    def _look(self) -> None:
+        if self.status is not None:
+            return
+        if self._popen is not None:
+            self.status = self._popen.poll()
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.status = os.waitstatus_to_exitcode(status)
+
+    def _read(self) -> None:
+        while self._open and (_POSIX or _waiting(self._up)):
+            try:
+                data = os.read(self._up, 1 << 20)
+            except BlockingIOError:
+                return
+            self._open = bool(data)
+            self._buffer += data
+
+    def _whole(self) -> tuple[Any, ...] | None:
+        size = int.from_bytes(self._buffer[:LENGTH], "big")
+        if len(self._buffer) < LENGTH or len(self._buffer) < LENGTH + size:
+            return None
+        data, self._buffer = self._buffer[LENGTH : LENGTH + size], self._buffer[LENGTH + size :]
+        found: tuple[Any, ...] = marshal.loads(data)
+        return found
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait until there may be something to look at."""
+        if Process.wake is None:
+            time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
+            return
+        woken = Process.wake[0]
+        ready = select.select([woken, self._up] if self._open else [woken], [], [], seconds)[0]
+        if woken in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(woken, 4096)
+
+
+def _child(ends: tuple[int, int, int], parent: int) -> NoReturn:
+    def work() -> int:
+        from gradcli.link import started
+
+        started(*ends, parent)
+
+    os._exit(status_of(work))
+
+
+def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
+    """Start Python with the same flags and path; it inherits the pipes."""
+    import subprocess
+
+    numbers = list(ends)
+    for k, fd in enumerate(ends):
+        os.set_inheritable(fd, True)
+        if not _POSIX:
+            import msvcrt
+
+            numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
+    code = _CHILD.format(path=sys.path, ends=tuple(numbers), parent=os.getpid())
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return subprocess.Popen([sys.executable, *flags, "-c", code, *argv], close_fds=False)
+
+
+def inherited(ends: Sequence[int]) -> list[int]:
+    """Return the pipes' ends as file descriptors, which nothing that the child starts inherits."""
+    if _POSIX:
+        fds = list(ends)
+    else:
+        import msvcrt
+
+        modes = (os.O_WRONLY, os.O_RDONLY, os.O_RDWR)
+        fds = [msvcrt.open_osfhandle(handle, mode) for handle, mode in zip(ends, modes, strict=True)]  # type: ignore[attr-defined]
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return fds
+
+
+def die_with(parent: int) -> None:
+    """On Linux: end when the parent does, however it ends, so that nothing is left running."""
+    if _FORKS:
+        _prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(70)
+
+
+def orphans_come_here() -> None:
+    """On Linux: let descendants whose parent ends become children of this process, where they can be found."""
+    if _FORKS:
+        _prctl(36, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def at_terminal() -> bool:
+    """Whether Ctrl-C of a terminal reaches this process's whole group, and with it the child."""
+    if not _POSIX:
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _wake_on_signals() -> None:
+    if Process.wake is None:
+        Process.wake = os.pipe()
+        for fd in Process.wake:
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(Process.wake[1], warn_on_full_buffer=False)
+
+
+def _unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("stack")
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _waiting(fd: int) -> int:
+    """Return how many bytes wait in a pipe of Windows; one where it is closed, so that a read says so."""
+    import _winapi
+    import msvcrt
+
+    try:
+        found: int = _winapi.PeekNamedPipe(msvcrt.get_osfhandle(fd), 0)[0]  # type: ignore[attr-defined]
+    except OSError:
+        return 1
+    return found
+
+
+def _signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _descendants(root: int) -> set[int]:
+    """Return the processes below one."""
+    below: dict[int, list[int]] = {}
+    for pid, parent in _parents():
+        below.setdefault(parent, []).append(pid)
+    found, left = set(), [root]
+    while left:
+        left += below.get(left.pop(), ())
+        found.update(left)
+    return found
+
+
+def _parents() -> list[tuple[int, int]]:
+    """Return every process that runs, and its parent."""
+    if not _FORKS:
+        import subprocess
+
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+        return [(int(pid), int(parent)) for pid, parent in (line.split() for line in listed.splitlines())]
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 (pathlib is not loaded)
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+                found += [(int(name), int(parent))] if state != b"Z" else []
+    return found

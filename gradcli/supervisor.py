@@ -1,0 +1,170 @@
+"""The program's own process watches over a child, which runs the user's code and may end in any way.
+
+It imports nothing but the standard library and has no threads, so that it can fork at once on Linux; other systems start
+Python anew. The child does everything, in the same terminal and process group. What it would write to standard output
+comes over a pipe, one document at a time. If it ends before it has said that it is done, or its time is up, a new child
+reports that and goes on with the targets that remain.
+"""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gradcli.apart import INTERRUPTED
+from gradcli.earlier import Earlier
+from gradcli.process import Process, at_terminal, orphans_come_here, write_all
+
+_UNUSABLE = 2
+_DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
+
+
+class Supervisor:
+    """One run of the program in children, one after the other."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._argv = argv
+        self._earlier = Earlier()
+        self._at_work = False  # a child has begun a target and has not given its result
+        self._deadline: float | None = None
+        self._late = False
+        self._heard = False  # of any target, from the child that runs
+        self._interrupts = self._passed_on = 0
+        self._ended_by: int | None = None
+        self._writing = False
+
+    def run(self) -> int:
+        """Start children until one has said that it is done; return its status."""
+        _open_all_streams()
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._signalled)
+        while True:
+            self._late, self._deadline, self._heard = False, None, False
+            process = Process(self._argv, tuple(self._earlier))
+            status = self._followed(process)
+            stack = process.close()
+            if status is not None:
+                return status
+            if self._interrupts:
+                os.write(2, b"interrupted\n")
+                return INTERRUPTED
+            how = None if self._late else process.status
+            self._earlier = self._earlier._replace(stopped=self._at_work, status=how, stack=stack)
+            if not self._heard:
+                return self._give_up(process.status or 0)  # the next one would do the same
+
+    def _signalled(self, number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            if self._writing:  # to a reader that does not read
+                raise KeyboardInterrupt
+        else:
+            self._ended_by = number
+
+    def _followed(self, process: Process) -> int | None:
+        """Do what the child asks for; return the status it gives at last, or None where it ended without one."""
+        try:
+            while True:
+                left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+                message = process.receive(left)
+                if message is not None and message[0] == "done":
+                    process.finish()
+                    return int(message[1])
+                if message is not None:
+                    self._told(process, *message)
+                elif process.status is not None:
+                    return None
+                self._act(process, left)
+        except KeyboardInterrupt:
+            process.end_family()
+            process.finish()
+            return None
+
+    def _told(self, process: Process, kind: str, *rest: Any) -> None:
+        """Note what the child says; what it waits for is answered."""
+        earlier = self._earlier
+        self._heard |= kind in ("begin", "result")
+        if kind == "write":
+            process.answer(self._write(rest[0]))
+        elif kind == "begin":
+            word, line, text, seconds = rest
+            self._earlier = earlier._replace(word=word, line=line, text=text, stopped=False, points=())
+            self._at_work = True
+            if seconds is not None:
+                orphans_come_here()
+                self._deadline = time.monotonic() + seconds
+            process.answer(0)
+        elif kind == "point":
+            self._earlier = earlier._replace(points=(*earlier.points, (rest[0], rest[1])))
+        elif kind == "end":
+            self._deadline = None
+        elif kind == "result":
+            word, line, status, written = rest
+            self._at_work = False
+            self._earlier = earlier._replace(
+                word=word, line=line, text="", stopped=False, points=(),
+                statuses=(*earlier.statuses, status), written=earlier.written or written,
+            )  # fmt: skip
+
+    def _act(self, process: Process, left: float | None) -> None:
+        """Act on signals that came and on time that is up."""
+        if self._ended_by is not None:
+            process.signal(signal.SIGKILL)
+            signal.signal(self._ended_by, signal.SIG_DFL)
+            os.kill(os.getpid(), self._ended_by)
+        if self._interrupts > self._passed_on:
+            if self._passed_on:  # it was not heard the first time
+                process.end_family()
+            elif not at_terminal():  # nobody but us has it
+                process.signal(signal.SIGINT)
+            self._passed_on = self._interrupts
+        if left == 0.0 and self._deadline is not None and not self._late:
+            self._late = True
+            self._deadline = None
+            process.end_family()
+
+    def _write(self, data: bytes) -> int:
+        """Write a document to standard output; return the number of the error, 0 for none."""
+        self._writing = True
+        try:
+            write_all(1, data)
+        except OSError as error:
+            return error.errno or errno.EIO
+        finally:
+            self._writing = False
+        return 0
+
+    def _give_up(self, status: int) -> int:
+        """Say the plain truth where no child lives long enough to say it."""
+        says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+        hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
+        if _DATA & set(self._argv):
+            import json
+
+            error = {"kind": "ended the process", "message": says, "where": None, "hint": hint}
+            self._write(json.dumps({"schema": "gradcli.error/1", "error": error}).encode() + b"\n")
+        else:
+            os.write(2, f"error: {says}\n  {hint}\n".encode())
+        return _UNUSABLE
+
+
+def name_of(status: int) -> str:
+    """Return how a process ended, in words: an exit status, or a signal by its name."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _open_all_streams() -> None:
+    """Open nothing where a standard stream is closed: its number must not become that of a pipe."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
