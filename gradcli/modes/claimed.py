@@ -66,9 +66,16 @@ class ClaimedFunction:
                 found = self._compute(values)
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
-        parts = list(found.values()) if isinstance(found, dict) else found
-        self.names_each = isinstance(parts, list | tuple) and len(parts) > 1 and not any(p is None for p in parts)
+        self.names_each = _names_each(found, values)
         return self._match(found)
+
+
+def _names_each(found: Any, inputs: Mapping[str, Any]) -> bool:
+    """Whether a claim names inputs, or has a part for each of several, and declines none of them by None."""
+    if isinstance(found, dict):
+        parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
+        return set(map(str, found)) <= parameters and all(part is not None for part in found.values())
+    return isinstance(found, list | tuple) and len(found) > 1 and all(part is not None for part in found)
 
 
 @dataclass(frozen=True, slots=True)
