@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradcli.numerics.extrapolation import QUICK, SAFETY, Difference, quick_derivative
 from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import QUICK, SAFETY, Difference, derivative, quick_derivative
+from gradcli.numerics.steps import derivative
 from gradcli.point import Array
 
 CONFIDENCE = 0.99  # that an error of the size `sees` would have been seen

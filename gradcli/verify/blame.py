@@ -7,8 +7,8 @@ import numpy as np
 from gradcli.core.shapes import is_plain, shape
 from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.modes.mode import Question
+from gradcli.numerics.extrapolation import quick_derivative
 from gradcli.numerics.noise import EPS
-from gradcli.numerics.steps import quick_derivative
 
 _MOST_LINES = 400
 _CLEAR = 10.0  # bounds that a rule must be off by
