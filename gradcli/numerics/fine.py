@@ -86,12 +86,12 @@ def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
 
     It is that of the nearest value that noise does not explain: of nearer ones, noise hides how steep they are.
     """
-    curvature, wide = _bends(line, found)
+    curvature, changes, wide = _bends(line, found)
     off = np.zeros(line.at.shape)
     for t in sorted(line.seen, key=abs, reverse=True):
         y, size = line.seen[t], abs(t)
         apart = np.abs(y - line.at - found.value * t - curvature * t * t / 2)
-        room = found.bound * size + np.abs(curvature) * size**3 / found.h + wide * size**3 / found.h**2
+        room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
         level = often * np.maximum(noise, EPS * np.maximum(np.abs(y), np.abs(line.at)))
         strange = (apart > level + room) & (size <= _INSIDE * found.h)
         off = np.where(strange, (apart + level) / size, off)
@@ -112,18 +112,28 @@ def moved(line: Line, found: Difference) -> Any:
     return np.abs(found.value) + np.where(np.isfinite(found.h), np.abs(_bends(line, found)[0]) * found.h / 2, 0.0)
 
 
-def _bends(line: Line, found: Difference) -> tuple[Any, Any]:
-    """Return the second derivative over the steps of a difference, and how far its slope is from the difference."""
-    curvature, wide = np.zeros(line.at.shape), np.zeros(line.at.shape)
+def _bends(line: Line, found: Difference) -> tuple[Any, Any, Any]:
+    """Return the second derivative over the steps of a difference, by how much it is another over wider steps, and how
+    far the slope over the steps is from the difference.
+    """
+    curvature, changes, wide = (np.zeros(line.at.shape) for _ in range(3))
     for h in np.unique(found.h[np.isfinite(found.h)]):
-        up, down = line(float(h)), line(-float(h))
-        ahead, behind = (up - line.at) / h, (line.at - down) / h
-        sides = np.where(np.isfinite(ahead), ahead - found.value, found.value - behind) * 2
-        both = np.where(np.isfinite(ahead + behind), ahead - behind, sides) / h
-        slope = np.where(np.isfinite(ahead + behind), (ahead + behind) / 2, found.value)
-        curvature = np.where(found.h == h, both, curvature)
-        wide = np.where(found.h == h, np.abs(slope - found.value), wide)
-    return np.nan_to_num(curvature), np.nan_to_num(wide)
+        here, slope = _bent(line, found, float(h))
+        wider = min((t for t in line.seen if t > 2 * h and -t in line.seen), default=None)
+        there = np.zeros(line.at.shape) if wider is None else _bent(line, found, wider)[0]
+        rows = found.h == h
+        curvature, changes = np.where(rows, here, curvature), np.where(rows, np.abs(there - here), changes)
+        wide = np.where(rows, np.abs(slope - found.value), wide)
+    return np.nan_to_num(curvature), np.nan_to_num(changes), np.nan_to_num(wide)
+
+
+def _bent(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
+    """Return the second and the first derivative by the values a step to both sides, or to one where the other is missing."""
+    up, down = line(h), line(-h)
+    ahead, behind = (up - line.at) / h, (line.at - down) / h
+    one = 2 * np.where(np.isfinite(ahead), ahead - found.value, found.value - behind)
+    both = np.isfinite(ahead + behind)
+    return np.where(both, ahead - behind, one) / h, np.where(both, (ahead + behind) / 2, found.value)
 
 
 def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor: Any) -> Difference:

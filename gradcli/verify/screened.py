@@ -48,7 +48,7 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     found = _screen(q, names, flat)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
-    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None]
+    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None] + _along(found)
     said = (*report.findings, _coverage(found, flat), *kinks)
     said = tuple(f for f in said if f.kind not in ("no second witness", "budget"))
     suspected = sum(len(group) for group in found.suspected)
@@ -99,6 +99,23 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
         phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim), by_complex=by_complex,
         value=float(q.value),
     )  # fmt: skip
+
+
+def _along(found: Screened) -> list[Finding]:
+    """Return what keeps the claim open along a random direction: a kink, or a slope that fits over wider steps only."""
+    said = []
+    for d in found.kinks[:1]:
+        says = f"its slope is {float(d.left):.5g} from the left and {float(d.right):.5g} from the right"
+        hint = "move the point, or accept it: --allow kink"
+        said.append(finding("kink", "inconclusive", f"f has a kink along a random direction: {says}", hint=hint))
+    for d in found.scales[:1]:
+        kind = "staircase" if d.jumps else "fine structure"
+        says = (
+            f"f has fine structure along a random direction: its slope is {float(d.value):.5g} over steps of {float(d.h):.0e} "
+            f"of the entries and {float(d.other):.5g} over steps of {float(d.other_h):.0e}, which the claim fits"
+        )
+        said.append(finding(kind, "inconclusive", says, hint=f"accept it: --allow '{kind}'"))
+    return said
 
 
 def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:
