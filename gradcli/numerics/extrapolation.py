@@ -107,12 +107,15 @@ def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
             nearer than the smallest step: the one-sided slopes differ by it); noise / h.
     """
     column = h.reshape((-1,) + (1,) * (np.ndim(up) - 1))
-    kink = 0.0 if at is None else np.abs(kink_of(up, down, at, column))
+    kink = 0.0 if at is None else kink_of(up, down, at, column)
     coarse, fine = extrapolated((up - down) / (2 * column), column, CENTRAL)
     value = fine + (fine - coarse) / ((h[0] / h[2]) ** 2 - 1)
     rounding = _WEIGHT[CENTRAL] * sigma / h[-1]
-    spread = np.abs(value - fine) + np.abs(fine - coarse) / 10 + kink / 2
-    return Difference(value, _finite(SAFETY * (spread + rounding)), np.full(np.shape(value), h[-1]), 0, rounding)
+    spread = np.abs(value - fine) + np.abs(fine - coarse) / 10
+    apart = np.abs(kink) > np.maximum(_APART * (spread + rounding), USEFUL * np.abs(value))
+    left, right = (np.where(apart, value + sign * kink / 2, np.nan) for sign in (-1, 1))
+    bound = _finite(SAFETY * (spread + np.abs(kink) / 2 + rounding))
+    return Difference(value, bound, np.full(np.shape(value), h[-1]), 0, rounding, left, right)
 
 
 def kink_of(up: Any, down: Any, at: Any, column: Any) -> Any:
@@ -185,7 +188,7 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     k = np.argmin(most, axis=0)[None]
     most, noise, size, left, right = (
         np.take_along_axis(np.broadcast_to(rows, gap.shape), k, axis=0)[0]
-        for rows in (most, noise, sizes, left[1:], right[1:])
+        for rows in (most, noise, sizes, *(extrapolated(first, column, ONE_SIDED) for first in (left, right)))
     )
     apart = np.isfinite(most) & (most > _APART * noise) & (most > USEFUL * size)
     return np.where(apart, left, np.nan), np.where(apart, right, np.nan)

@@ -5,9 +5,8 @@ structure whose d t is above the noise, and values at scales from that of the st
 that the noise lets anyone see. Where noise hides a structure, the slope rests on the assumption that f is smooth there.
 """
 
-import functools
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,56 +17,60 @@ from gradcli.numerics.noise import EPS, left_over
 
 PROBES = 8  # values between the steps and the roundings of x
 RESOLVING = 2 * len(ALL_EXPONENTS) + 12  # calls of the steps of all scales, those of the noise among them
-_JUMPS = 6  # entries of the output that are searched for a jump, of up to 70 calls each
-_LEAST = 8  # spacings of x: of what is nearer, rounding shows no less than the whole slope
+_ASKED, _WINDOWS = 6, 4  # entries of the output, and intervals of each, that are looked at for jumps
+_BETWEEN = (0.0, 0.08, 0.21, 0.38, 0.46, 0.63, 0.79, 0.91, 1.0)  # of an interval: places that show how rough it is
+_CLEAR = 16.0  # times the roughness: what is further from the slope leaves it smoothly
+_FIT = 5  # places, at least, that a cubic and what it leaves need
 _HALVINGS = 70  # of an interval, until its ends are neighbouring numbers
+_JUMP = 8.0  # times the noise: neighbouring numbers whose values differ more have a jump between them
+_MANY = 30  # jumps that an interval may have
+_STEEP = 7  # halvings after which what is merely steep has lost all but a hundredth of its height
+_LADDER = 16  # places between the roundings of x and those where noise was seen
+_LOOKING = 28 + _HALVINGS + 9 * _WINDOWS  # calls, of one entry
+_LEAST = 8  # spacings of x: of what is nearer, rounding shows no less than the whole slope
 _STRANGE = 8.0  # times the noise that was measured: what differs more is structure
 _SUSPECT = 5.0  # times the noise that is known: what differs more from the parabola through the steps is looked at
-_MANY = 30  # jumps that an interval may have
-_JUMP = 8.0  # times the noise: neighbouring numbers whose values differ more have a jump between them
 _INSIDE = 0.3  # of a step: nearer values lie on the parabola through its ends
 _ULPS = (-8, -5, -2, 2, 5, 8), (-64, -41, -19, 19, 41, 64)  # spacings of x: where rounding alone is left, or structure
-_STEEP = 7  # halvings after which what is merely steep has lost all but a hundredth of its height
 _NEIGHBOURS = 3  # steps over which a slope must be the same, about
 _LEVEL = 0.2  # of a slope: what it may change over these
 _WIDER = 10.0  # times the steps of the finer slope
 PLATEAU = 0.1  # of the distance of two slopes: a bound that is wider is none of a second one
 
 
-def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> tuple[Any, Any]:
-    """Return the noise a few roundings of x away, and whether all values there are equal.
+def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> Any:
+    """Return the noise a few roundings of x away.
 
     It is the least of two windows: a structure that fits into the wider one is smooth in the narrower. Cost: 12 calls.
     """
-    found, flat = [], np.ones(np.shape(at), dtype=bool)
+    found = []
     for window in _ULPS:
-        places = [k * ulp for k in window]
-        known = [(t, y) for t, y in ((t, np.asarray(values(t), dtype=float)) for t in places) if np.all(np.isfinite(y))]
-        flat &= np.all([y == at for _, y in known], axis=0) if known else False
-        if len(known) > 4:
+        known = [(t, y) for t, y in ((k * ulp, np.asarray(values(k * ulp))) for k in window) if np.all(np.isfinite(y))]
+        if len(known) >= _FIT:
             found.append(left_over([0.0, *(t for t, _ in known)], np.stack([at, *(y for _, y in known)])))
-    return (np.min(found, axis=0) if found else EPS * np.abs(at)), flat
+    return np.min(found, axis=0) if found else EPS * np.abs(at)
 
 
 def rough_part(line: Line, seen: Any) -> Any:
     """Return how much of the noise that was seen around x is none of a smooth structure: it is there near x, or f jumps.
 
-    Cost  none where the noise is that of rounding the value; else 12 calls, and up to 140 for each entry of the output
-          that is searched for a jump.
+    Cost  none where the noise is that of rounding the value; else 28 calls, and up to 106 for each of six entries of the output.
     """
     known = EPS * np.abs(line.at)
-    if not line.affords(RESOLVING + 2 * _HALVINGS) or not np.any(seen > _STRANGE * known):
+    if not line.affords(_LOOKING) or not np.any(seen > _STRANGE * known):
         return seen
     ulp = line.ulp(1.0)
-    sigma, flat = rounding_near(lambda t: line(line.place(t)), line.at, ulp)
-    known = np.maximum(sigma, known)
+    known = np.maximum(rounding_near(lambda t: line(line.place(t)), line.at, ulp), known)
     smoother = seen > _STRANGE * known
     near = [t for t in line.seen if abs(t) <= 64 * ulp and np.all(np.isfinite(line.seen[t]))]
     if not np.any(smoother) or len(near) < 3:
         return seen
+    for k, size in enumerate(np.geomspace(200 * ulp, max(map(abs, line.seen)), _LADDER)):
+        line(line.place(float(size * (-1.0) ** k)))
     slope = np.polyfit(near, np.stack([line.seen[t] - line.at for t in near]).reshape(len(near), -1), 1)[0]
-    found = Difference(slope.reshape(line.at.shape), np.zeros(line.at.shape), np.zeros(line.at.shape))
-    return np.where(_smooth(line, found, smoother, known, 0.0, flat), known, seen)
+    straight = Difference(slope.reshape(line.at.shape), np.zeros(line.at.shape), np.full(line.at.shape, np.inf))
+    smooth, noisy = _structure(line, straight, smoother, known, np.zeros(line.at.shape, dtype=bool), 0.0)
+    return np.where(smooth, np.minimum(noisy, seen), seen)
 
 
 def unexplained(line: Line, found: Difference, scale: float, noise: Any) -> Any:
@@ -143,12 +146,11 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
     inside: then the steps that cross many jumps show its slope, and the jumps are their noise.
 
     Error   where structure is seen that is too fine to be resolved, the bound is as wide as its slope may be.
-    Cost    72 calls at most, and 70 for each entry of the output that is searched for a jump.
+    Cost    72 calls at most, and up to 106 for each of six entries of the output.
     """
     if not line.affords(RESOLVING) or not np.any(doubtful):
         return coarse
-    sigma, flat = rounding_near(lambda t: line(line.place(t)), line.at, line.ulp(scale))
-    sigma = np.maximum(sigma, floor)
+    sigma = np.maximum(rounding_near(lambda t: line(line.place(t)), line.at, line.ulp(scale)), floor)
     h = line.steps(scale, ALL_EXPONENTS)
     fine = swept(line, h[h > 0], sigma)
     distance = np.abs(fine.value - coarse.value)
@@ -156,7 +158,7 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
     blunt = ~(coarse.bound <= USEFUL * np.abs(coarse.value))
     finer = doubtful & (apart | (blunt & (fine.bound < coarse.bound)))
     plain = chosen(finer, fine, coarse)
-    smooth = _smooth(line, plain, doubtful, sigma, np.where(apart, distance / 3, 0.0), flat)
+    smooth, sigma = _structure(line, plain, doubtful, sigma, finer, np.where(apart, distance / 3, 0.0))
     off = np.where(smooth, SAFETY * _off(line, plain, sigma, _STRANGE), 0.0)
     two = (apart | (off > 0)) & ~coarse.kinked & (coarse.bound <= PLATEAU * np.maximum(distance, off))
     wider = replace(plain, bound=np.maximum(plain.bound, off))
@@ -192,55 +194,102 @@ def _beside_plateau(line: Line, h: Any, found: Difference) -> Difference:
     )
 
 
-def _smooth(line: Line, found: Difference, entries: Any, sigma: Any, other: Any, flat: Any) -> Any:
-    """Return which entries do not jump where their values leave the slope; of many, a few show what the others do.
+def _structure(line: Line, found: Difference, entries: Any, sigma: Any, finer: Any, steep: Any) -> tuple[Any, Any]:
+    """Return which entries leave the slope smoothly, and the noise of each: of those that leave it by jumps, these too.
 
-    They leave it where they are beside it by more than the noise, and by a part of what would be `other` slopes' values.
+    They leave it where they are beside its parabola by more than noise explains; a slope that was measured by the finest
+    steps, by more than `steep` times the distance. Of many entries, a few show what the others do.
     """
-    smooth = np.array(entries & ~flat)
-    asked = list(map(tuple, np.argwhere(smooth)))
-    for k in asked[:_JUMPS]:
-        slope, noise, steep = (float(np.broadcast_to(part, smooth.shape)[k]) for part in (found.value, sigma, other))
-        smooth[k] = not jumps(functools.partial(_entry, line, k), slope, noise, steep, line)
-    if len(asked) > _JUMPS and not any(smooth[k] for k in asked[:_JUMPS]):
+    smooth, sigma = np.array(entries), np.array(np.broadcast_to(sigma, entries.shape))
+    departures = list(_departures(line, found, finer, steep))
+    asked = [tuple(map(int, k)) for k in np.argwhere(entries)]
+    for k in asked[:_ASKED]:
+        slope = float(found.value[k])
+        smooth[k], sigma[k] = _leaves(line, departures, k, slope, float(sigma[k]), bool(finer[k]))
+    if len(asked) > _ASKED and not any(smooth[k] for k in asked[:_ASKED]):
         smooth[...] = False
-    return smooth
+    return smooth, sigma
 
 
-def _entry(line: Line, k: tuple[int, ...], t: float) -> float:
-    return float(line(t)[k])
+def _leaves(
+    line: Line, departures: list["_Departure"], k: tuple[int, ...], slope: float, noise: float, finer: bool
+) -> tuple[bool, float]:
+    """Return whether an entry leaves its slope smoothly, if at all, and its noise."""
+    ends = _leaving(departures, k, noise)
+    if finer:
+        return ends is None or not _jumps(line, k, ends.a, ends.b, slope, noise), noise
+    for _ in range(_WINDOWS):
+        if ends is None:
+            return False, noise
+        rough, apart = float(_roughness(line, ends.a, ends.b)[k]), float(ends.apart[k])
+        if apart > _CLEAR * rough:
+            steepest = max(departures, key=lambda d: float(d.change[k]))
+            return not _jumps(line, k, steepest.a, steepest.b, slope, noise), noise
+        noise = max(rough, apart / _STRANGE)
+        ends = _leaving(departures, k, noise)
+    return False, noise
 
 
-def jumps(f: Callable[[float], float], slope: float, noise: float, steep: float, line: Line) -> bool:
-    """Whether f jumps between neighbouring numbers, at the place nearest to 0 where it leaves its slope there.
+@dataclass(frozen=True, slots=True)
+class _Departure:
+    """How far values at b are from a slope, by how much more than at a, the place before, and their rounding.
 
-    Cost  70 calls at most on each side, by halving; about 10 where it does not jump.
+    Where the slope explains them, they are not far.
     """
-    for side in (1.0, -1.0):
-        a = 0.0
-        for b in sorted((t for t in line.seen if t * side > 0), key=abs):
-            if abs(f(b) - f(0.0) - slope * b) > max(_STRANGE * noise, steep * abs(b)):
-                if _jumps_between(f, a, b, slope, noise, line):
-                    return True
-                break
-            a = b
-    return False
+
+    a: float
+    b: float
+    apart: Any
+    change: Any
+    rounding: Any
 
 
-def _jumps_between(f: Callable[[float], float], a: float, b: float, slope: float, noise: float, line: Line) -> bool:
-    """Halve an interval until its ends are neighbours: there, a jump is as high as it was some halvings before."""
-    low, high = f(a), f(b)
+def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterator[_Departure]:
+    """Yield how all known values depart from a slope, the nearest first."""
+    curvature, changes, wide = _bends(line, found)
+    before = {1.0: (0.0, np.zeros(line.at.shape)), -1.0: (0.0, np.zeros(line.at.shape))}
+    for t in sorted(line.seen, key=abs):
+        size, side, y = abs(t), float(np.sign(t)), line.seen[t]
+        straight = y - line.at - found.value * t
+        room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
+        bent = np.where(size <= _INSIDE * found.h, straight - curvature * t * t / 2, 0.0)
+        off = np.nan_to_num(np.where(finer, straight, bent))
+        explained = np.where(finer, steep * size, room)
+        a, last = before[side]
+        rounding = EPS * np.maximum(np.abs(y), np.abs(line.at))
+        yield _Departure(a, t, np.where(np.abs(off) > explained, np.abs(off), 0.0), np.abs(off - last), rounding)
+        before[side] = t, off
+
+
+def _leaving(departures: list[_Departure], k: tuple[int, ...], noise: float) -> _Departure | None:
+    """Return the first interval over which an entry leaves its slope."""
+    return next((d for d in departures if d.apart[k] > _STRANGE * max(noise, float(d.rounding[k]))), None)
+
+
+def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noise: float) -> bool:
+    """Whether an entry jumps between two places: halved until they are neighbours, it is as high there as a little before.
+
+    Cost  70 calls at most; about 10 where it does not jump.
+    """
+    low, high = float(line(a)[k]), float(line(b)[k])
     heights = [abs(high - low - slope * (b - a))]
     for _ in range(_HALVINGS):
         middle = line.exact((a + b) / 2)
         if middle in (a, b) or not heights[-1] > _JUMP * noise:
             break
-        y = f(middle)
+        y = float(line(middle)[k])
         first, second = abs(y - low - slope * (middle - a)), abs(high - y - slope * (b - middle))
-        if first >= second:
-            b, high = middle, y
-        else:
-            a, low = middle, y
+        a, low, b, high = (a, low, middle, y) if first >= second else (middle, y, b, high)
         heights.append(max(first, second))
     last, before = heights[-1], heights[-_STEEP:][0]
     return len(heights) > 2 and last > max(_JUMP * noise, heights[0] / _MANY, before / 2)
+
+
+def _roughness(line: Line, a: float, b: float) -> Any:
+    """Return how rough values between two places are: a jump between them is rough, what is as wide as they is smooth."""
+    a = a or b / 3
+    places = [line.exact(a + (b - a) * u) for u in _BETWEEN]
+    known = [(t, y) for t, y in ((t, line(t)) for t in dict.fromkeys(places)) if np.all(np.isfinite(y))]
+    if len(known) <= _FIT:
+        return np.full(line.at.shape, np.inf)
+    return left_over([t for t, _ in known], np.stack([y for _, y in known]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradcli.numerics.extrapolation import QUICK, SAFETY, Difference, quick_derivative
+from gradcli.numerics.extrapolation import QUICK, SAFETY, Difference, kink_of, quick_derivative
 from gradcli.numerics.fine import rough_part
 from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.line import Line
@@ -24,6 +24,9 @@ _ROUNDED = 1e-12  # relative rounding of a right claim, computed by an unknown a
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 _INVISIBLE = 30.0  # times the noise: smaller claims are not told from 0 by any step
 _FIRST = 300  # calls that a first screen with wrong entries may take
+_LOOK = 300  # calls, of which a look for fine structure may take some
+_IN_FULL = -1.0  # a bound that no short measurement has
+_MOST_KINKS = 20  # entries at kinks that are named
 _STAIRS = 300.0  # times the spacing of the noise's places: the stairs of a function computed in float32 show there
 
 
@@ -37,12 +40,21 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Kink:
+    """Slopes that differ to the two sides: by one entry, or along a direction through all where it was not found."""
+
+    index: int | None
+    left: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
 class Screened:
     """What a screening found; `agrees` is None where most of the gradient could be wrong unseen.
 
     `suspected` are groups of indices that disagree as a whole and were not taken apart. `sees` is, for each entry, the
     smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite where nothing is.
-    `kinks` are slopes along directions that differ to the two sides, `scales` those that fit the claim over wider steps only.
+    `scales` are slopes along directions that fit the claim over wider steps only.
     """
 
     agrees: bool | None
@@ -53,7 +65,7 @@ class Screened:
     calls: int
     complete: bool
     confidence: float = CONFIDENCE
-    kinks: tuple[Difference, ...] = ()
+    kinks: tuple[Kink, ...] = ()
     scales: tuple[Difference, ...] = ()
 
 
@@ -84,11 +96,14 @@ def screen(
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
     search = _Search(phi, claim, scales, within, floor, budget, np.random.default_rng([seed, 0x5C4E]))
-    if value is None:
-        value, search.calls = float(phi(np.zeros(claim.shape))), 1
     search.value = value
     with np.errstate(all="ignore"):
-        if by_complex is not None and budget >= _FIRST and search.at_once(by_complex, value, projections, most):
+        if (
+            by_complex
+            and value is not None
+            and budget >= _FIRST
+            and search.at_once(by_complex, value, projections, most)
+        ):
             return search.result()
         try:
             search.listen()
@@ -111,6 +126,7 @@ class _Slope:
     entries: Array
     difference: float
     bound: float
+    kink: Kink | None = None
 
     @property
     def disagrees(self) -> bool:
@@ -135,7 +151,7 @@ class _Search:
     floor: float
     budget: int
     rng: np.random.Generator
-    value: float = np.nan
+    value: float | None = None
     fine: bool = False
     calls: int = 0
     projections: int = 0
@@ -144,7 +160,7 @@ class _Search:
     wrong: list[Suspect] = field(default_factory=list)
     suspected: list[Array] = field(default_factory=list)
     measured: dict[int, float] = field(default_factory=dict)
-    kinks: list[Difference] = field(default_factory=list)
+    kinks: list[Kink] = field(default_factory=list)
     wider: list[Difference] = field(default_factory=list)
 
     def along(self, v: Array) -> Callable[[float], float]:
@@ -201,7 +217,8 @@ class _Search:
             heard = [noise(phi, scale) for scale in (1.0, _STAIRS)]
             entries = entries[1::2]
         heard = list(np.nan_to_num(heard, posinf=0.0))
-        self.look(max(self.floor, heard[0]))
+        if self.budget >= _LOOK:
+            self.look(max(self.floor, heard[0]))
         self.floor = self.floor if self.fine else max(self.floor, *heard)
         sizes = np.abs(self.claim * self.scales)
         rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _STRATA)
@@ -229,8 +246,7 @@ class _Search:
         def judged(found: Difference) -> _Slope:
             bound, difference = float(found.bound + allowed / _DISAGREES), float(found.value - np.sum(terms))
             if found.kinked:
-                self.kinks.append(found)
-                return _Slope(entries, 0.0, np.inf)
+                return _Slope(entries, 0.0, np.inf, Kink(None, float(found.left), float(found.right)))
             beside = _DISAGREES * float(found.other_bound) + allowed
             if abs(difference) > _DISAGREES * bound and abs(float(found.other - np.sum(terms))) <= beside < np.inf:
                 self.wider.append(found)
@@ -240,7 +256,7 @@ class _Search:
         phi, quick = self.along(moved), None
         if not self.fine and 3 * SAFETY * self.floor / QUICK[-1] <= wanted:
             quick = judged(quick_derivative(phi, self.floor, self.value))
-            if quick.bound <= wanted and not (confirm and quick.disagrees):
+            if quick.kink or (quick.bound <= wanted and not (confirm and quick.disagrees)):
                 return quick
         full = judged(derivative(phi, 0.0, 0.0, self.floor, at=self.value, looks=self.fine))
         sharper = quick and full.bound > quick.bound > abs(full.difference - quick.difference) - full.bound
@@ -253,8 +269,36 @@ class _Search:
             middle = float(np.median(np.abs(self.claim * v)[stratum.entries]))
             seen = self.slope(stratum.entries, v, _SHARP * middle, confirm=True)
             self.projections += 1
+            if seen.kink is not None and self.leave_out_kink(stratum, v):
+                continue
+            seen = seen if seen.kink is None else self.slope(stratum.entries, v, _IN_FULL)
+            self.kinks += [] if seen.kink is None else [seen.kink]
             stratum.odd = (v, seen) if seen.disagrees else None
             stratum.bounds += [] if seen.disagrees else [seen.bound]
+
+    def leave_out_kink(self, stratum: _Stratum, v: Array) -> bool:
+        """Find the entry that a kink along a direction is at and take it out of its stratum; False where none is found."""
+        entries = stratum.entries
+        while len(entries) > 1 and len(self.kinks) < _MOST_KINKS:
+            entries = max(np.split(entries, [len(entries) // 2]), key=lambda half: self.bend(half, v))
+        kink = self.slope(entries, v, _IN_FULL).kink if len(entries) == 1 else None
+        if kink is None:
+            return False
+        k = int(entries[0])
+        left, right = kink.left / float(v[k]), kink.right / float(v[k])
+        self.kinks.append(Kink(k, *((left, right) if v[k] > 0 else (right, left))))
+        stratum.entries = np.setdiff1d(stratum.entries, entries, assume_unique=True)
+        return True
+
+    def bend(self, entries: Array, v: Array) -> float:
+        """Return by how much the slopes along some entries differ to the two sides. Cost: 6 calls."""
+        moved = np.zeros(v.shape)
+        moved[entries] = v[entries]
+        phi = self.along(moved)
+        if self.value is None:
+            self.value = phi(0.0)
+        up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
+        return abs(float(kink_of(up, down, self.value, QUICK)))
 
     def take_apart(self, projections: int, most: int) -> None:
         """Find the wrong entries of the strata that disagree, and project what remains of these again."""

@@ -48,7 +48,7 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     found = _screen(q, names, flat)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
-    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None] + _along(found)
+    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None] + _along(q, names, found)
     said = (*report.findings, _coverage(found, flat), *kinks)
     said = tuple(f for f in said if f.kind not in ("no second witness", "budget"))
     suspected = sum(len(group) for group in found.suspected)
@@ -101,13 +101,17 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
     )  # fmt: skip
 
 
-def _along(found: Screened) -> list[Finding]:
-    """Return what keeps the claim open along a random direction: a kink, or a slope that fits over wider steps only."""
+def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding]:
+    """Return what keeps the claim open: kinks, or a slope along a random direction that fits over wider steps only."""
     said = []
-    for d in found.kinks[:1]:
-        says = f"its slope is {float(d.left):.5g} from the left and {float(d.right):.5g} from the right"
+    for kink in found.kinks:
+        where = "along a random direction"
+        if kink.index is not None:
+            name, at = _place(q, names, kink.index)
+            where = f"at {name}" + (f"[{','.join(map(str, at))}]" if at else "")
+        says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
         hint = "move the point, or accept it: --allow kink"
-        said.append(finding("kink", "inconclusive", f"f has a kink along a random direction: {says}", hint=hint))
+        said.append(finding("kink", "inconclusive", f"f has a kink {where}: {says}", hint=hint))
     for d in found.scales[:1]:
         kind = "staircase" if d.jumps else "fine structure"
         says = (
