@@ -16,7 +16,7 @@ USEFUL = 1e-3  # a relative bound for which no smaller scale is looked for
 FEWEST = 5  # steps that a sweep needs
 HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 _WEIGHT = {CENTRAL: 3.0, ONE_SIDED: 8.0}  # of noise / h: three standard deviations of an extrapolant
-_FAR = 12.0  # of noise / h: five standard deviations of a one-sided extrapolant, of which many are looked at
+FAR = 12.0  # of noise / h: five standard deviations of a one-sided extrapolant, of which many are looked at
 _APART = 4.0  # of what noise explains: one-sided slopes further apart do not meet
 _BENDS = np.linalg.solve(
     np.array([np.ones(3), RATIO ** np.arange(2, -1, -1), RATIO ** (3.0 * np.arange(2, -1, -1))]), [1, 0, 0]
@@ -129,8 +129,11 @@ def extrapolated(table: Any, h: Any, power: int) -> Any:
     return table[1:] + (table[1:] - table[:-1]) / ((h[:-level] / h[level:]) ** power - 1)
 
 
-def swept(line: Line, h: Any, sigma: Any) -> Difference:
-    """Return the estimate with the smallest bound of all steps and levels, one-sided ones where a side is missing."""
+def swept(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL]) -> Difference:
+    """Return the estimate with the smallest bound of all steps and levels, one-sided ones where a side is missing.
+
+    Finer steps contradict it where they are further from it than `often` their noise.
+    """
     if len(h) < FEWEST or not np.all(h):
         return nothing(line)
     up, down = line.both(h)
@@ -138,9 +141,9 @@ def swept(line: Line, h: Any, sigma: Any) -> Difference:
     sigma = np.maximum(sigma, _stair(up, down, line.at, column))
     ahead, behind = (up - line.at) / column, (line.at - down) / column
     sides = [_side(slopes, column, sigma) for slopes in (ahead, behind)]
-    found = list(_levels((up - down) / (2 * column), h, sigma, CENTRAL, sides))
+    found = list(_levels((up - down) / (2 * column), h, sigma, CENTRAL, sides, often))
     if not np.all(np.isfinite(up - down)):
-        found += [row for slopes in (ahead, behind) for row in _levels(slopes, h, sigma, ONE_SIDED, [])]
+        found += [row for slopes in (ahead, behind) for row in _levels(slopes, h, sigma, ONE_SIDED, [], often)]
     value, bound, used, rounding = (np.concatenate(column) for column in zip(*found, strict=True))
     k = np.argmin(bound, axis=0)[None]
     value, bound, rounding = (np.take_along_axis(rows, k, axis=0)[0] for rows in (value, bound, rounding))
@@ -168,7 +171,7 @@ def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
 def _side(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     """Return one-sided extrapolants of each step but the two widest, and how far off they may be by noise and truncation."""
     first = extrapolated(slopes, column, ONE_SIDED)
-    return first[1:], np.abs(first[1:] - first[:-1]) + _FAR * sigma / column[2:]
+    return first[1:], np.abs(first[1:] - first[:-1]) + FAR * sigma / column[2:]
 
 
 def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
@@ -178,27 +181,26 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     truncation explain, and all of that is small beside the slopes themselves. Where noise alone hides it, they may meet.
     """
     right, left = (extrapolated(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
-    noise = 2 * _FAR * sigma / column[2:]
+    noise = 2 * FAR * sigma / column[2:]
     room = sum(np.abs(first[1:] - first[:-1]) for first in (left, right)) + noise
     gap = np.abs(right - left)[1:]
     sizes = np.maximum.accumulate(np.nan_to_num(np.maximum(np.abs(ahead), np.abs(behind))), axis=0)[2:]
-    beyond = np.nan_to_num(gap - room, nan=0.0)
-    later = np.maximum(np.maximum.accumulate(beyond[::-1], axis=0)[::-1], 0.0)
-    most = np.nan_to_num(np.maximum(gap, later) + room, nan=np.inf)
-    k = np.argmin(most, axis=0)[None]
-    most, noise, size, left, right = (
+    beyond = np.nan_to_num(gap - room - _APART * noise, nan=0.0)
+    gap = np.maximum(gap, np.maximum.accumulate(beyond[::-1], axis=0)[::-1])
+    k = np.argmin(np.nan_to_num(gap + room, nan=np.inf), axis=0)[None]
+    gap, room, noise, size, left, right = (
         np.take_along_axis(np.broadcast_to(rows, gap.shape), k, axis=0)[0]
-        for rows in (most, noise, sizes, *(extrapolated(first, column, ONE_SIDED) for first in (left, right)))
+        for rows in (gap, room, noise, sizes, *(extrapolated(first, column, ONE_SIDED) for first in (left, right)))
     )
-    apart = np.isfinite(most) & (most > _APART * noise) & (most > USEFUL * size)
+    apart = (gap > room) & (gap + room > np.maximum(_APART * noise, USEFUL * size))
     return np.where(apart, left, np.nan), np.where(apart, right, np.nan)
 
 
-def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any], often: float) -> Iterator[tuple[Any, ...]]:
     """Yield, for each level of extrapolation, estimates with their bounds, the smallest step and the rounding of each."""
     column = (-1,) + (1,) * (d.ndim - 1)
     finest = extrapolated(d, h.reshape(column), power)
-    fine_rounding = _FAR * sigma / h[1:].reshape(column)
+    fine_rounding = max(often, _WEIGHT[power]) * sigma / h[1:].reshape(column)
     table = d
     for level in range(1, LEVELS[power] + 1):
         table = extrapolated(table, h.reshape(column), power)

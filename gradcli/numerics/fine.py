@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.numerics.extrapolation import SAFETY, USEFUL, Difference, chosen, swept
+from gradcli.numerics.extrapolation import FAR, SAFETY, USEFUL, Difference, chosen, swept
 from gradcli.numerics.line import ALL_EXPONENTS, Line
 from gradcli.numerics.noise import EPS, left_over
 
@@ -152,11 +152,11 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
         return coarse
     sigma = np.maximum(rounding_near(lambda t: line(line.place(t)), line.at, line.ulp(scale)), floor)
     h = line.steps(scale, ALL_EXPONENTS)
-    fine = swept(line, h[h > 0], sigma)
+    fine = swept(line, h[h > 0], sigma, FAR)  # of many more steps, some are far off by chance
     distance = np.abs(fine.value - coarse.value)
     apart = np.isfinite(fine.bound) & (distance > fine.bound + coarse.bound)
     blunt = ~(coarse.bound <= USEFUL * np.abs(coarse.value))
-    finer = doubtful & (apart | (blunt & (fine.bound < coarse.bound)))
+    finer = doubtful & (apart | (blunt & (fine.bound < PLATEAU * coarse.bound)))
     plain = chosen(finer, fine, coarse)
     smooth, sigma = _structure(line, plain, doubtful, sigma, finer, np.where(apart, distance / 3, 0.0))
     off = np.where(smooth, SAFETY * _off(line, plain, sigma, _STRANGE), 0.0)
@@ -223,8 +223,9 @@ def _leaves(
             return False, noise
         rough, apart = float(_roughness(line, ends.a, ends.b)[k]), float(ends.apart[k])
         if apart > _CLEAR * rough:
-            steepest = max(departures, key=lambda d: float(d.change[k]))
-            return not _jumps(line, k, steepest.a, steepest.b, slope, noise), noise
+            steep = slope + float(ends.off[k]) / ends.b
+            turn = _turning(departures, k, ends)
+            return turn is None or not _jumps(line, k, turn.a, turn.b, steep, noise), noise
         noise = max(rough, apart / _STRANGE)
         ends = _leaving(departures, k, noise)
     return False, noise
@@ -232,22 +233,19 @@ def _leaves(
 
 @dataclass(frozen=True, slots=True)
 class _Departure:
-    """How far values at b are from a slope, by how much more than at a, the place before, and their rounding.
-
-    Where the slope explains them, they are not far.
-    """
+    """How far the values at b are from a slope, how far where the slope does not explain it, their rounding; a is before b."""
 
     a: float
     b: float
+    off: Any
     apart: Any
-    change: Any
     rounding: Any
 
 
 def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterator[_Departure]:
     """Yield how all known values depart from a slope, the nearest first."""
     curvature, changes, wide = _bends(line, found)
-    before = {1.0: (0.0, np.zeros(line.at.shape)), -1.0: (0.0, np.zeros(line.at.shape))}
+    before = {1.0: 0.0, -1.0: 0.0}
     for t in sorted(line.seen, key=abs):
         size, side, y = abs(t), float(np.sign(t)), line.seen[t]
         straight = y - line.at - found.value * t
@@ -255,15 +253,21 @@ def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterat
         bent = np.where(size <= _INSIDE * found.h, straight - curvature * t * t / 2, 0.0)
         off = np.nan_to_num(np.where(finer, straight, bent))
         explained = np.where(finer, steep * size, room)
-        a, last = before[side]
         rounding = EPS * np.maximum(np.abs(y), np.abs(line.at))
-        yield _Departure(a, t, np.where(np.abs(off) > explained, np.abs(off), 0.0), np.abs(off - last), rounding)
-        before[side] = t, off
+        yield _Departure(before[side], t, off, np.where(np.abs(off) > explained, np.abs(off), 0.0), rounding)
+        before[side] = t
 
 
 def _leaving(departures: list[_Departure], k: tuple[int, ...], noise: float) -> _Departure | None:
     """Return the first interval over which an entry leaves its slope."""
     return next((d for d in departures if d.apart[k] > _STRANGE * max(noise, float(d.rounding[k]))), None)
+
+
+def _turning(departures: list[_Departure], k: tuple[int, ...], first: _Departure) -> _Departure | None:
+    """Return the first interval at whose end an entry is no longer on the straight line by which it left its slope."""
+    steep = float(first.off[k]) / first.b
+    beyond = (d for d in departures if d.b * first.b > 0 and abs(d.b) > abs(first.b))
+    return next((d for d in beyond if abs(float(d.off[k]) - steep * d.b) > abs(steep * d.b) / 2), None)
 
 
 def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noise: float) -> bool:

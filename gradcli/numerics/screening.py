@@ -217,24 +217,28 @@ class _Search:
             heard = [noise(phi, scale) for scale in (1.0, _STAIRS)]
             entries = entries[1::2]
         heard = list(np.nan_to_num(heard, posinf=0.0))
-        if self.budget >= _LOOK:
-            self.look(max(self.floor, heard[0]))
-        self.floor = self.floor if self.fine else max(self.floor, *heard)
+        if self.budget < _LOOK or not self.explained(max(self.floor, heard[0])):
+            self.floor = max(self.floor, *heard)
         sizes = np.abs(self.claim * self.scales)
         rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _STRATA)
         rank = np.where(self.scales == 0, -1, np.where(sizes <= _INVISIBLE * self.floor, _STRATA, rank))
         self.strata = [_Stratum(np.flatnonzero(rank == r)) for r in np.unique(rank) if r >= 0]
 
-    def look(self, seen: float) -> None:
-        """Look for structure finer than the steps along a direction; where there is some, no slope is measured in short."""
+    def explained(self, seen: float) -> bool:
+        """Whether a kink or structure finer than the steps explains what looked like noise along a direction.
+
+        Where it is structure, no slope is measured in short from then on.
+        """
         v = self.weights(np.flatnonzero(self.scales))
         if not np.any(v):
-            return
+            return False
         line = Line(self.along(v), 0.0, -np.inf, np.inf, np.inf, self.value, np.inf)
         rough = float(rough_part(line, np.float64(seen)))
         found = derivative(line.phi, 0.0, 0.0, self.floor, seen=seen, at=self.value, rough=rough)
-        self.fine = rough < seen or bool(np.isfinite(found.other) & ~np.asarray(found.jumps))
-        self.floor = max(self.floor, rough) if self.fine else self.floor
+        smooth = bool(np.isfinite(found.other) & ~np.asarray(found.jumps)) or rough < seen
+        self.fine = smooth and not found.kinked
+        self.floor = max(self.floor, rough)
+        return smooth or bool(found.kinked)
 
     def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Slope:
         """Measure one group along v, by 6 calls where their bound will do, by 35 more where not."""

@@ -31,6 +31,7 @@ SCREEN = slice(2, 5)  # its steps, 1e-2 to 1e-3: truncation and rounding of a ta
 WIDE = slice(0, 5)  # the screen's and two wider ones, for what rounding limits
 _SHARP = 1e-9  # a relative bound that needs no better one
 _CLOSE = 1e-6  # a relative bound that noise may leave
+_LEAST = 4.0  # roundings of the slope: what values of f round in it, wherever the steps
 TAME = 10 + PROBES  # calls, for a function that the screen and two wider steps are sharp for
 SWEEP = 2 * len(EXPONENTS) + 9  # calls, those of the noise among them
 _NEAREST = 3  # steps that are as small as the noise is sampled at
@@ -78,13 +79,14 @@ def derivative(
         scales = _scales(x, typical, size)
         found = _best(line, scales, floor, seen)
         rough = np.maximum(floor, seen if rough is None else rough)
-        doubtful = found.kinked | ~(found.bound <= USEFUL * moved(line, found)) & ~_limited(found)
+        doubtful = found.kinked | ~np.isfinite(found.bound)
         if looks and line.affords(PROBES):
-            doubtful = doubtful | (unexplained(line, found, scales[0], rough) > 0)
+            useless = ~(found.bound <= USEFUL * moved(line, found)) & ~_limited(found)
+            doubtful = doubtful | useless | (unexplained(line, found, scales[0], rough) > 0)
         found = resolved(line, found, doubtful, scales[0], floor)
     else:
         found = nothing(line)
-    return replace(found, calls=line.calls)
+    return replace(found, calls=line.calls, bound=np.fmax(found.bound, _LEAST * EPS * np.abs(found.value)))
 
 
 def _best(line: Line, scales: Sequence[float], floor: Any, seen: Any) -> Difference:
