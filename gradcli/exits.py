@@ -18,6 +18,7 @@ class Exit(IntEnum):
 KINDS = (  # of findings that leave a verdict open, which `--allow` may turn into success
     "kink", "jump", "staircase", "non-finite", "noise", "no second witness", "disagreement", "contradiction",
     "not deterministic", "trace", "trace test", "depends on earlier calls", "mutates input", "timeout", "mutant", "budget",
+    "fine structure",
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
 

@@ -57,6 +57,25 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Slopes:
+    """What differences of function values showed beside one slope, entry by entry; nan where they showed nothing.
+
+    `left` and `right` are one-sided slopes that do not meet: a kink. `other` is the slope by steps `other_h`, beside the
+    one by steps `h`: structure finer than the wider steps, or where `jumps`, rounding between whose jumps it was measured.
+
+    Shapes  each as the estimate's value of one input.
+    """
+
+    h: Array
+    left: Array
+    right: Array
+    other: Array
+    other_bound: Array
+    other_h: Array
+    jumps: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a mode returns.
 
@@ -66,6 +85,7 @@ class Estimate:
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
     Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`; `narrow`
             if it was computed in a format of few digits, so that small entries beside large ones have none.
+    `slopes[x]` is there where differences showed a kink or a second slope.
     """
 
     value: dict[str, Array]
@@ -76,6 +96,7 @@ class Estimate:
     cost: Cost = field(default_factory=Cost)
     notes: tuple[str, ...] = ()
     decimals: dict[str, Any] | None = None
+    slopes: Mapping[str, Slopes] = field(default_factory=dict)
 
 
 def as_value(x: Any) -> Array:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.numerics.extrapolation import QUICK, quick_derivative
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.steps import QUICK, derivative, quick_derivative
+from gradcli.numerics.steps import derivative
 from gradcli.point import Array
 
 _H = 1e-20  # of the entries' sizes
@@ -51,7 +52,7 @@ class Steps:
     def holds_for(self, v: Array) -> bool:
         """Whether a real difference along v agrees, and how far two steps are apart is noted as rounding."""
         one, other = self.slope(v), self.slope(v, _OTHER * _H)
-        real = quick_derivative(lambda t: float(np.real(self.f(t * v))), EPS * abs(self.value))
+        real = quick_derivative(lambda t: float(np.real(self.f(t * v))), EPS * abs(self.value), self.value)
         self.calls += 2 * len(QUICK)
         size = float(np.sum(np.abs(self.claim * v)))
         self.rounding = _ROUNDINGS * max(abs(one - other) / size if size else 0.0, EPS)

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradcli.numerics.extrapolation import QUICK, SAFETY, Difference, kink_of, quick_derivative
+from gradcli.numerics.fine import rough_part
 from gradcli.numerics.imaginary import Steps
+from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import QUICK, SAFETY, Difference, derivative, quick_derivative
+from gradcli.numerics.steps import derivative
 from gradcli.point import Array
 
 CONFIDENCE = 0.99  # that an error of the size `sees` would have been seen
@@ -21,6 +24,9 @@ _ROUNDED = 1e-12  # relative rounding of a right claim, computed by an unknown a
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 _INVISIBLE = 30.0  # times the noise: smaller claims are not told from 0 by any step
 _FIRST = 300  # calls that a first screen with wrong entries may take
+_LOOK = 300  # calls, of which a look for fine structure may take some
+_IN_FULL = -1.0  # a bound that no short measurement has
+_MOST_KINKS = 20  # entries at kinks that are named
 _STAIRS = 300.0  # times the spacing of the noise's places: the stairs of a function computed in float32 show there
 
 
@@ -34,11 +40,21 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Kink:
+    """Slopes that differ to the two sides: by one entry, or along a direction through all where it was not found."""
+
+    index: int | None
+    left: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
 class Screened:
     """What a screening found; `agrees` is None where most of the gradient could be wrong unseen.
 
     `suspected` are groups of indices that disagree as a whole and were not taken apart. `sees` is, for each entry, the
     smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite where nothing is.
+    `scales` are slopes along directions that fit the claim over wider steps only.
     """
 
     agrees: bool | None
@@ -49,6 +65,8 @@ class Screened:
     calls: int
     complete: bool
     confidence: float = CONFIDENCE
+    kinks: tuple[Kink, ...] = ()
+    scales: tuple[Difference, ...] = ()
 
 
 def screen(
@@ -63,7 +81,7 @@ def screen(
     within: Array | float = 0.0,
     most: int = 20,
     by_complex: Callable[[Array], complex] | None = None,
-    value: float = 0.0,
+    value: float | None = None,
 ) -> Screened:
     """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
 
@@ -72,14 +90,20 @@ def screen(
     Units   scales are sizes of the entries; `floor` is noise of f known to be there; `within` are absolute errors of
             the claim that are no mistake. Entries with a scale of 0 or a claim not finite are not moved.
     Error   bounds of differences are estimates; an error above `sees` passes with probability 1 - `confidence`.
-    Cost    by complex steps 10 calls where the claim agrees; else 18 calls, 6 to about 70 for a projection, k log2(n)
+    Cost    by complex steps 10 calls where the claim agrees; else about 40 calls, 6 to over 100 for a projection, k log2(n)
             projections for k wrong entries; never above `budget`.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
     search = _Search(phi, claim, scales, within, floor, budget, np.random.default_rng([seed, 0x5C4E]))
+    search.value = value
     with np.errstate(all="ignore"):
-        if by_complex is not None and budget >= _FIRST and search.at_once(by_complex, value, projections, most):
+        if (
+            by_complex
+            and value is not None
+            and budget >= _FIRST
+            and search.at_once(by_complex, value, projections, most)
+        ):
             return search.result()
         try:
             search.listen()
@@ -102,6 +126,7 @@ class _Slope:
     entries: Array
     difference: float
     bound: float
+    kink: Kink | None = None
 
     @property
     def disagrees(self) -> bool:
@@ -126,6 +151,8 @@ class _Search:
     floor: float
     budget: int
     rng: np.random.Generator
+    value: float | None = None
+    fine: bool = False
     calls: int = 0
     projections: int = 0
     complete: bool = True
@@ -133,6 +160,8 @@ class _Search:
     wrong: list[Suspect] = field(default_factory=list)
     suspected: list[Array] = field(default_factory=list)
     measured: dict[int, float] = field(default_factory=dict)
+    kinks: list[Kink] = field(default_factory=list)
+    wider: list[Difference] = field(default_factory=list)
 
     def along(self, v: Array) -> Callable[[float], float]:
         def phi(t: float) -> float:
@@ -187,11 +216,29 @@ class _Search:
             phi = self.along(self.weights(entries))
             heard = [noise(phi, scale) for scale in (1.0, _STAIRS)]
             entries = entries[1::2]
-        self.floor = max(self.floor, *np.nan_to_num(heard, posinf=0.0))
+        heard = list(np.nan_to_num(heard, posinf=0.0))
+        if self.budget < _LOOK or not self.explained(max(self.floor, heard[0])):
+            self.floor = max(self.floor, *heard)
         sizes = np.abs(self.claim * self.scales)
         rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _STRATA)
         rank = np.where(self.scales == 0, -1, np.where(sizes <= _INVISIBLE * self.floor, _STRATA, rank))
         self.strata = [_Stratum(np.flatnonzero(rank == r)) for r in np.unique(rank) if r >= 0]
+
+    def explained(self, seen: float) -> bool:
+        """Whether a kink or structure finer than the steps explains what looked like noise along a direction.
+
+        Where it is structure, no slope is measured in short from then on.
+        """
+        v = self.weights(np.flatnonzero(self.scales))
+        if not np.any(v):
+            return False
+        line = Line(self.along(v), 0.0, -np.inf, np.inf, np.inf, self.value, np.inf)
+        rough = float(rough_part(line, np.float64(seen)))
+        found = derivative(line.phi, 0.0, 0.0, self.floor, seen=seen, at=self.value, rough=rough)
+        smooth = bool(np.isfinite(found.other) & ~np.asarray(found.jumps)) or rough < seen
+        self.fine = smooth and not found.kinked
+        self.floor = max(self.floor, rough)
+        return smooth or bool(found.kinked)
 
     def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Slope:
         """Measure one group along v, by 6 calls where their bound will do, by 35 more where not."""
@@ -202,14 +249,20 @@ class _Search:
 
         def judged(found: Difference) -> _Slope:
             bound, difference = float(found.bound + allowed / _DISAGREES), float(found.value - np.sum(terms))
+            if found.kinked:
+                return _Slope(entries, 0.0, np.inf, Kink(None, float(found.left), float(found.right)))
+            beside = _DISAGREES * float(found.other_bound) + allowed
+            if abs(difference) > _DISAGREES * bound and abs(float(found.other - np.sum(terms))) <= beside < np.inf:
+                self.wider.append(found)
+                return _Slope(entries, 0.0, np.inf)
             return _Slope(entries, *((difference, bound) if np.isfinite(bound + difference) else (0.0, np.inf)))
 
         phi, quick = self.along(moved), None
-        if 3 * SAFETY * self.floor / QUICK[-1] <= wanted:
-            quick = judged(quick_derivative(phi, self.floor))
-            if quick.bound <= wanted and not (confirm and quick.disagrees):
+        if not self.fine and 3 * SAFETY * self.floor / QUICK[-1] <= wanted:
+            quick = judged(quick_derivative(phi, self.floor, self.value))
+            if quick.kink or (quick.bound <= wanted and not (confirm and quick.disagrees)):
                 return quick
-        full = judged(derivative(phi, 0.0, 0.0, self.floor))
+        full = judged(derivative(phi, 0.0, 0.0, self.floor, at=self.value, looks=self.fine))
         sharper = quick and full.bound > quick.bound > abs(full.difference - quick.difference) - full.bound
         return quick if quick and sharper else full
 
@@ -220,8 +273,36 @@ class _Search:
             middle = float(np.median(np.abs(self.claim * v)[stratum.entries]))
             seen = self.slope(stratum.entries, v, _SHARP * middle, confirm=True)
             self.projections += 1
+            if seen.kink is not None and self.leave_out_kink(stratum, v):
+                continue
+            seen = seen if seen.kink is None else self.slope(stratum.entries, v, _IN_FULL)
+            self.kinks += [] if seen.kink is None else [seen.kink]
             stratum.odd = (v, seen) if seen.disagrees else None
             stratum.bounds += [] if seen.disagrees else [seen.bound]
+
+    def leave_out_kink(self, stratum: _Stratum, v: Array) -> bool:
+        """Find the entry that a kink along a direction is at and take it out of its stratum; False where none is found."""
+        entries = stratum.entries
+        while len(entries) > 1 and len(self.kinks) < _MOST_KINKS:
+            entries = max(np.split(entries, [len(entries) // 2]), key=lambda half: self.bend(half, v))
+        kink = self.slope(entries, v, _IN_FULL).kink if len(entries) == 1 else None
+        if kink is None:
+            return False
+        k = int(entries[0])
+        left, right = kink.left / float(v[k]), kink.right / float(v[k])
+        self.kinks.append(Kink(k, *((left, right) if v[k] > 0 else (right, left))))
+        stratum.entries = np.setdiff1d(stratum.entries, entries, assume_unique=True)
+        return True
+
+    def bend(self, entries: Array, v: Array) -> float:
+        """Return by how much the slopes along some entries differ to the two sides. Cost: 6 calls."""
+        moved = np.zeros(v.shape)
+        moved[entries] = v[entries]
+        phi = self.along(moved)
+        if self.value is None:
+            self.value = phi(0.0)
+        up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
+        return abs(float(kink_of(up, down, self.value, QUICK)))
 
     def take_apart(self, projections: int, most: int) -> None:
         """Find the wrong entries of the strata that disagree, and project what remains of these again."""
@@ -278,9 +359,13 @@ class _Search:
         sees[list(self.measured)] = [_SEEN * bound for bound in self.measured.values()]
         seen = np.isfinite(sees) & ((sees <= np.abs(self.claim)) | (self.claim == 0))
         decided = np.any(seen) and np.sum(sizes[seen]) >= np.sum(sizes) / 2
-        agrees = False if self.wrong or suspected else True if decided else None
+        open_ = bool(self.kinks or self.wider) or not decided
+        agrees = False if self.wrong or suspected else None if open_ else True
         done = self.complete and bool(np.all(self.scales != 0))
-        return Screened(agrees, tuple(self.wrong), tuple(suspected), sees, self.projections, self.calls, done)
+        return Screened(
+            agrees, tuple(self.wrong), tuple(suspected), sees, self.projections, self.calls, done,
+            kinks=tuple(self.kinks), scales=tuple(self.wider),
+        )  # fmt: skip
 
 
 def _seen(stratum: _Stratum) -> float:

@@ -18,7 +18,8 @@ from gradcli.point import Estimate
 from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import gradient_in
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, USEFUL, Outcome, Tolerance, entrywise, scale_of
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise, scale_of
+from gradcli.verify.scales import by_scales
 from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction, one_sided
 
@@ -261,8 +262,8 @@ def compare_all(case: Case) -> None:
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
                 if mode == "claim" and case.q.untraced is not None and _too_coarse(outcome):
                     word = np.where(word == DISAGREE, CANNOT_TELL, word)
-                if "finite-difference" in (mode, case.reference):
-                    word = np.where((word == DISAGREE) & _blunt(case, name), CANNOT_TELL, word)
+                if "finite-difference" in (mode, case.reference) and mode != case.reference:
+                    word = by_scales(case, mode, name, word)
                 open_ = case.q.undecided[k]
                 words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
         case.verdicts[mode] = words
@@ -271,15 +272,6 @@ def compare_all(case: Case) -> None:
 def _too_coarse(claim: Outcome) -> bool:
     """Whether function values are in so narrow a format that they are a staircase, whose differences contradict nothing."""
     return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE
-
-
-def _blunt(case: Case, name: str) -> Any:
-    """Whether differences are too wide, beside the largest of them, to contradict anything: what they saw may be little."""
-    found = case.outcomes["finite-difference"].estimate
-    if found is None:
-        return False
-    size = float(np.max(np.abs(found.value[name]), initial=0.0, where=np.isfinite(found.value[name])))
-    return np.asarray(found.bound[name]) > USEFUL * size
 
 
 def independent(a: Outcome, b: Outcome) -> bool:

@@ -48,7 +48,7 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     found = _screen(q, names, flat)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
-    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None]
+    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None] + _along(q, names, found)
     said = (*report.findings, _coverage(found, flat), *kinks)
     said = tuple(f for f in said if f.kind not in ("no second witness", "budget"))
     suspected = sum(len(group) for group in found.suspected)
@@ -98,6 +98,27 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
         phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim), by_complex=by_complex,
         value=float(q.value),
     )  # fmt: skip
+
+
+def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding]:
+    """Return what keeps the claim open: kinks, or a slope along a random direction that fits over wider steps only."""
+    said = []
+    for kink in found.kinks:
+        where = "along a random direction"
+        if kink.index is not None:
+            name, at = _place(q, names, kink.index)
+            where = f"at {name}" + (f"[{','.join(map(str, at))}]" if at else "")
+        says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
+        hint = "move the point, or accept it: --allow kink"
+        said.append(finding("kink", "inconclusive", f"f has a kink {where}: {says}", hint=hint))
+    for d in found.scales[:1]:
+        kind = "staircase" if d.jumps else "fine structure"
+        says = (
+            f"f has fine structure along a random direction: its slope is {float(d.value):.5g} over steps of {float(d.h):.0e} "
+            f"of the entries and {float(d.other):.5g} over steps of {float(d.other_h):.0e}, which the claim fits"
+        )
+        said.append(finding(kind, "inconclusive", says, hint=f"accept it: --allow '{kind}'"))
+    return said
 
 
 def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:

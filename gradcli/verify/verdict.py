@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.provenance import place
-from gradcli.core.shapes import shape
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import TraceDiffers
@@ -16,13 +15,13 @@ from gradcli.report.check import Detects
 from gradcli.report.common import finding
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
 from gradcli.verify.case import Case, independent, unsteady, witnessed
-from gradcli.verify.compare import AGREE, DISAGREE, USEFUL, allowed
+from gradcli.verify.compare import AGREE, DISAGREE, allowed
+from gradcli.verify.scales import findings_of
 from gradcli.verify.subgradient import hull
-from gradcli.verify.witness import directional, kink_at
+from gradcli.verify.witness import directional
 
 _TRACED = ("certified", "reverse", "forward")
 _BY_VALUES = ("finite-difference",)
-_MOST_KINKS = 10  # entries of a black box that are looked at
 _UNANSWERED = ("no second witness", "no mode answered", "--modes all")
 
 
@@ -208,7 +207,9 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
     """Say why there is no verdict, if nothing said it yet."""
     if _blocked(case):
         return
-    if case.q.untraced is not None and _black_box_kinks(case):
+    seen = findings_of(case)
+    if seen:
+        case.findings += seen
         return
     if case.q.untraced is not None and case.claimed is None:
         says = f"function values alone have no second witness: {case.q.untraced.what}"
@@ -236,20 +237,6 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
         f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}",
         hint="a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds",
     )
-
-
-def _black_box_kinks(case: Case) -> bool:
-    """Say where differences of a function that can only be called are wide because it has a kink there."""
-    if case.reference is None or shape(case.q.value) != ():
-        return False
-    found = case.estimate(case.reference)
-    for name in case.q.wrt:
-        wide = np.asarray(found.bound[name]) > USEFUL * np.abs(np.asarray(found.value[name]))
-        for at in map(tuple, np.argwhere(wide)[:_MOST_KINKS]):
-            says = kink_at(case.q, name, at)
-            if says is not None:
-                case.inconclusive("kink", says, hint="move the point, or accept it: --allow kink")
-    return _blocked(case)
 
 
 def _weak_evidence(case: Case) -> None:

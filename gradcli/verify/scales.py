@@ -1,0 +1,98 @@
+"""What differences show of a function at several scales: kinks, and slopes that are others over wider steps."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.point import Slopes
+from gradcli.report.common import Finding, finding
+from gradcli.verify.compare import CANNOT_TELL, DISAGREE, DOUBT, USEFUL
+
+if TYPE_CHECKING:
+    from gradcli.verify.case import Case
+
+_MOST = 10  # entries that findings are given for
+_CLEAR = 10.0  # bounds that a claim must be off by where they are wide beside the slope
+
+
+def by_scales(case: "Case", mode: str, name: str, word: Any) -> Any:
+    """Return the verdicts of one input's entries where differences are one of two modes: what they do not show is open.
+
+    A mode that differs from the slope of the smaller steps but fits that of the wider ones is not shown to be wrong; nor
+    is one beside a slope that is known no better than by its size; and at a kink of f nothing is.
+    """
+    found = case.outcomes["finite-difference"].estimate
+    against = case.outcomes[str(case.reference) if mode == "finite-difference" else mode].estimate
+    if found is None or against is None or name not in found.value or name not in against.value:
+        return word
+    x, bound, slopes = np.asarray(against.value[name]), np.asarray(against.bound[name]), found.slopes.get(name)
+    blunt = _wide(found.value[name], found.bound[name])
+    if slopes is not None:
+        fits = np.abs(x - slopes.other) <= DOUBT * (slopes.other_bound + bound)
+        clear = np.abs(x - found.value[name]) > _CLEAR * (found.bound[name] + bound)
+        blunt = blunt & ~(clear & ~_wide(slopes.other, slopes.other_bound))
+        word = np.where((word == DISAGREE) & fits | kinked(slopes), CANNOT_TELL, word)
+    return np.where((word == DISAGREE) & blunt, CANNOT_TELL, word)
+
+
+def _wide(value: Any, bound: Any) -> Any:
+    """Whether slopes are known too badly, beside the largest of them, to contradict anything: it may be little they show."""
+    size = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
+    return np.asarray(~(np.asarray(bound) <= USEFUL * size))
+
+
+def kinked(slopes: Slopes) -> Any:
+    """Return the entries at which the one-sided slopes do not meet."""
+    return np.isfinite(slopes.left) & np.isfinite(slopes.right)
+
+
+def findings_of(case: "Case") -> list[Finding]:
+    """Return what differences show at the entries that are open: kinks, and second slopes."""
+    outcome = case.outcomes.get("finite-difference")
+    if outcome is None or outcome.estimate is None:
+        return []
+    found = []
+    for name, slopes in outcome.estimate.slopes.items():
+        open_ = np.zeros(np.shape(slopes.h), dtype=bool)
+        for mode, words in case.verdicts.items():
+            if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
+                open_ |= words[name] == CANNOT_TELL
+        both = kinked(slopes)
+        found += [_kink(case, name, k, slopes) for k in _first(open_ & both)]
+        found += [_two(case, name, k, slopes) for k in _first(open_ & ~both & np.isfinite(slopes.other))]
+    return found
+
+
+def _first(mask: Any) -> Iterator[tuple[int, ...]]:
+    return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
+
+
+def _entry(case: "Case", name: str, k: tuple[int, ...]) -> str:
+    """Return an entry in words: `x[1]`, or of a vector `output [0] by x[1]`."""
+    outputs = len(shape(case.q.value))
+    entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
+    return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
+
+
+def _kink(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+    left, right = float(slopes.left[k]), float(slopes.right[k])
+    says = (
+        f"f has a kink at {_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
+    )
+    return finding("kink", "inconclusive", says, hint="move the point, or accept it: --allow kink")
+
+
+def _two(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+    """Return that there are two slopes: a staircase where f jumps between their scales, else fine structure."""
+    value = case.estimate("finite-difference").value[name]
+    here, there = (f"{float(np.asarray(x)[k]):.5g}" for x in (value, slopes.other))
+    h, other_h = (f"{float(np.asarray(x)[k]):.0e}" for x in (slopes.h, slopes.other_h))
+    at, slope = _entry(case, name, k), f"its slope is {here} over steps of {h}"
+    if np.asarray(slopes.jumps)[k]:
+        says = f"f is a staircase at {at}: {slope} and {there} between its jumps"
+        return finding("staircase", "inconclusive", says, hint="accept it: --allow staircase")
+    says = f"f has fine structure at {at}: {slope} and {there} over steps of {other_h}"
+    hint = "the smaller steps are nearer to the derivative; claim that, or accept it: --allow 'fine structure'"
+    return finding("fine structure", "inconclusive", says, hint=hint)
