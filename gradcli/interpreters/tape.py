@@ -15,7 +15,7 @@ from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
 from gradcli.core.provenance import HERE
 from gradcli.core.provenance import position as _position
 from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Tracer, defined
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.interpreters.lean import without
 from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
@@ -105,6 +105,7 @@ class Tape:
         """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
+        ybar = defined(y.primal, ybar)
         bars = self.sweep(y.slot, ybar, keep=False, once=True) if once else self.swept(y.slot, ybar, inputs, keep=False)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
 

@@ -35,6 +35,7 @@ class ComplexStep:
         Raises  NotSupported where an operation is not analytic or does not take complex numbers.
         """
         q.refuse_untraced()
+        q.refuse_undefined()
         if gradient_in(q.f) is not None:
             raise NotSupported("gradcli's gradient is made for real numbers")
         self.refuse_if_not_analytic(q)

@@ -47,6 +47,7 @@ class FrameworkMode:
         Raises  NotSupported where the framework has no such operation, or no derivative of it; NotRun.
         """
         q.refuse_untraced()
+        q.refuse_undefined()
         q.refuse_large_jacobian()
         q.affordable(len(q.lines) * _LINE * (1 + size(q.value)))
         if not moves(q.recording[0]):

@@ -12,7 +12,7 @@ from gradcli.core.tracer import Tracer, exact, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late
+from gradcli.primitives.special_parts import Late, Refusal, broken_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class ByOrder:
         return NoRule(f"{self.what} has no derivative by its order", do="pass the order as a plain number")
 
 
-def ordered(name: str, *partials: Callable[..., Value] | None) -> Primitive:
+def ordered(name: str, *partials: Callable[..., Value] | None, refuses: Refusal | None = None) -> Primitive:
     """Declare a function of scipy.special; None in place of a partial is an order."""
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    return declare(Primitive(name, Late(name), rules, on=(), analytic=False))
+    return declare(Primitive(name, Late(name, refuses=refuses), rules, on=(), analytic=False))
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
@@ -80,7 +80,7 @@ ordered("iv",               None, _shifted("iv", 1.0))
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
 ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope)
+ordered("expn",             None, _expn_slope, refuses=broken_order)
 ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
@@ -156,7 +156,6 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "exp10": lambda x: np.power(exact(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
     "sici": lambda x: (named("si")(x), named("ci")(x)), "shichi": lambda x: (named("shi")(x), named("chi")(x)),
     "fresnel": lambda x: (named("fresnel_s")(x), named("fresnel_c")(x)),
-    "ellipkm1": lambda p: named("ellipk")(1 - p),
     "log1p": np.log1p, "expm1": np.expm1, "exp2": np.exp2, "cbrt": np.cbrt, "round": np.rint,
     "eval_chebyc": lambda n, x: 2 * named("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: named("eval_chebyu")(n, x / 2),
     "eval_sh_legendre": _shift("eval_legendre"), "eval_sh_chebyt": _shift("eval_chebyt"), "eval_sh_chebyu": _shift("eval_chebyu"),
@@ -190,7 +189,7 @@ def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
     if name in COMPOSITES:
         return _guarded(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
     row = PRIMITIVES.get(name)
-    if row is not None and isinstance(row.fun, Late):
+    if row is not None and row.kind == "elementwise":
         orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
         return _guarded(name, row, orders) if orders else row
     if name in WHY:
