@@ -12,7 +12,7 @@ from gradcli.core.tracer import Tracer, exact, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late, Refusal, broken_order
+from gradcli.primitives.special_parts import Late, Modified, Polynomial, refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,24 @@ class ByOrder:
         return NoRule(f"{self.what} has no derivative by its order", do="pass the order as a plain number")
 
 
-def ordered(name: str, *partials: Callable[..., Value] | None, refuses: Refusal | None = None) -> Primitive:
-    """Declare a function of scipy.special; None in place of a partial is an order."""
+def ordered(
+    name: str, *partials: Callable[..., Value] | None, kind: type[Late] = Late, broken: str | None = None
+) -> Primitive:
+    """Declare a function of scipy.special; None in place of a partial is an order.
+
+    With `broken`, which says why, orders that are not whole are refused.
+    """
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    return declare(Primitive(name, Late(name, refuses=refuses), rules, on=(), analytic=False))
+    fun = kind(name, refuses=refusing(name, broken) if broken else None)
+    return declare(Primitive(name, fun, rules, on=(), analytic=False))
+
+
+def polynomial(name: str, *partials: Callable[..., Value] | None, broken: str | None = None) -> Primitive:
+    """Declare a family of polynomials of scipy.special, by their degree."""
+    return ordered(name, *partials, kind=Polynomial, broken=broken)
+
+
+WHOLE = "scipy has whole degrees alone"
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
@@ -76,11 +90,11 @@ def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
 #       name                dy/d order  ...  dy/dx
 ordered("jv",               None, _shifted("jv", -1.0))
 ordered("yv",               None, _shifted("yv", -1.0))
-ordered("iv",               None, _shifted("iv", 1.0))
+ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
-ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y)
+ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope, refuses=broken_order)
+ordered("expn",             None, _expn_slope, broken="scipy's values are wrong")
 ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
@@ -89,15 +103,15 @@ ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
 ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x))
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
 ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x))
-ordered("eval_jacobi",      None, None, None, _jacobi_slope)
-ordered("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
-ordered("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
-ordered("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
-ordered("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
-ordered("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x))
-ordered("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x))
-ordered("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
-ordered("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
+polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
+polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
+polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
+polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
+polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
+polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), broken=WHOLE)
+polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), broken=WHOLE)
+polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
+polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
 # fmt: on
 
 

@@ -9,6 +9,7 @@ from gradcli.core.tracer import arithmetic, plain
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.primitives.elementwise import pi
 
+_TINY = 1e-7  # below it one term of the series is enough
 Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 
@@ -39,16 +40,44 @@ class Late:
         return y if self.result is None else y[self.result]
 
 
-def broken_order(n: Value, x: Value) -> NotSupported | None:
-    """Return the error for orders of expn that are not whole, of which scipy sums the series of another order."""
-    orders = np.ravel(plain(n))
-    broken = orders[orders != np.floor(orders)]
-    if not broken.size or np.all(np.isnan(broken)):
-        return None
-    return NotSupported(
-        f"expn of the order {broken[0]:g}: scipy's values are wrong for orders that are not whole",
-        do="take a whole order",
-    )
+class Polynomial(Late):
+    """A family of polynomials: whole degrees go by recurrences, which scipy has for integers; others by its series."""
+
+    __slots__ = ()
+
+    def __call__(self, n: Value, *xs: Value) -> Value:
+        degrees = np.asarray(n)
+        whole = degrees.dtype.kind == "f" and bool(np.all((degrees == np.floor(degrees)) & (np.abs(degrees) < 2.0**31)))
+        return super().__call__(degrees.astype(np.int64)[()] if whole else n, *xs)
+
+
+class Modified(Late):
+    """The modified Bessel function of the first kind, which scipy gives as 0 for tiny arguments: (x/2)^v / gamma(v + 1)."""
+
+    __slots__ = ()
+
+    def __call__(self, v: Value, x: Value) -> Value:
+        y = super().__call__(v, x)
+        lost = (y == 0) & (np.abs(x) < _TINY)
+        if not np.any(lost & (x != 0)):
+            return y
+        import scipy.special
+
+        sign = np.where((x < 0) & (np.fmod(v, 2) != 0), -1.0, 1.0)
+        return np.where(lost, sign * (np.abs(x) / 2) ** v * scipy.special.rgamma(v + 1.0), y)[()]
+
+
+def refusing(name: str, says: str) -> Refusal:
+    """Return what refuses orders of a function that are not whole."""
+
+    def refuse(n: Value, *xs: Value) -> NotSupported | None:
+        orders = np.ravel(plain(n)).astype(float)
+        broken = orders[orders != np.floor(orders)]
+        if not broken.size or np.isnan(broken[0]):
+            return None
+        return NotSupported(f"{name} of the order {broken[0]:g}: {says}", do="take a whole order")
+
+    return refuse
 
 
 def digamma(x: Value) -> Value:

@@ -73,6 +73,12 @@ def _erfc_inverse(x: Any) -> Any:
     return _newton(lambda y: mp.log(mp.erfc(y) / x), log_slope, start) if x != 1 else mp.mpf(0)
 
 
+def _erf_inverse(x: Any) -> Any:
+    if abs(x) > 0.5:
+        return _erfc_inverse(1 - x)
+    return _newton(lambda y: mp.erf(y) - x, lambda y: 2 / mp.sqrt(mp.pi) * mp.exp(-y * y), x) if x else mp.mpf(0)
+
+
 def _omega(x: Any) -> Any:
     """Return the solution of w + log(w) = x."""
     start = mp.exp(x) if x < -2 else mp.mpf(1) if x < 3 else x - mp.log(x)
@@ -149,7 +155,7 @@ REFERENCES: dict[str, Reference] = {
     "power": _power, "integer_power": lambda x, *, n: _power(x, mp.mpf(n)), "arctan2": lambda a, b: mp.atan2(a, b), "hypot": _root_of_sum,
     "logaddexp": lambda a, b: max(a, b) + mp.log1p(mp.exp(-abs(a - b))), "remainder": _remainder, "fmod": _fmod, "relu": lambda x: max(x, mp.mpf(0)),
     "erf": lambda x: mp.erf(x), "erfc": lambda x: mp.erfc(x), "erfcx": lambda x: mp.exp(x * x) * mp.erfc(x), "erfi": lambda x: mp.erfi(x),
-    "erfinv": lambda x: _erfc_inverse(1 - x), "erfcinv": _erfc_inverse, "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
+    "erfinv": _erf_inverse, "erfcinv": _erfc_inverse, "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
     "ndtr": lambda x: mp.erfc(-x / mp.sqrt(2)) / 2,
     "log_ndtr": lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2) if x < 0 else mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2),
     "ndtri": lambda x: _where(0 < x < 1, lambda: -mp.sqrt(2) * _erfc_inverse(2 * x)),
@@ -218,7 +224,7 @@ def _imaginary(y: Any) -> bool:
     return bool(abs(mp.im(y)) > mp.mpf(10) ** (-mp.dps // 2) * abs(y))
 
 
-def _slope(f: Reference, xs: Sequence[Any], i: int, y: Any, side: int, params: dict[str, Any]) -> Any:
+def _slope(f: Reference, xs: Sequence[Any], i: int, y: Any, side: int, params: dict[str, Any], last: bool) -> Any:
     """Return a one-sided slope, None where there is none: quotients of both steps must agree."""
     scale = min(abs(xs[i]), 1 / abs(xs[i])) if xs[i] else mp.mpf(1)  # sin(x**2) turns faster as x grows
     found = []
@@ -237,41 +243,45 @@ def _slope(f: Reference, xs: Sequence[Any], i: int, y: Any, side: int, params: d
         return mp.mpf(0)
     if abs(found[1]) <= 1e-3 * abs(found[0]):  # a slope of 0 has quotients that fall with the step
         return mp.mpf(0)
-    if STEADY * size < apart <= 1e3 * noise:
+    if apart <= STEADY * size:
+        return found[1]
+    if not last:  # an infinite slope, or digits lost on the way
         raise Unresolved
-    return found[1] if apart <= STEADY * size else None
-
-
-def _closed(formula: Reference, y: Any, xs: Sequence[Any]) -> Any:
-    slope = _evaluated(formula, (y, *xs), {})
-    return None if slope is None else mp.re(slope)
+    return None
 
 
 def truth(name: str, i: int, xs: Sequence[float], **params: Any) -> Truth:
     """Return what a primitive and its partial by argument `i` are at a point. Raises NoReference."""
-    f = REFERENCES[name]
     before = None
-    extra = int(max(0, *(-np.log10(abs(float(x))) for x in xs if x))) if any(xs) else 0
-    extra = max(extra, int(max(0, *(np.log10(abs(float(x))) for x in xs if x)))) if any(xs) else 0
-    for digits in _SHORT if name in SLOPES else [d + 2 * extra for d in DIGITS]:
+    sizes = [abs(float(np.log10(abs(float(x))))) for x in xs if x]
+    more = 0 if name in SLOPES else 2 * int(max(sizes, default=0))
+    rounds = [digits + more for digits in (_SHORT if name in SLOPES else DIGITS)]
+    for digits in rounds:
         with mp.workdps(digits):
-            at = [mp.mpf(float(x)) for x in xs]
-            y = _evaluated(f, at, params)
-            if y is None:
-                return Truth(None, None, None)
-            try:
-                left, right = (
-                    (_slope(f, at, i, y, side, params) for side in (-1, 1))
-                    if name not in SLOPES
-                    else [_closed(SLOPES[name], y, at)] * 2
-                )
-            except Unresolved:
-                continue
-            found = Truth(mp.re(y), left, right, _imaginary(y))
-        if before is not None and _same(before, found):
+            found = _attempt(name, i, [mp.mpf(float(x)) for x in xs], params, digits == rounds[-1])
+        if found is not None and (found.value is None or (before is not None and _same(before, found))):
+            return found
+        if found is not None and digits == rounds[-1] and (found.left is None or found.right is None):
             return found
         before = found
     raise NoReference
+
+
+def _attempt(name: str, i: int, xs: Sequence[Any], params: dict[str, Any], last: bool) -> Truth | None:
+    """Return the truth by the digits that mpmath has now, None where these do not tell. Raises NoReference."""
+    f = REFERENCES[name]
+    y = _evaluated(f, xs, params)
+    if y is None:
+        return Truth(None, None, None)
+    if name in SLOPES:
+        slope = _evaluated(SLOPES[name], (y, *xs), {})
+        left = right = None if slope is None else mp.re(slope)
+    else:
+        try:
+            left, right = (_slope(f, xs, i, y, side, params, last) for side in (-1, 1))
+        except Unresolved:
+            return None
+    return Truth(mp.re(y), left, right, _imaginary(y))
 
 
 def _same(a: Truth, b: Truth) -> bool:
@@ -283,4 +293,4 @@ def _same(a: Truth, b: Truth) -> bool:
 def _alike(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return a is b
-    return max(abs(a), abs(b)) < SMALLEST or min(abs(a), abs(b)) > LARGEST and a * b > 0 or close(a, b, 1e-14)
+    return max(abs(a), abs(b)) < SMALLEST or (min(abs(a), abs(b)) > LARGEST and a * b > 0) or close(a, b, 1e-14)
