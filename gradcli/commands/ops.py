@@ -28,7 +28,10 @@ def ops(
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")
+        bool,
+        typer.Option(
+            "--check", help="Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3."
+        ),
     ] = False,
     format: options.Format = None,
     json: options.Json = False,

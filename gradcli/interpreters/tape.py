@@ -92,6 +92,7 @@ class Tape:
         A slope that is infinite where nothing flows, as that of the log in `where(x > 0, log(x), 0)` at 0, is no slope of
         the function.
         """
+        ybar = defined(self.lines[slot][3], ybar)
         bars = self.sweep(slot, ybar, keep)
         if not any(np.any(np.isnan(bars[x.slot])) for x in inputs if is_plain(bars[x.slot])):
             return bars
@@ -105,8 +106,10 @@ class Tape:
         """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
-        ybar = defined(y.primal, ybar)
-        bars = self.sweep(y.slot, ybar, keep=False, once=True) if once else self.swept(y.slot, ybar, inputs, keep=False)
+        if once:
+            bars = self.sweep(y.slot, defined(y.primal, ybar), keep=False, once=True)
+        else:
+            bars = self.swept(y.slot, ybar, inputs, keep=False)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
 
 

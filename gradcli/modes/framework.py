@@ -16,6 +16,7 @@ from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Program, Tenso
 from gradcli.modes.bounds import by_shaking, factored
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import directions, stacked
+from gradcli.numerics.kinks import refuse_undefined
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 
@@ -47,7 +48,7 @@ class FrameworkMode:
         Raises  NotSupported where the framework has no such operation, or no derivative of it; NotRun.
         """
         q.refuse_untraced()
-        q.refuse_undefined()
+        refuse_undefined(q.value)
         q.refuse_large_jacobian()
         q.affordable(len(q.lines) * _LINE * (1 + size(q.value)))
         if not moves(q.recording[0]):

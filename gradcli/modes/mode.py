@@ -11,8 +11,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.core.tracer import defined
-from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported, Undecided
+from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
@@ -136,11 +135,6 @@ class Question:
             raise traced.ended or NotSupported("the function cannot be traced")
         return traced.recorded
 
-    def refuse_undefined(self) -> None:
-        """Raise Undecided where f has no value, for modes whose arithmetic may find a slope all the same."""
-        if np.any(np.isnan(self.value)):
-            raise Undecided("f is nan here", do="move the point into the domain of the function")
-
     @cached_property
     def _traced(self) -> "Traced":
         if self.blind is not None:
@@ -262,7 +256,7 @@ class Question:
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return [None] * len(tape.lines)
         with np.errstate(all="ignore"):
-            return tape.swept(y.slot, defined(y.primal, np.ones(shape(y))[()]), self.recording[1])
+            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording[1])
 
     @cached_property
     def largest_adjoint(self) -> float:

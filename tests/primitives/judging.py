@@ -88,14 +88,14 @@ def as_function_has_it(place: Place, value: float) -> Truth:
     return Truth(None, None, None)
 
 
-def arguments(rng: Any) -> float:
+def arguments(rng: Any, decades: float) -> float:
     """Return a number of one of these kinds: ordinary, from 0 to 1, huge or tiny, whole, half a whole, beside a whole one."""
     sign = rng.choice([-1.0, 1.0])
     kind = rng.integers(0, 9)
     return float(
         rng.normal() * 2 if kind < 2
         else rng.uniform(0, 1) if kind == 2
-        else sign * 10 ** rng.uniform(-300, 300) if kind == 3
+        else sign * 10 ** rng.uniform(-decades, decades) if kind == 3
         else sign * 10 ** rng.uniform(-12, 6) if kind == 4
         else rng.integers(-20, 21) if kind == 5
         else rng.integers(-20, 21) + 0.5 if kind == 6
@@ -116,13 +116,13 @@ def orders(rng: Any) -> float:
     return float(kinds[rng.integers(0, len(kinds))])
 
 
-def places(row: Primitive, params: Params, count: int) -> Iterator[Place]:
-    """Yield places of a row, inside and outside of its domain; the same ones for the same row."""
+def places(row: Primitive, params: Params, count: int, decades: float = 300) -> Iterator[Place]:
+    """Yield places of a row, inside and outside of its domain, of sizes up to 10**decades; the same ones for the same row."""
     rng = np.random.default_rng(list(row.name.encode()))
     fixed = [isinstance(rule, ByOrder) for rule in row.rules]
     moving = [i for i, order in enumerate(fixed) if not order]
     for k in range(count):
-        xs = [orders(rng) if order else arguments(rng) for order in fixed]
+        xs = [orders(rng) if order else arguments(rng, decades) for order in fixed]
         if row.name.startswith(GROWING) and abs(xs[-1]) > 1e4:
             xs[-1] = float(np.sign(xs[-1]) * abs(xs[-1]) ** 0.01)
         yield Place(row, moving[k % len(moving)], tuple(xs), params)
