@@ -29,7 +29,10 @@ def ops(
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Verify each primitive in isolation; a failure is status 1.")
+        bool,
+        typer.Option(
+            "--check", help="Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3."
+        ),
     ] = False,
     timeout: options.TimeLimit = None,
     threads: options.Threads = 1,

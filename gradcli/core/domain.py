@@ -13,11 +13,15 @@ _NEAR_ONE = 1 - np.array([1e-15, 1e-10, 1e-5, 1e-2])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """An open set of real numbers, `contains(x)` elementwise, with `hard`: tiny, ordinary, huge and saturated members."""
+    """An open set of real numbers, `contains(x)` elementwise, with `hard`: tiny, ordinary, huge and saturated members.
+
+    A `dense` one leaves out single points; beyond the others a function has no value, or stands still.
+    """
 
     name: str
     contains: Callable[[Any], Any]
     hard: Any
+    dense: bool = False
 
     def sample(self, rng: Any, count: int) -> Any:
         """Return `count` ordinary members, away from the edges."""
@@ -34,16 +38,26 @@ def _both(x: Any) -> Any:
 
 _EVERYWHERE = _both(np.concatenate([_SIZES, _HUGE]))
 
-REAL = Domain("real", lambda x: np.isfinite(x), _EVERYWHERE)
+REAL = Domain("real", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
 POSITIVE = Domain("x > 0", lambda x: x > 0, np.concatenate([_SIZES, _HUGE]))
-AWAY_FROM_0 = Domain("x != 0", lambda x: x != 0, _EVERYWHERE)
+AWAY_FROM_0 = Domain("x != 0", lambda x: x != 0, _EVERYWHERE, dense=True)
 ABOVE_MINUS_1 = Domain("x > -1", lambda x: x > -1, np.concatenate([-_NEAR_ONE, -_SIZES[:8], _SIZES, _HUGE]))
 INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _both(np.concatenate([_SIZES[:8], _NEAR_ONE])))
 ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), _SIZES[8:], _HUGE]))
+BELOW_1 = Domain("x < 1", lambda x: x < 1, np.concatenate([-_HUGE[::-1], -_SIZES[::-1], _SIZES[:8], _NEAR_ONE]))
 UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
 NOT_POLE = Domain(
     "x not 0, -1, -2, ...",
     lambda x: (x > 0) | (x != np.floor(x)),
     np.concatenate([-_SIZES[2:8], -_SIZES[8:12] - 0.05, _SIZES[2:15], np.array([100.0, 170.0])]),
+    dense=True,
 )
-NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE)
+NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
+
+# where float kernels hold, which were measured there alone
+NEAR_0 = Domain("|x| < 0.15", lambda x: abs(x) < 0.15, _both(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149])))
+NEAR_1 = Domain("|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _both(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149])))
+ABOVE_12 = Domain("x > 12", lambda x: x > 12, np.concatenate([np.array([12.1, 25.9, 300.0]), _HUGE]))
+BEYOND_12 = Domain("|x| > 12", lambda x: abs(x) > 12, _both(ABOVE_12.hard))
+ABOVE_30 = Domain("x > 30", lambda x: x > 30, np.concatenate([np.array([30.1, 40.0, 700.0]), _HUGE]))
+BEYOND_30 = Domain("|x| > 30", lambda x: abs(x) > 30, _both(ABOVE_30.hard))

@@ -55,6 +55,11 @@ class Primitive:
         """Whether the derivative is zero wherever it exists (floor, comparisons), so that nothing is recorded."""
         return not self.rules
 
+    @property
+    def dense(self) -> bool:
+        """Whether it has a value for all numbers but single ones; unknown, as for functions with an order, is no."""
+        return self.constant or (bool(self.on) and all(domain.dense for domain in self.on))
+
     def rule(self, i: int) -> Rule:
         """The rule of argument `i`; the last one serves all further arguments (concatenate, einsum)."""
         return self.rules[i] if i < len(self.rules) else self.rules[-1]

@@ -371,6 +371,24 @@ def arithmetic(x: Value) -> type[Arithmetic] | None:
     return None
 
 
+def defined(y: Value, ydot: Value) -> Value:
+    """Return a derivative, or a cotangent, of a value `y`: nan where `y` is nan, unless it is 0 there.
+
+    What has no value has no derivative, though a formula for one may give a number: 1 / x beside log(x) for x < 0.
+    """
+    x = plain(y)
+    if type(x) is np.float64:
+        return ydot if x == x or arithmetic(y) is not None else ydot * np.nan
+    if (
+        type(x) is not np.ndarray
+        or x.dtype.kind != "f"
+        or not np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf))
+    ):
+        return ydot
+    lost = np.isnan(x) & (plain(ydot) != 0)
+    return ydot if arithmetic(y) is not None else ydot * np.where(lost, np.nan, 1.0)
+
+
 def exact(number: int, like: Value) -> Value:
     """Return an integer in the arithmetic underneath `like`, so that functions of it are as accurate as the rest."""
     system = arithmetic(like)

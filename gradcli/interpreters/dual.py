@@ -6,7 +6,7 @@ from typing import Any
 from gradcli.core import levels
 from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
 from gradcli.core.shapes import spread_like, zeros_like
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Tracer, defined
 from gradcli.errors import TraceEnded
 
 
@@ -54,5 +54,5 @@ def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Va
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
         y = settled(f(*duals))
         if isinstance(y, Dual) and y.level == level:
-            return y.primal, zeros_like(y.primal) if y.tangent is None else y.tangent
+            return y.primal, zeros_like(y.primal) if y.tangent is None else defined(y.primal, y.tangent)
         return y, zeros_like(y)

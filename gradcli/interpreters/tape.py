@@ -15,7 +15,7 @@ from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
 from gradcli.core.provenance import HERE
 from gradcli.core.provenance import position as _position
 from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import Tracer, defined
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.interpreters.lean import without
 from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
@@ -99,6 +99,7 @@ class Tape:
         A slope that is infinite where nothing flows, as that of the log in `where(x > 0, log(x), 0)` at 0, is no slope of
         the function.
         """
+        ybar = defined(self.lines[slot][3], ybar)
         bars = self.sweep(slot, ybar, keep)
         if not any(np.any(np.isnan(bars[x.slot])) for x in inputs if is_plain(bars[x.slot])):
             return bars
@@ -112,7 +113,10 @@ class Tape:
         """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
-        bars = self.sweep(y.slot, ybar, keep=False, once=True) if once else self.swept(y.slot, ybar, inputs, keep=False)
+        if once:
+            bars = self.sweep(y.slot, defined(y.primal, ybar), keep=False, once=True)
+        else:
+            bars = self.swept(y.slot, ybar, inputs, keep=False)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
 
 

@@ -55,11 +55,17 @@ def exprel(x: arb) -> arb:
 
 def shape_of_huber(d: arb, r: arb) -> arb:
     """Return d^2 (sqrt(1 + (r/d)^2) - 1) without cancellation."""
-    return r * r / (1 + (1 + (r / d) * (r / d)).sqrt())
+    return r * r / (1 + (1 + (r / d) * (r / d)).sqrt()) if d > 0 else arb.nan()
+
+
+def relative_entropy(x: arb, y: arb) -> arb:
+    """Return x log(x / y); known only where neither is negative."""
+    return times_log(x, (x / y).log()) if x >= 0 and y > 0 else arb.nan()
 
 
 def elliptic(name: str) -> Callable[[arb], arb]:
-    return lambda m: getattr(acb(m), name)().real
+    """Return an elliptic integral, which is real for m < 1."""
+    return lambda m: getattr(acb(m), name)().real if m < 1 else arb.nan()
 
 
 def scaled_i(v: arb, x: arb) -> arb:
@@ -80,7 +86,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "ndtr": ndtr, "log_ndtr": log_ndtr, "ndtri": lambda x: -root_2() * (2 * x).erfcinv(),
     "expit": expit, "logit": lambda x: (x / (1 - x)).log(), "exprel": exprel,
     "entr": lambda x: -times_log(x, x.log()), "xlogy": lambda a, b: times_log(a, b.log()), "xlog1py": lambda a, b: times_log(a, b.log1p()),
-    "rel_entr": lambda a, b: times_log(a, (a / b).log()), "kl_div": lambda a, b: times_log(a, (a / b).log()) - a + b,
+    "rel_entr": relative_entropy, "kl_div": lambda a, b: relative_entropy(a, b) - a + b,
     "pseudo_huber": shape_of_huber,
     "gamma": arb.gamma, "rgamma": arb.rgamma, "gammaln": gammaln, "loggamma": arb.lgamma, "digamma": arb.digamma, "polygamma": polygamma,
     "beta": lambda a, b: a.gamma() * b.gamma() * (a + b).rgamma(), "betaln": log_beta,
@@ -93,7 +99,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "exp1": lambda x: x.expint(1), "expi": expi, "expn": lambda n, x: x.expint(n),
     "si": arb.si, "ci": arb.ci, "shi": arb.shi, "chi": arb.chi, "fresnel_s": arb.fresnel_s, "fresnel_c": arb.fresnel_c,
     "spence": lambda x: (1 - x).polylog(2), "wrightomega": lambda x: x.exp().lambertw(),
-    "ellipk": elliptic("elliptic_k"), "ellipe": elliptic("elliptic_e"),
+    "ellipk": elliptic("elliptic_k"), "ellipe": elliptic("elliptic_e"), "ellipkm1": lambda p: elliptic("elliptic_k")(1 - p),
     "sindg": lambda x: (x / 180).sin_pi(), "cosdg": lambda x: (x / 180).cos_pi(), "tandg": lambda x: (x / 180).tan_pi(), "cotdg": lambda x: (x / 180).cot_pi(),
     "gammainc": lambda a, x: x.gamma_lower(a, regularized=1), "gammaincc": lambda a, x: x.gamma_upper(a, regularized=1),
     "betainc": lambda a, b, x: x.beta_lower(a, b, regularized=1), "betaincc": lambda a, b, x: (1 - x).beta_lower(b, a, regularized=1),

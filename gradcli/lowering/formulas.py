@@ -82,11 +82,22 @@ def exprel(F: Any, x: Tensor) -> Tensor:
     return F.where(near, y, F.expm1(safe) / safe)
 
 
+def signed(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
+    """Return a size with the sign of the gamma functions of `xs`, which changes at every pole of each."""
+    for x in xs:
+        odd = (x < 0) & (F.remainder(F.floor(x), F.number(2.0)) > 0.5)
+        size = F.where(odd, -size, size)
+    return size
+
+
 def gamma(F: Any, x: Tensor) -> Tensor:
-    """Return the gamma function by its logarithm; its sign changes at every pole."""
-    odd = (x < 0) & (F.remainder(F.floor(x), F.number(2.0)) > 0.5)
-    y = F.exp(F.gammaln(x))
-    return F.where(odd, -y, y)
+    """Return the gamma function by its logarithm."""
+    return signed(F, F.exp(F.gammaln(x)), x)
+
+
+def beta(F: Any, a: Tensor, b: Tensor) -> Tensor:
+    """Return the beta function by its logarithm."""
+    return signed(F, F.exp(F.betaln(a, b)), a, b, a + b)
 
 
 def log_ndtr(F: Any, x: Tensor) -> Tensor:
@@ -113,7 +124,7 @@ FORMULAS: dict[str, Callable[..., Tensor]] = {
     "rel_entr": lambda F, a, b: a * F.log(a / b), "kl_div": lambda F, a, b: a * F.log(a / b) - a + b,
     "pseudo_huber": lambda F, d, r: r * r / (1 + F.sqrt(1 + (r / d) ** 2)), "exprel": exprel,
     "gamma": gamma, "rgamma": lambda F, x: 1 / F.gamma(x), "loggamma": lambda F, x: F.gammaln(x),
-    "betaln": lambda F, a, b: F.gammaln(a) + F.gammaln(b) - F.gammaln(a + b), "beta": lambda F, a, b: F.exp(F.betaln(a, b)),
+    "betaln": lambda F, a, b: F.gammaln(a) + F.gammaln(b) - F.gammaln(a + b), "beta": beta,
     "i0": lambda F, x: F.exp(F.absolute(x)) * F.i0e(x), "i1": lambda F, x: F.exp(F.absolute(x)) * F.i1e(x),
     "k0": lambda F, x: F.exp(-x) * F.k0e(x), "k1": lambda F, x: F.exp(-x) * F.k1e(x),
     "sindg": lambda F, x: F.sin(x * DEGREE), "cosdg": lambda F, x: F.cos(x * DEGREE),

@@ -74,7 +74,7 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "jv": sp.besselj, "yv": sp.bessely, "iv": sp.besseli, "kv": sp.besselk, "k0e": lambda x: sp.exp(x) * sp.besselk(0, x),
     "k1e": lambda x: sp.exp(x) * sp.besselk(1, x), "kve": lambda v, x: sp.exp(x) * sp.besselk(v, x),
     "exp1": lambda x: sp.expint(1, x), "expi": sp.Ei, "expn": sp.expint, "si": sp.Si, "ci": sp.Ci, "shi": sp.Shi, "chi": sp.Chi,
-    "fresnel_s": sp.fresnels, "fresnel_c": sp.fresnelc, "ellipk": sp.elliptic_k, "ellipe": sp.elliptic_e,
+    "fresnel_s": sp.fresnels, "fresnel_c": sp.fresnelc, "ellipk": sp.elliptic_k, "ellipkm1": lambda p: sp.elliptic_k(1 - p), "ellipe": sp.elliptic_e,
     "gammainc": lambda a, x: sp.lowergamma(a, x) / sp.gamma(a), "gammaincc": lambda a, x: sp.uppergamma(a, x) / sp.gamma(a),
     "eval_jacobi": sp.jacobi, "eval_legendre": sp.legendre, "eval_gegenbauer": sp.gegenbauer, "eval_chebyt": sp.chebyshevt,
     "eval_chebyu": sp.chebyshevu, "eval_hermite": sp.hermite, "eval_laguerre": sp.laguerre, "eval_genlaguerre": sp.assoc_laguerre,

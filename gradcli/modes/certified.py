@@ -1,6 +1,7 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ LAST_BITS = 4096
 LEAST = 5e-324  # of float64's numbers above zero
 ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
+MOST_OPERATIONS = 1_000  # of a program whose zeros are looked at with all bits
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
 _LOST = 16 * ULPS  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
@@ -106,7 +108,7 @@ class Certified:
                 near = [list(map(nearest, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
                 reach = 0.0 if bits == FIRST_BITS else _reach(q, tape.lines[len(inputs) :])
-                settled = self._settled(rows, near, radii, reach)
+                settled = self._settled(rows, near, radii, reach, None if bits == LAST_BITS else _floats(q, near))
                 if not settled or not self._witnessed(q, lifted, rows, near, bits):
                     return None
             except Undecided:
@@ -117,9 +119,17 @@ class Certified:
         return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
 
     def _settled(
-        self, rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]], reach: float
+        self,
+        rows: list[list[Value]],
+        near: list[list[Array]],
+        radii: list[list[Array]],
+        reach: float,
+        floats: list[list[Array]] | None,
     ) -> bool:
         """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from.
+
+        An entry that may be zero must be known better than by `floats`, where these are given: more bits may tell a slope
+        that is far smaller than what it is made of from zero.
 
         Among many, of which no digits are written, a small one may also be known to 1e-30 of what it was summed from while
         that is far beyond what it is rounded to.
@@ -127,9 +137,10 @@ class Certified:
         scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
         allowed = max(RELATIVE_RADIUS * max(scale, reach), LEAST)
         enough = 0.0 if _few(near) else ROUNDED
-        for xbar, g, r in (part for row in zip(rows, near, radii, strict=True) for part in zip(*row, strict=True)):
+        for xbar, g, r, by_floats in _entrywise(rows, near, radii, floats or radii):
             own = np.abs(g)
-            known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & ((own <= r) | (r <= enough * own)))
+            zero = (own <= r) & ((r <= np.abs(by_floats)) | (r <= LEAST))
+            known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & (zero | (r <= enough * own)))
             if not np.all(np.isfinite(r)) or not all(
                 x.rel_accuracy_bits() >= ACCURATE_BITS for x in _entries(xbar)[~np.reshape(known, -1)]
             ):
@@ -177,6 +188,20 @@ class Certified:
         if not shape(q.value):
             return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
+
+
+def _entrywise(*tables: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Yield, row by row and input by input, what tables alike hold."""
+    for row in zip(*tables, strict=True):
+        yield from zip(*row, strict=True)
+
+
+def _floats(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
+    """Return the float64 gradient by rows and inputs; None where so much is computed that bits cost more than they tell."""
+    if q.operations > MOST_OPERATIONS:
+        return None
+    slopes = [np.reshape(q.slopes[name], (len(near), *shape(x))) for name, x in zip(q.wrt, q.xs, strict=True)]
+    return [[slope[k] for slope in slopes] for k in range(len(near))]
 
 
 def _reach(q: Question, lines: list[Line]) -> float:

@@ -10,6 +10,7 @@ from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.work import TRACED
 from gradcli.numerics.jacobians import columns_to_array, directions
+from gradcli.numerics.kinks import refuse_undefined
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
 
@@ -36,6 +37,7 @@ class ComplexStep:
         Raises  NotSupported where an operation is not analytic or does not take complex numbers.
         """
         q.refuse_untraced()
+        refuse_undefined(q.value)
         if gradient_in(q.f) is not None:
             raise NotSupported("gradcli's gradient is made for real numbers")
         self.refuse_if_not_analytic(q)

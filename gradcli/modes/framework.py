@@ -16,6 +16,7 @@ from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Program, Tenso
 from gradcli.modes.bounds import by_shaking, factored
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import directions, stacked
+from gradcli.numerics.kinks import refuse_undefined
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 
@@ -48,6 +49,7 @@ class FrameworkMode:
         Raises  NotSupported where the framework has no such operation, or no derivative of it; NotRun.
         """
         q.refuse_untraced()
+        refuse_undefined(q.value)
         q.refuse_large_jacobian()
         calls = len(q.lines) * (1 + size(q.value))
         q.affordable(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
+from gradcli.errors import Undecided
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.primitives.kinds import CAREFUL
 
@@ -162,6 +163,12 @@ def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:
             says = f"{primitive.name} is a staircase: its slope is 0 although its value moves"
             found.append(Mark(line, says, _reach(tape, slots, inputs, seeds)))
     return found
+
+
+def refuse_undefined(y: Value) -> None:
+    """Raise Undecided where a function has no value, for arithmetics that may find a slope of it all the same."""
+    if np.any(np.isnan(y)):
+        raise Undecided("f is nan here", do="move the point into the domain of the function")
 
 
 def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:

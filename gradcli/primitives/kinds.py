@@ -34,10 +34,14 @@ def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Elementwise: `partial(y, *xs, **params)` is the mathematics, `kernel` the accurate float64 form where they differ."""
+    """Elementwise: `partial(y, *xs, **params)` is the mathematics, `kernel` the accurate float64 form where they differ.
+
+    The kernel was measured where all arguments are in `holds`; beyond it goes back to the partial by itself.
+    """
 
     partial: Function
     kernel: Function | None = None
+    holds: Domain = REAL
 
     def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
         """Return dy/dx_i, by the kernel on plain floats."""
@@ -164,13 +168,28 @@ class Differential:
         return transpose(lambda xdot: self.differential(xdot, y, *xs, **params), xs[i], ybar)
 
 
-Row = tuple[Function, Function | None] | Function | float
+Row = tuple[Function, Function] | tuple[Function, Function, Domain] | Function | float
 
 
 def _rule(row: Row) -> Partial | Factor:
     if isinstance(row, int | float):
         return Factor(float(row))
-    return Partial(*row) if isinstance(row, tuple) else Partial(row)
+    if not isinstance(row, tuple):
+        return Partial(row)
+    return Partial(row[0], _within(row[2], row[1], row[0]), row[2]) if len(row) == 3 else Partial(*row)
+
+
+def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
+    """Return the kernel where it holds, and the partial elsewhere."""
+
+    def slope(y: Value, *xs: Value, **params: Any) -> Value:
+        inside = np.logical_and.reduce(np.broadcast_arrays(*map(holds.contains, xs)))
+        if np.all(inside):
+            return kernel(y, *xs, **params)
+        own = kernel(y, *(np.where(inside, x, np.nan) for x in xs), **params) if np.any(inside) else np.nan
+        return np.where(inside, own, partial(y, *xs, **params))[()]
+
+    return slope
 
 
 def elementwise(
@@ -183,7 +202,10 @@ def elementwise(
     analytic: bool = True,
     reason: str | None = None,
 ) -> Primitive:
-    """Declare an elementwise primitive: one partial per argument, each `partial` or `(partial, kernel)` or a constant."""
+    """Declare an elementwise primitive: one partial per argument, or a constant.
+
+    A partial may come with a kernel, `(partial, kernel)`, and that with where it holds: `(partial, kernel, holds)`.
+    """
     row = Primitive(
         name or fun.__name__,
         fun,

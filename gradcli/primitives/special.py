@@ -2,17 +2,34 @@
 
 import numpy as np
 
-from gradcli.core.domain import ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_POLE, POSITIVE, REAL, UNIT
+from gradcli.core.domain import (
+    ABOVE_12,
+    ABOVE_30,
+    ABOVE_MINUS_1,
+    AWAY_FROM_0,
+    BELOW_1,
+    BEYOND_12,
+    BEYOND_30,
+    INSIDE_1,
+    NEAR_0,
+    NEAR_1,
+    NOT_POLE,
+    POSITIVE,
+    REAL,
+    UNIT,
+)
 from gradcli.core.primitive import Value, named
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import elementwise
 from gradcli.primitives.special_parts import (
     Late,
-    dawsn_kernel,
-    elliptic_slope,
-    erfcx_kernel,
+    dawsn_far,
+    digamma,
+    elliptic_series,
+    erfcx_far,
     exprel_kernel,
     exprel_partial,
+    finite,
     gauss,
     half_turns,
     log_quotient,
@@ -24,10 +41,10 @@ from gradcli.primitives.special_parts import (
     polygamma,
     psi_difference,
     quotient_at_0,
-    scaled_bessel_slope,
+    scaled_bessel_far,
 )
 
-expit, log_expit, digamma = Late("expit"), Late("log_expit"), Late("psi")
+expit, log_expit = Late("expit"), Late("log_expit")
 GAMMA_ROOT = (
     "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
 )
@@ -70,6 +87,10 @@ def ellipk_slope(y: Value, m: Value) -> Value:
     return (named("ellipe")(m) / (1 - m) - y) / (2 * m)
 
 
+def ellipkm1_slope(y: Value, p: Value) -> Value:
+    return (y - named("ellipe")(1 - p) / p) / (2 * (1 - p))
+
+
 def ellipe_slope(y: Value, m: Value) -> Value:
     return (y - named("ellipk")(m)) / (2 * m)
 
@@ -77,11 +98,11 @@ def ellipe_slope(y: Value, m: Value) -> Value:
 # fmt: off
 elementwise(Late("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   gauss),       analytic=False)
 elementwise(Late("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  minus_gauss), analytic=False)
-elementwise(Late("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_kernel), analytic=False, reason=SCIPY)
+elementwise(Late("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far, ABOVE_12), analytic=False, reason=SCIPY)
 elementwise(Late("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    analytic=False, reason=MAGNIFIED)
 elementwise(Late("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
 elementwise(Late("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(Late("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_kernel), analytic=False, reason=SCIPY)
+elementwise(Late("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far, BEYOND_12), analytic=False, reason=SCIPY)
 elementwise(Late("ndtr"),     (lambda y, x: normal(x),               normal_kernel), analytic=False)
 elementwise(Late("log_ndtr"), (lambda y, x: normal(x) / np.exp(y),   mills_kernel), analytic=False)
 elementwise(Late("ndtri"),     lambda y, x: 1 / normal(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
@@ -92,11 +113,11 @@ elementwise(Late("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIV
 elementwise(Late("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), analytic=False)
 elementwise(Late("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), analytic=False)
 elementwise(Late("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
-                               lambda y, a, b: -a / b,                on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
+                               (lambda y, a, b: -a / b,               finite(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
 elementwise(Late("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
-                              (lambda y, a, b: 1 - a / b,             lambda y, a, b: (b - a) / b), on=(POSITIVE, POSITIVE), analytic=False)
+                              (lambda y, a, b: 1 - a / b,             finite(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
 elementwise(Late("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
-                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), lambda y, d, r: d * (r / np.hypot(d, r))),
+                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), finite(lambda y, d, r: d * (r / np.hypot(d, r)))),
                                on=(POSITIVE, REAL), analytic=False, reason=SCIPY)
 elementwise(Late("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
 elementwise(Late("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
@@ -107,20 +128,20 @@ elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_P
 elementwise(polygamma,         lambda y, x, *, n: named("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
 elementwise(Late("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
                               (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(Late("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       lambda y, a, b: psi_difference(a, b)),
-                              (lambda y, a, b: psi(b) - psi(a + b),       lambda y, a, b: psi_difference(b, a)),       on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+elementwise(Late("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       finite(lambda y, a, b: psi_difference(a, b))),
+                              (lambda y, a, b: psi(b) - psi(a + b),       finite(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
 elementwise(Late("j0"),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
 elementwise(Late("j1"),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
 elementwise(Late("y0"),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
 elementwise(Late("y1"),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
 elementwise(Late("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
 elementwise(Late("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
-elementwise(Late("i0e"),      (i0e_slope, scaled_bessel_slope(0, -1.0, i0e_slope)), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(Late("i1e"),      (i1e_slope, scaled_bessel_slope(1, -1.0, i1e_slope)), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(Late("i0e"),      (i0e_slope, scaled_bessel_far(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(Late("i1e"),      (i1e_slope, scaled_bessel_far(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
 elementwise(Late("k0"),        lambda y, x: -named("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
 elementwise(Late("k1"),        lambda y, x: -named("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("k0e"),      (k0e_slope, scaled_bessel_slope(0, 1.0, k0e_slope)), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("k1e"),      (k1e_slope, scaled_bessel_slope(1, 1.0, k1e_slope)), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("k0e"),      (k0e_slope, scaled_bessel_far(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(Late("k1e"),      (k1e_slope, scaled_bessel_far(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
 elementwise(Late("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, analytic=False)
 elementwise(Late("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
 elementwise(Late("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
@@ -131,8 +152,9 @@ elementwise(Late("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda 
 elementwise(Late("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * half_turns(x))), name="fresnel_c", analytic=False, reason=TURNS)
 elementwise(Late("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, analytic=False)
 elementwise(Late("wrightomega"), lambda y, x: y / (1 + y),            analytic=False, reason=SCIPY)
-elementwise(Late("ellipk"),   (ellipk_slope, elliptic_slope(False, ellipk_slope)), on=UNIT, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(Late("ellipe"),   (ellipe_slope, elliptic_slope(True, ellipe_slope)), on=UNIT, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(Late("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(Late("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(Late("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(Late("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
 elementwise(Late("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
 elementwise(Late("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=DEGREES)

@@ -12,7 +12,7 @@ from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late
+from gradcli.primitives.special_parts import Late, Modified, Polynomial, refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,24 @@ class ByOrder:
         return NoRule(f"{self.what} has no derivative by its order", do="pass the order as a plain number")
 
 
-def ordered(name: str, *partials: Callable[..., Value] | None) -> Primitive:
-    """Declare a function of scipy.special; None in place of a partial is an order."""
+def ordered(
+    name: str, *partials: Callable[..., Value] | None, kind: type[Late] = Late, broken: str | None = None
+) -> Primitive:
+    """Declare a function of scipy.special; None in place of a partial is an order.
+
+    With `broken`, which says why, orders that are not whole are refused.
+    """
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    return declare(Primitive(name, Late(name), rules, on=(), analytic=False))
+    fun = kind(name, refuses=refusing(name, broken) if broken else None)
+    return declare(Primitive(name, fun, rules, on=(), analytic=False))
+
+
+def polynomial(name: str, *partials: Callable[..., Value] | None, broken: str | None = None) -> Primitive:
+    """Declare a family of polynomials of scipy.special, by their degree."""
+    return ordered(name, *partials, kind=Polynomial, broken=broken)
+
+
+WHOLE = "scipy has whole degrees alone"
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
@@ -76,11 +90,11 @@ def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
 #       name                dy/d order  ...  dy/dx
 ordered("jv",               None, _shifted("jv", -1.0))
 ordered("yv",               None, _shifted("yv", -1.0))
-ordered("iv",               None, _shifted("iv", 1.0))
+ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
-ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y)
+ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope)
+ordered("expn",             None, _expn_slope, broken="scipy's values are wrong")
 ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
@@ -89,15 +103,15 @@ ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
 ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x))
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
 ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x))
-ordered("eval_jacobi",      None, None, None, _jacobi_slope)
-ordered("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
-ordered("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
-ordered("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
-ordered("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
-ordered("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x))
-ordered("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x))
-ordered("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
-ordered("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
+polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
+polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
+polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
+polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
+polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
+polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), broken=WHOLE)
+polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), broken=WHOLE)
+polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
+polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
 # fmt: on
 
 
@@ -156,7 +170,6 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "exp10": lambda x: np.power(exact(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
     "sici": lambda x: (named("si")(x), named("ci")(x)), "shichi": lambda x: (named("shi")(x), named("chi")(x)),
     "fresnel": lambda x: (named("fresnel_s")(x), named("fresnel_c")(x)),
-    "ellipkm1": lambda p: named("ellipk")(1 - p),
     "log1p": np.log1p, "expm1": np.expm1, "exp2": np.exp2, "cbrt": np.cbrt, "round": np.rint,
     "eval_chebyc": lambda n, x: 2 * named("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: named("eval_chebyu")(n, x / 2),
     "eval_sh_legendre": _shift("eval_legendre"), "eval_sh_chebyt": _shift("eval_chebyt"), "eval_sh_chebyu": _shift("eval_chebyu"),
@@ -190,7 +203,7 @@ def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
     if name in COMPOSITES:
         return _guarded(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
     row = PRIMITIVES.get(name)
-    if row is not None and isinstance(row.fun, Late):
+    if row is not None and row.kind == "elementwise":
         orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
         return _guarded(name, row, orders) if orders else row
     if name in WHY:

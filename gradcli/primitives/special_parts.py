@@ -6,28 +6,92 @@ import numpy as np
 
 from gradcli.core.primitive import Value, named
 from gradcli.core.tracer import arithmetic, is_zero, plain
+from gradcli.errors import GradcliError, NotSupported
 from gradcli.primitives.elementwise import pi
 
+_TINY = 1e-7  # below it one term of the series is enough
+Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 
 
 class Late:
-    """A function of scipy.special, or one of its several results, imported when it is first called."""
+    """A function of scipy.special, or one of its several results, imported when it is first called.
 
-    __slots__ = ("__name__", "function", "result")
+    It `refuses`, by an error, arguments for which scipy's value is that of another function.
+    """
 
-    def __init__(self, name: str, result: int | None = None) -> None:
+    __slots__ = ("__name__", "function", "refuses", "result")
+
+    def __init__(self, name: str, result: int | None = None, refuses: Refusal | None = None) -> None:
         self.__name__ = name
         self.function: Callable[..., Value] | None = None
         self.result = result
+        self.refuses = refuses
 
     def __call__(self, *xs: Value) -> Value:
+        error = self.refuses and self.refuses(*xs)
+        if error:
+            raise error
         if self.function is None:
             import scipy.special
 
             self.function = getattr(scipy.special, self.__name__)
         y = self.function(*xs)
         return y if self.result is None else y[self.result]
+
+
+class Polynomial(Late):
+    """A family of polynomials: whole degrees go by recurrences, which scipy has for integers; others by its series."""
+
+    __slots__ = ()
+
+    def __call__(self, n: Value, *xs: Value) -> Value:
+        degrees = np.asarray(n)
+        whole = degrees.dtype.kind == "f" and bool(np.all((degrees == np.floor(degrees)) & (np.abs(degrees) < 2.0**31)))
+        return super().__call__(degrees.astype(np.int64)[()] if whole else n, *xs)
+
+
+class Modified(Late):
+    """The modified Bessel function of the first kind, which scipy gives as 0 for tiny arguments: (x/2)^v / gamma(v + 1)."""
+
+    __slots__ = ()
+
+    def __call__(self, v: Value, x: Value) -> Value:
+        y = super().__call__(v, x)
+        lost = (y == 0) & (np.abs(x) < _TINY)
+        if not np.any(lost & (x != 0)):
+            return y
+        import scipy.special
+
+        sign = np.where((x < 0) & (np.fmod(v, 2) != 0), -1.0, 1.0)
+        return np.where(lost, sign * (np.abs(x) / 2) ** v * scipy.special.rgamma(v + 1.0), y)[()]
+
+
+def refusing(name: str, says: str) -> Refusal:
+    """Return what refuses orders of a function that are not whole."""
+
+    def refuse(n: Value, *xs: Value) -> NotSupported | None:
+        orders = np.ravel(plain(n)).astype(float)
+        broken = orders[orders != np.floor(orders)]
+        if not broken.size or np.isnan(broken[0]):
+            return None
+        return NotSupported(f"{name} of the order {broken[0]:g}: {says}", do="take a whole order")
+
+    return refuse
+
+
+def digamma(x: Value) -> Value:
+    """Return the derivative of log|gamma|; for x < 0 by reflection, with the distance to the pole exact (DLMF 5.5.4)."""
+    import scipy.special
+
+    left = np.less(x, 0)
+    if not np.any(left):
+        return scipy.special.psi(x)
+    t = _past_pole(x, left)
+    y = scipy.special.psi(np.where(left, 1 - x, x)) - np.where(
+        left, np.pi / np.where(left, np.tan(np.pi * t), 1.0), 0.0
+    )
+    return np.where(left & (t == 0), np.nan, y)[()]
 
 
 def polygamma(x: Value, *, n: int) -> Value:
@@ -37,11 +101,17 @@ def polygamma(x: Value, *, n: int) -> Value:
     """
     import scipy.special
 
-    y = scipy.special.polygamma(n, np.where(x > 0, x, 1.0)) if n == 1 else scipy.special.polygamma(n, x)
-    if n > 1 or not np.any(np.less(x, 0)):
-        return np.where(n == 1, np.where(np.greater(x, 0), y, np.nan), y)[()]
-    reflected = (np.pi / np.sin(np.pi * x)) ** 2 - scipy.special.polygamma(1, 1 - np.where(x > 0, 0.0, x))
-    return np.where(x > 0, y, reflected)[()]
+    left = np.less(x, 0)
+    if n != 1 or not np.any(left):
+        return scipy.special.polygamma(n, x)[()]
+    y = scipy.special.polygamma(1, np.where(left, 1 - x, x))
+    waves = (np.pi / np.sin(np.pi * _past_pole(x, left))) ** 2
+    return np.where(left, waves - y, y)[()]
+
+
+def _past_pole(x: Value, left: Value) -> Value:
+    """Return how far x < 0 is from the nearest integer, exactly; a half elsewhere."""
+    return np.where(left, x - np.rint(x), 0.5)
 
 
 def _split_square(x: Value, factor: float) -> Value:
@@ -90,18 +160,14 @@ def tail(x: Value, terms: int, sign: float) -> Value:
     return y
 
 
-def erfcx_kernel(y: Value, x: Value) -> Value:
-    """Return 2 x y - 2/sqrt(pi), by its asymptotic series where that cancels."""
-    far = x > 12
-    big = np.where(far, x, 12.0)
-    return np.where(far, -tail(big, 18, -1.0) / (np.sqrt(np.pi) * big * big), 2 * x * y - 2 / np.sqrt(np.pi))[()]
+def erfcx_far(y: Value, x: Value) -> Value:
+    """Return 2 x y - 2/sqrt(pi) for x > 12 by its asymptotic series."""
+    return -tail(x, 18, -1.0) / (np.sqrt(np.pi) * x * x)
 
 
-def dawsn_kernel(y: Value, x: Value) -> Value:
-    """Return 1 - 2 x y, by its asymptotic series where that cancels."""
-    far = np.abs(x) > 12
-    big = np.where(far, x, 12.0)
-    return np.where(far, -tail(big, 18, 1.0) / (2 * big * big), 1 - 2 * x * y)[()]
+def dawsn_far(y: Value, x: Value) -> Value:
+    """Return 1 - 2 x y for |x| > 12 by its asymptotic series."""
+    return -tail(x, 18, 1.0) / (2 * x * x)
 
 
 def exprel_partial(y: Value, x: Value) -> Value:
@@ -130,12 +196,19 @@ def quotient_at_0(f: Callable[[Value], Value], x: Value) -> Value:
 
 
 def log_ratio(x: Value, y: Value) -> Value:
-    """Return log(x / y), near 1 without cancellation."""
+    """Return log(x / y), near 1 without cancellation; nan unless both are positive."""
+    positive = (x > 0) & (y > 0)
+    x, y = np.where(positive, x, np.nan), np.where(positive, y, np.nan)
     close = np.abs(x - y) < 0.5 * np.abs(y)
     ratio = np.where(close, 1.0, x / y)
     usual = (ratio > 1e-300) & (ratio < 1e300)
     far = np.where(usual, np.log(np.where(usual, ratio, 1.0)), np.log(x) - np.log(y))
     return np.where(close, np.log1p(np.where(close, (x - y) / y, 0.0)), far)[()]
+
+
+def finite(slope: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a slope that is nan where the function is infinite, as scipy's are beyond their domains."""
+    return lambda y, *xs: np.where(np.isfinite(y), slope(y, *xs), np.nan)[()]
 
 
 def log_quotient(x: Value) -> Value:
@@ -147,19 +220,17 @@ def log_quotient(x: Value) -> Value:
 
 
 def psi_difference(a: Value, b: Value) -> Value:
-    """Return digamma(a) - digamma(a + b); where b is small against a, from the slopes of digamma between them."""
-    near = b < 0.02 * a
-    middle, step = a + np.where(near, b, 0.0) / 2, np.where(near, b, 0.0)
+    """Return digamma(a) - digamma(a + b); where b is small beside the way to a pole, from the slopes of digamma between."""
+    near = np.abs(b) < 0.02 * np.where(np.greater(a, 0), a, np.abs(a - np.rint(a)))
+    middle, step = np.where(near, a + b / 2, 1.0), np.where(near, b, 0.0)
     polygamma = named("polygamma")
     series = 2 * sum(polygamma(middle, n=n) * step * (step / 2) ** (n - 1) / (2 * FACTORIALS[n]) for n in (1, 3, 5))
     psi = named("digamma")
-    return np.where(near, -series, psi(a) - psi(a + np.where(near, a, b)))[()]
+    return np.where(near, -series, psi(a) - psi(a + np.where(near, 1.0, b)))[()]
 
 
-def scaled_bessel_slope(
-    order: int, sign: float, direct: Callable[[Value, Value], Value]
-) -> Callable[[Value, Value], Value]:
-    """Return the slope of exp(-|x|) I or exp(x) K: `direct`, and where that cancels, from the asymptotic series.
+def scaled_bessel_far(order: int, sign: float) -> Callable[[Value, Value], Value]:
+    """Return the slope of exp(-|x|) I for |x| > 30, or of exp(x) K for x > 30, by its asymptotic series.
 
     Source  DLMF 10.40.1, 10.40.2.
     """
@@ -168,30 +239,30 @@ def scaled_bessel_slope(
     for k in range(1, 24):
         terms.append(sign * terms[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
 
-    def kernel(y: Value, x: Value) -> Value:
-        far = np.abs(x) > 30
-        size = np.where(far, np.abs(x), 30.0)
+    def slope(y: Value, x: Value) -> Value:
+        size = np.abs(x)
         series = -scale * sum((k + 0.5) * a * size**-k for k, a in enumerate(terms)) / size / np.sqrt(size)
-        turned = series * (np.sign(x) if sign < 0 and order % 2 == 0 else 1.0)
-        return np.where(far, turned, direct(y, np.where(far, 1.0, x)))[()]
+        return series * (np.sign(x) if sign < 0 and order % 2 == 0 else 1.0)
 
-    return kernel
+    return slope
 
 
-def elliptic_slope(second: bool, direct: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """Return the slope of K or E: `direct`, and near 0 from the power series (DLMF 19.5.1, 19.5.2)."""
+def elliptic_series(second: bool, complement: bool = False) -> Callable[[Value, Value], Value]:
+    """Return the slope of K or E for |m| < 0.15 by the power series; the argument is m or, as `complement`, 1 - m.
+
+    Source  DLMF 19.5.1, 19.5.2.
+    """
     terms, c = [], 1.0
     for n in range(1, 26):
         c *= ((2 * n - 1) / (2 * n)) ** 2
         terms.append(np.pi / 2 * n * (-c / (2 * n - 1) if second else c))
 
-    def kernel(y: Value, m: Value) -> Value:
-        near = m < 0.15
-        small = np.where(near, m, 0.0)
-        series = sum(a * small**k for k, a in enumerate(terms))
-        return np.where(near, series, direct(y, np.where(near, 0.5, m)))[()]
+    def slope(y: Value, x: Value) -> Value:
+        m = 1 - x if complement else x
+        series = sum(a * m**k for k, a in enumerate(terms))
+        return -series if complement else series
 
-    return kernel
+    return slope
 
 
 def half_turns(x: Value) -> Value:

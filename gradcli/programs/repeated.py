@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.core import levels
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.programs.gradient import gradient
-from gradcli.programs.program import MOST_NODES, Program, Unread, Unseen
+from gradcli.programs.program import MOST_NODES, Node, Program, Unread, Unseen
 from gradcli.programs.pure import Isolation, Outside, is_array
 from gradcli.programs.written import written
 from gradcli.source.call import Call, Calls, Wrt
@@ -74,7 +74,7 @@ class Repeated:
             y, xbars = ready.run(*values, *captured)
         except (ArithmeticError, ValueError, np.linalg.LinAlgError):  # the tape says what the matter is
             return None
-        if any(map(_has_nan, xbars)):
+        if any(map(_has_nan, xbars)) or (y is not None and _has_nan(y)):
             return None
         return y, xbars[0] if ready.one else tuple(xbars)
 
@@ -119,12 +119,13 @@ class Repeated:
             if type(y) is not Unseen or y.shape:
                 raise Unread("the value is no number of the trace")
             program.most = MOST_NODES
+            watched = self.with_value or any(map(_may_be_nan, program.nodes))
             named = dict(zip(self.calls.names(call, form) or (), inputs, strict=True))
             bars = gradient(program, y, [named[path] for path in call.wrt])
         run = written(
             program,
             [x.number for x in (*inputs, *arrays)],
-            y.number if self.with_value else None,
+            y.number if watched else None,
             [None if x is None else x.number for x in bars],
             call.xs,
         )
@@ -176,6 +177,11 @@ def _has_nan(x: Value) -> bool:
     """Whether a plain value has a nan: squares are not negative, so that no two infinities cancel."""
     total = x * x if type(x) is np.float64 else np.vdot(x, x)
     return bool(total != total)
+
+
+def _may_be_nan(node: Node) -> bool:
+    """Whether an operation has no value for some numbers, where its slope may have one all the same."""
+    return isinstance(node.operation, Primitive) and not node.operation.dense
 
 
 def _agree(a: Value, b: Value) -> bool:

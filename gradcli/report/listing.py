@@ -56,7 +56,10 @@ class ModesReport:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One primitive: where it is smooth, its kinks, its partials as formulas, and their worst error in ulps."""
+    """One primitive: where it is smooth, its kinks, its partials as formulas, and their worst error in ulps.
+
+    `checked` is `ok`, what is wrong, or null; `unchecked` says why a check that was asked for came to nothing.
+    """
 
     name: str
     kind: str
@@ -66,6 +69,7 @@ class Operation:
     ulps: float | None
     reason: str | None
     checked: str | None = None
+    unchecked: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +84,58 @@ class OpsReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of primitives, and what is stated about single ones."""
-        checked = any(op.checked for op in self.operations)
+        checked = any(op.checked or op.unchecked for op in self.operations)
         columns = ("primitive", "smooth where", "derivative", "ulps", *(["check"] if checked else []))
         rows: list[tuple[Cell, ...]] = []
         for op in self.operations:
             ulps = "" if op.ulps is None else numbers.two(op.ulps)
-            state = [Piece(op.checked or "", "good" if op.checked == "ok" else "bad")] if checked else []
+            state = [_state(op)] if checked else []
             rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps, *state))
         notes: list[Block] = [Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _notes(op)]
         return (
             Table(columns, tuple(rows), frozenset({3})),
             *notes,
+            *([Paragraph(_count(self.operations))] if checked else []),
             *([Paragraph("functions: " + " ".join(self.functions))] if self.functions else []),
         )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the primitives as rows."""
-        return ("primitive", "kind", "domain", "partials", "kinks", "ulps", "reason"), [
-            (o.name, o.kind, "; ".join(o.domain), "; ".join(o.partials), o.kinks, o.ulps, o.reason)
+        return ("primitive", "kind", "domain", "partials", "kinks", "ulps", "reason", "checked", "unchecked"), [
+            (
+                o.name,
+                o.kind,
+                "; ".join(o.domain),
+                "; ".join(o.partials),
+                o.kinks,
+                o.ulps,
+                o.reason,
+                o.checked,
+                o.unchecked,
+            )
             for o in self.operations
         ]
+
+
+def _state(op: Operation) -> Piece:
+    if op.unchecked:
+        return Piece("not checked", "unsure")
+    return Piece(op.checked or "", "good" if op.checked == "ok" else "bad")
+
+
+def _count(operations: tuple[Operation, ...]) -> str:
+    right = sum(op.checked == "ok" for op in operations)
+    unchecked = sum(op.unchecked is not None for op in operations)
+    return f"{right} verified, {len(operations) - right - unchecked} wrong, {unchecked} not checked"
 
 
 def _notes(op: Operation) -> list[str]:
     return [
         text
-        for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "")
+        for text in (
+            f"kink where {op.kinks}" if op.kinks else "",
+            f"accuracy: {op.reason}" if op.reason else "",
+            f"not checked: {op.unchecked}" if op.unchecked else "",
+        )
         if text
     ]

@@ -1,15 +1,18 @@
 """What `modes` and `ops` list."""
 
+from collections.abc import Sequence
+
 from gradcli.core.primitive import Primitive
 from gradcli.errors import BadOption
-from gradcli.exits import Exit
+from gradcli.exits import Exit, worst
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
-from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
+from gradcli.report.listing import ModeEntry, ModesReport, Operation, OpsReport
 from gradcli.source.loading import load
 from gradcli.source.names import FUNCTIONS, nearest
 from gradcli.source.targets import is_python
 from gradcli.study.accuracy import functions, operation, operations
+from gradcli.study.isolation import OK
 from gradcli.verify.environment import environment, installed
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
@@ -38,8 +41,7 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         if not isinstance(row, Primitive):
             raise BadOption(f"{name} is no primitive", do="make one: gradcli.primitive(fun, *partials)")
         own = operation(row, check)
-        wrong = own.checked not in (None, "ok")
-        return OpsReport((own,), (), environment(), int(Exit.WRONG if wrong else Exit.CONFIRMED))
+        return OpsReport((own,), (), environment(), int(_status([own])))
     known = FUNCTIONS.get(str(name))
     found = operations(
         check, getattr(known, "name", name) if isinstance(known, Primitive) else ALIASES.get(str(name), name)
@@ -53,5 +55,12 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
         )
-    failed = any(op.checked not in (None, "ok") for op in found)
-    return OpsReport(found, () if name else functions(), environment(), int(Exit.WRONG if failed else Exit.CONFIRMED))
+    return OpsReport(found, () if name else functions(), environment(), int(_status(found)))
+
+
+def _status(found: Sequence[Operation]) -> Exit:
+    """Return the exit status: a wrong primitive before one that could not be checked."""
+    return worst(
+        Exit.INCONCLUSIVE if op.unchecked else Exit.CONFIRMED if op.checked in (None, OK) else Exit.WRONG
+        for op in found
+    )

@@ -11,10 +11,11 @@ from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.interpreters.tape import record
 from gradcli.lowering import arb, sympy
 from gradcli.primitives.kinds import Factor, Partial
+from gradcli.study.samples import PARAMS
 from tests.primitives import test_decompositions, test_fourier
 from tests.primitives.test_functions import TABLE, drawn
 from tests.primitives.test_numpy_functions import CALCULUS
-from tests.primitives.test_rules import PARAMS, ROWS, check_row, points
+from tests.primitives.test_rules import ROWS, check_row, points
 
 MOVING = ("linear", "bilinear")  # they run on arrays of any objects
 NOT_IN_ARB: set[str] = set()
@@ -104,7 +105,7 @@ PLANTED = [
 @pytest.mark.parametrize("slip", SLIPS)
 @pytest.mark.parametrize(("row", "i"), PLANTED)
 def test_a_wrong_rule_is_objected_to(row: Primitive, i: int, slip: str) -> None:
-    params = PARAMS.get(row.name, [{}])[0]
+    params = PARAMS.get(row.name, ({},))[0]
     with np.errstate(all="ignore"), pytest.raises(AssertionError):
         for xs in points(row, 3):
             check_row(wrong(row, i, SLIPS[slip]), params, xs)

@@ -6,15 +6,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.core.primitive import PRIMITIVES, Params, Primitive
-from gradcli.interpreters.ball import Ball, error_of, precision
+from gradcli.core.domain import NEAR_0, NEAR_1, REAL
+from gradcli.core.primitive import PRIMITIVES, Primitive
+from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import vjp
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.accuracy import worst_ulps
 
 EPS = float(np.finfo(np.float64).eps)
 CLAIMED = 8.0  # ulps, of a row that states no reason for more
-PARAMS: dict[str, Params] = {"integer_power": {"n": 3}, "polygamma": {"n": 1}}
 ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
 KERNELS = [
     pytest.param(row, i, id=f"{row.name}-{i}")
@@ -34,6 +34,33 @@ def test_a_kernel_is_its_partial_evaluated_in_balls(row: Primitive, i: int) -> N
             right = rule.partial(row(*balls), *balls)
         slope = rule.kernel(row.fun(*xs), *xs)
         assert error_of(right, slope) <= (1e-12 * abs(slope) if row.reason else CLAIMED * np.spacing(abs(slope)))
+
+
+@pytest.mark.parametrize(
+    ("row", "i"), [case for case in KERNELS if case.values[0].rules[case.values[1]].holds is not REAL]
+)
+def test_a_kernel_is_its_partial_all_over_where_it_holds(row: Primitive, i: int) -> None:
+    """At tiny, huge and saturated arguments inside of the interval, and just outside of it, where the partial is used."""
+    rule: Any = row.rules[i]
+    for x in map(np.float64, rule.holds.hard):
+        slope, right = rule.kernel(row.fun(x), x), exactly(row, i, x)
+        assert error_of(right, slope) <= max(1e-12 * abs(slope), 1e-320)  # as of rows with a reason
+        outside = x + 1 if rule.holds in (NEAR_0, NEAR_1) else x / 100
+        if np.all(row.on[0].contains(outside)) and not np.all(rule.holds.contains(outside)):
+            y = row.fun(outside)
+            assert rule.kernel(y, outside) == rule.partial(y, outside)
+
+
+def exactly(row: Primitive, i: int, x: np.float64) -> Any:
+    """Return a partial in balls, by as many bits as it takes."""
+    rule: Any = row.rules[i]
+    for bits in (256, 1024, 4096, 16384):
+        with precision(bits):
+            ball = Ball.lift(x)
+            right = rule.partial(row(ball), ball)
+            if radius(right) <= max(1e-20 * abs(nearest(right)), 1e-322):  # below it float64 has nothing
+                return right
+    raise AssertionError(f"{row.name} is not known at {x}")
 
 
 @pytest.mark.parametrize(("row", "i"), KERNELS)

@@ -1,6 +1,7 @@
 """Every elementwise row of the rule table: one test of everything that must hold of a derivative rule."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,18 @@ from gradcli.interpreters.tape import record, vjp
 from gradcli.lowering import sympy as lowering
 from gradcli.numerics.steps import derivative
 from gradcli.primitives.kinds import Factor, Partial
+from gradcli.study.samples import PARAMS, samples
 
 EPS = float(np.finfo(np.float64).eps)
 ONE = np.float64(1)
 ULPS = 8 * EPS  # what `gradcli ops` claims of a row that states no reason
 LOSSY = 1e-12  # of rows that do state one: digits of scipy's functions, here away from their roots and poles
 SHAPES = (((), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (2, 3)), ((2, 3), ()), ((1, 1), (2,)))
-PARAMS: dict[str, list[Params]] = {
-    "integer_power": [{"n": n} for n in (-3, -1, 0, 1, 2, 5)],
-    "polygamma": [{"n": n} for n in (1, 2, 3)],
-}
 ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
 CASES = [
     pytest.param(row, params, id=row.name + "".join(f"-{value}" for value in params.values()))
     for row in ROWS
-    for params in PARAMS.get(row.name, [{}])
+    for params in PARAMS.get(row.name, ({},))
 ]
 BINARY = [pytest.param(row, id=row.name) for row in ROWS if len(row.rules) == 2]
 
@@ -38,11 +36,8 @@ def seeded(name: str) -> np.random.Generator:
 
 
 def points(row: Primitive, count: int) -> list[list[np.float64]]:
-    """Return points of the row's domain; those of rows with a jump stay away from it."""
-    rng = seeded(row.name)
-    drawn = np.array([domain.sample(rng, 20 * count) for domain in row.on]).T
-    smooth = [xs for xs in drawn if row.name != "remainder" or abs((xs[0] / xs[1] + 0.5) % 1 - 0.5) > 0.02]
-    return [list(xs) for xs in smooth[:count]]
+    """Return points of the row's domain, away from jumps."""
+    return [list(xs) for xs in islice(samples(row)[0].points(seeded(row.name)), count)]
 
 
 def size_of(*xs: Any) -> float:

@@ -1,0 +1,147 @@
+"""How each primitive is called alone: parameters, the arguments that stay, and random values for the others."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
+from gradcli.core.primitive import Params, Primitive, Value
+
+Draw = Callable[[Any], Value]
+_V, _M, _K, _S, _TALL = (3,), (2, 3), (2, 3, 4), (3, 3), (4, 2)
+_MASK = np.array([[True, False, True], [False, True, True]])
+_JUMP = 0.02  # of the period: remainder jumps at its ends, and differences must not reach them
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One way to call a primitive: how each argument is drawn, or the value of one that stays, and the parameters.
+
+    `prepare` is done to the arguments first, by rows that are there for what it gives; `fits` says which points are taken.
+    """
+
+    arguments: tuple[Draw | Value, ...]
+    params: Params = field(default_factory=dict)
+    prepare: Callable[[Value], Value] = lambda x: x
+    fits: Callable[..., bool] = lambda *xs: True
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The positions of the arguments that are differentiated."""
+        return tuple(i for i, argument in enumerate(self.arguments) if callable(argument))
+
+    def points(self, rng: Any) -> Iterator[tuple[Value, ...]]:
+        """Yield arguments for ever."""
+        while True:
+            xs = tuple(argument(rng) if callable(argument) else argument for argument in self.arguments)
+            if self.fits(*xs):
+                yield xs
+
+
+def inside(domain: Domain) -> Draw:
+    """Return what draws ordinary numbers of a domain."""
+    return lambda rng: np.float64(domain.sample(rng, 1)[0])
+
+
+def shaped(*shape: int) -> Draw:
+    """Return what draws an array of normal numbers; a number for no sizes."""
+    return lambda rng: rng.normal(size=shape) if shape else np.float64(rng.normal())
+
+
+def _well(rng: Any) -> Value:
+    """Return a square matrix far from singular."""
+    return rng.normal(size=_S) + 4 * np.eye(3)
+
+
+def _positive(rng: Any) -> Value:
+    """Return a positive definite matrix."""
+    a = rng.normal(size=_S)
+    return a @ a.T + np.eye(3)
+
+
+def _symmetric(a: Value) -> Value:
+    """Return the symmetric part: factors of symmetric matrices read one triangle alone."""
+    return (a + np.transpose(a)) / 2
+
+
+PARAMS: Mapping[str, tuple[Params, ...]] = {
+    "integer_power": tuple({"n": n} for n in (3, -3, -1, 0, 1, 2, 5)),
+    "polygamma": tuple({"n": n} for n in (1, 2, 3)),
+}
+_TRIANGLES = tuple(Sample((shaped(*_S),), {"uplo": uplo}, prepare=_symmetric) for uplo in "LU")
+# fmt: off
+#  orders and parameters that stay, several choices, and where the argument that moves is drawn
+ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
+    **dict.fromkeys(("jv", "yv", "iv", "kv", "ive", "kve"), (((0,), (1,), (2.5,)), POSITIVE)),
+    "expn":             (((1,), (2,), (3,)), POSITIVE),
+    **dict.fromkeys(("gammainc", "gammaincc"), (((0.5,), (1,), (2.5,)), POSITIVE)),
+    **dict.fromkeys(("betainc", "betaincc"), (((2.5, 0.7), (0.5, 3)), UNIT)),
+    "hyp0f1":           (((1.5,), (-0.5,)), REAL),
+    "hyp1f1":           (((0.5, 1.5), (-0.7, 2)), REAL),
+    "hyp2f1":           (((0.5, 1, 2.5), (-0.7, 2, 1.3)), INSIDE_1),
+    "hyperu":           (((0.5, 1.5), (1.5, 2.5)), POSITIVE),
+    "eval_jacobi":      (((3, 0.5, 1.5), (1, 2, 0)), INSIDE_1),
+    "eval_gegenbauer":  (((3, 0.5), (1, 2)), INSIDE_1),
+    **dict.fromkeys(("eval_legendre", "eval_chebyt", "eval_chebyu"), (((0,), (1,), (4,)), INSIDE_1)),
+    **dict.fromkeys(("eval_hermite", "eval_hermitenorm"), (((0,), (1,), (4,)), REAL)),
+    "eval_laguerre":    (((0,), (1,), (4,)), ABOVE_1),
+    "eval_genlaguerre": (((3, 0.5), (1, 2)), ABOVE_1),
+}
+#  of arrays
+ARRAYS: Mapping[str, tuple[Sample, ...]] = {
+    "getitem":      (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
+                     Sample((shaped(*_M),), {"index": _MASK})),
+    "scatter":      (Sample((shaped(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
+    "reshape":      (Sample((shaped(*_K),), {"to": (4, 6)}),),
+    "transpose":    (Sample((shaped(*_K),), {"axes": (1, 2, 0)}),),
+    "broadcast_to": (Sample((shaped(2, 1),), {"to": (4, 2, 3)}),),
+    "concatenate":  (Sample((shaped(*_M), shaped(2, 1)), {"axis": 1}),),
+    "put":          (Sample((shaped(*_M), shaped(2)), {"index": (slice(None), 1)}),),
+    "where":        (Sample((_MASK, shaped(*_M), shaped(*_V))),),
+    "convolve":     (Sample((shaped(4), shaped(*_V))),),
+    "sum":          (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    "cumsum":       (Sample((shaped(*_M),), {"axis": 1}),),
+    "max":          (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    "norm":         (Sample((shaped(*_V),)), Sample((shaped(*_M),))),
+    "logsumexp":    (Sample((shaped(*_M),), {"axis": (0,)}),),
+    "matmul":       (Sample((shaped(*_M), shaped(3, 2))), Sample((shaped(2, 3, 4), shaped(2, 4, 2)))),
+    "einsum":       (Sample((shaped(*_M), shaped(3, 2)), {"subscripts": "ij,jk->ik"}),
+                     Sample((shaped(2, 2, 3), shaped(*_V)), {"subscripts": "iij,j->i"})),
+    "det":          (Sample((_well,)), Sample((shaped(2, 3, 3),))),
+    "logdet":       (Sample((_well,)),),
+    "inv":          (Sample((_well,)),),
+    "solve":        (Sample((_well, shaped(3, 2))),),
+    "cholesky":     (Sample((_positive,), prepare=_symmetric),),
+    "eigvalsh":     _TRIANGLES,
+    "eigenvectors": _TRIANGLES,
+    "svdvals":      (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    "singular_vectors": (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    "pinv":         (Sample((shaped(*_TALL),), {"rcond": 1e-15}), Sample((shaped(*_S),), {"rcond": 1e-15})),
+    "qr":           (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    "dft_cos":      (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+    "dft_sin":      (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+}
+# fmt: on
+
+
+def _away_from_jumps(a: Value, b: Value) -> bool:
+    return bool(abs((a / b + 0.5) % 1 - 0.5) > _JUMP)
+
+
+def samples(row: Primitive) -> tuple[Sample, ...]:
+    """Return the ways in which a primitive is called alone; none where nobody has said how."""
+    if row.name in ARRAYS and not row.body:
+        return ARRAYS[row.name]
+    if row.name in ORDERS and not row.body:
+        choices, domain = ORDERS[row.name]
+        return tuple(Sample((*map(np.float64, orders), inside(domain))) for orders in choices)
+    if row.kind != "elementwise" or len(row.on) != len(row.rules):
+        return ()
+    draws = tuple(map(inside, row.on))
+    jumps = row.name in ("remainder", "fmod")
+    families = ({},) if row.body else PARAMS.get(row.name, ({},))
+    return tuple(
+        Sample(draws, params, fits=_away_from_jumps) if jumps else Sample(draws, params) for params in families
+    )
