@@ -259,8 +259,9 @@ def natively_of(
 
 
 def kinds_of(text: str | None) -> frozenset[str]:
-    """Return the findings that `--allow` names. Raises BadOption."""
-    wanted = frozenset(words_of(text))
+    """Return the findings that `--allow` names, with blanks or hyphens. Raises BadOption."""
+    slugs = {kind.replace(" ", "-"): kind for kind in KINDS}
+    wanted = frozenset(slugs.get(word, word) for word in words_of(text))
     unknown = wanted - set(KINDS)
     if unknown:
         raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")

@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
+from gradcli.interpreters.tape import Line
 from gradcli.lowering.arb_matrices import MATRICES
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gradcli.modes.mode import Question
 
 _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
+_SINGULAR = 1e12  # roundings: of a singular matrix nothing is known
 SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be what rounding left of zero, and move by all they are
@@ -48,6 +50,17 @@ def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
 def factored(q: "Question") -> bool:
     """Whether LAPACK factors a matrix on the way: balls take other steps there, and know nothing of its rounding."""
     return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in q.lines)
+
+
+def roundings_of(line: Line) -> float:
+    """Return how many roundings of its value the result of an operation may be off by: of LAPACK n times the condition."""
+    primitive, _, xs, _, _, _ = line
+    if primitive is None or primitive.kind != "differential" or primitive.name not in MATRICES:
+        return 1.0
+    if not isinstance(xs[0], np.ndarray) or xs[0].ndim < 2 or not xs[0].size or not np.all(np.isfinite(xs[0])):
+        return 1.0
+    condition = float(np.max(np.linalg.cond(xs[0])))
+    return float(min(max(xs[0].shape[-2:]) * condition, _SINGULAR))
 
 
 def _wide(q: "Question", radii: list[Array]) -> list[Any]:

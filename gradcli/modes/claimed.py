@@ -22,7 +22,8 @@ Matcher = Callable[[Any], dict[str, Any]]
 class ClaimedFunction:
     """A claim that is computed: `compute(values)` is what the user's code says, `match` puts it to the inputs' names."""
 
-    names_each: bool  # whether it has a part for each of several inputs, none of them None
+    for_first: bool  # whether it is one value, for the first input alone, as in scipy and jax
+    declines: bool  # whether it says None of an input
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ClaimedFunction:
         self._match = match
         self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
         self.names: tuple[str, ...] = ()
-        self.names_each = False
+        self.for_first = self.declines = False
         try:
             self._first = (at, self(at))
         except WrongShape:
@@ -66,16 +67,16 @@ class ClaimedFunction:
                 found = self._compute(values)
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
-        self.names_each = _names_each(found, values)
+        parts = list(found.values()) if isinstance(found, dict) else found
+        self.for_first = not isinstance(found, tuple | list) and not _names_inputs(found, values)
+        self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
         return self._match(found)
 
 
-def _names_each(found: Any, inputs: Mapping[str, Any]) -> bool:
-    """Whether a claim names inputs, or has a part for each of several, and declines none of them by None."""
-    if isinstance(found, dict):
-        parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
-        return set(map(str, found)) <= parameters and all(part is not None for part in found.values())
-    return isinstance(found, list | tuple) and len(found) > 1 and all(part is not None for part in found)
+def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
+    """Whether a claim is a dict of inputs, or of parameters that hold them."""
+    parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
+    return isinstance(found, dict) and set(map(str, found)) <= parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from gradcli.core.shapes import shape, size, zeros_like
 from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
 from gradcli.modes import limits
-from gradcli.modes.bounds import rounding_of
+from gradcli.modes.bounds import rounding_of, roundings_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.tracing import tested
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
@@ -260,10 +260,13 @@ class Question:
     def noise_floor(self) -> float:
         """The size of rounding in f, from the recorded run: every line's rounding carried to the result by its adjoint.
 
+        What LAPACK computes rounds by n eps times the condition number, a priori: its kernels differ between processors, and
+        repeated values on one of them show less.
+
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
         moved = [
-            np.asarray(bar) * np.asarray(line[3])
+            np.asarray(bar) * np.asarray(line[3]) * roundings_of(line)
             for bar, line in zip(self.bars, self.lines, strict=True)
             if bar is not None and line[0] is not None
         ]

@@ -81,8 +81,10 @@ def _left_out(
     """
     if claim is None or not claim.names or (claiming is not None and claiming.kind in ("jvp", "hvp")):
         return ()
+    if isinstance(claim, ClaimedFunction) and claim.for_first:
+        return ()
     left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
-    if left and settings.require_claim and not (isinstance(claim, ClaimedFunction) and not claim.names_each):
+    if left and settings.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
         raise BadOption(
             f"--require-claim is given, and the claim leaves out {', '.join(left)}",
             do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
