@@ -18,6 +18,7 @@ HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
 _WEIGHT = {CENTRAL: 3.0, ONE_SIDED: 8.0}  # of noise / h: three standard deviations of an extrapolant
 FAR = 12.0  # of noise / h: five standard deviations of a one-sided extrapolant, of which many are looked at
 _APART = 4.0  # of what noise explains: one-sided slopes further apart do not meet
+_OPPOSITE = 0.1  # of one-sided slopes: where their mean is less, it is zero by symmetry
 _BENDS = np.linalg.solve(
     np.array([np.ones(3), RATIO ** np.arange(2, -1, -1), RATIO ** (3.0 * np.arange(2, -1, -1))]), [1, 0, 0]
 )
@@ -178,7 +179,8 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     """Return the slopes to the left and to the right where nothing shows that they meet as the steps shrink, else nan.
 
     They meet at a step if their extrapolants are no further apart there, nor at any smaller step, than what noise and
-    truncation explain, and all of that is small beside the slopes themselves. Where noise alone hides it, they may meet.
+    truncation explain. What is small beside the slopes is part of the bound alone, unless the two cancel by symmetry, so
+    that their mean shows nothing. Where noise hides it, they may meet.
     """
     right, left = (extrapolated(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
     noise = 2 * FAR * sigma / column[2:]
@@ -192,7 +194,8 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
         np.take_along_axis(np.broadcast_to(rows, gap.shape), k, axis=0)[0]
         for rows in (gap, room, noise, sizes, *(extrapolated(first, column, ONE_SIDED) for first in (left, right)))
     )
-    apart = (gap > room) & (gap + room > np.maximum(_APART * noise, USEFUL * size))
+    opposite = np.abs(right + left) / 2 <= _OPPOSITE * np.minimum(np.abs(right), np.abs(left))
+    apart = (gap > room) & (gap + room > _APART * noise) & ((gap + room > USEFUL * size) | opposite)
     return np.where(apart, left, np.nan), np.where(apart, right, np.nan)
 
 

@@ -48,6 +48,13 @@ def kinked(slopes: Slopes) -> Any:
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
 
+def has_two_slopes(case: "Case") -> bool:
+    """Whether differences of an entry have another slope over wider steps, by which no other mode is to be contradicted."""
+    outcome = case.outcomes.get("finite-difference")
+    slopes = {} if outcome is None or outcome.estimate is None else outcome.estimate.slopes
+    return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
+
+
 def findings_of(case: "Case") -> list[Finding]:
     """Return what differences show at the entries that are open: kinks, and second slopes."""
     outcome = case.outcomes.get("finite-difference")
@@ -86,13 +93,16 @@ def _kink(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Findin
 
 def _two(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     """Return that there are two slopes: a staircase where f jumps between their scales, else fine structure."""
-    value = case.estimate("finite-difference").value[name]
-    here, there = (f"{float(np.asarray(x)[k]):.5g}" for x in (value, slopes.other))
+    found = case.estimate("finite-difference")
+    value, bound = (float(np.asarray(part[name])[k]) for part in (found.value, found.bound))
+    here, there = f"{value:.5g}", f"{float(np.asarray(slopes.other)[k]):.5g}"
     h, other_h = (f"{float(np.asarray(x)[k]):.0e}" for x in (slopes.h, slopes.other_h))
     at, slope = _entry(case, name, k), f"its slope is {here} over steps of {h}"
     if np.asarray(slopes.jumps)[k]:
         says = f"f is a staircase at {at}: {slope} and {there} between its jumps"
         return finding("staircase", "inconclusive", says, hint="accept it: --allow staircase")
     says = f"f has fine structure at {at}: {slope} and {there} over steps of {other_h}"
+    if abs(value - float(np.asarray(slopes.other)[k])) <= bound:
+        says = f"f has fine structure at {at}: {slope}; over smaller ones, which rounding hides, it may be {bound:.1e} off that"
     hint = "the smaller steps are nearer to the derivative; claim that, or accept it: --allow 'fine structure'"
     return finding("fine structure", "inconclusive", says, hint=hint)

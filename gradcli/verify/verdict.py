@@ -16,7 +16,7 @@ from gradcli.report.common import finding
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
 from gradcli.verify.case import Case, independent, unsteady, witnessed
 from gradcli.verify.compare import AGREE, DISAGREE, allowed
-from gradcli.verify.scales import findings_of
+from gradcli.verify.scales import findings_of, has_two_slopes
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional
 
@@ -45,7 +45,7 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
             confirmed[name] = confirmed[name] | (word == AGREE)
         return
     direction = directional(case.q, case.estimate(case.reference))
-    if direction.agrees is False:
+    if direction.agrees is False and not has_two_slopes(case):
         _blamed(case, "a difference of the untouched function contradicts the traced gradient")
     elif direction.agrees:
         for name, word in case.verdicts[case.reference].items():
