@@ -132,11 +132,13 @@ def measured(task: tuple[str, int, Sequence[str]]) -> Tally:
 
 
 def _judged_in(place: Place, modes: Sequence[str]) -> Iterator[tuple[str, Judgement, str]]:
-    value = slope_of("value", place)
-    right = as_function_has_it(place, value)
-    for mode in ("value", *modes):
-        found = value if mode == "value" else slope_of(mode, place)
-        judgement = judged(found, place, right, of_value=mode == "value")
+    found = {mode: slope_of(mode, place) for mode in ("value", *modes)}
+    if np.all(np.isnan(list(found.values()))):
+        yield from ((mode, Judgement.REFUSED, "") for mode in found)
+        return
+    right = as_function_has_it(place, found["value"])
+    for mode, number in found.items():
+        judgement = judged(number, place, right, of_value=mode == "value")
         truth = right.value if mode == "value" else right.right if right.left is None else right.left
         at = ", ".join(f"{x!r}" for x in place.xs)
         params = "".join(f", {k}={v}" for k, v in place.params.items())
@@ -144,7 +146,7 @@ def _judged_in(place: Place, modes: Sequence[str]) -> Iterator[tuple[str, Judgem
         yield (
             mode,
             judgement,
-            f"{place.row.name}({at}{params}) by argument {place.i}: {found:.10g}, the truth is {says}",
+            f"{place.row.name}({at}{params}) by argument {place.i}: {number:.10g}, the truth is {says}",
         )
 
 
@@ -180,7 +182,10 @@ def main() -> None:
     modes = args.modes.split(",")
     count = -(-args.places // len(chosen))
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        tallies = list(pool.map(measured, [(name, count, modes) for name in chosen]))
+        tallies = []
+        for tally in pool.map(measured, [(name, count, modes) for name in chosen]):
+            print(f"{tally.name}: {len(tally.wrong)} wrong, {tally.unknown} unknown", file=sys.stderr, flush=True)
+            tallies.append(tally)
     if args.json:
         document = [{"primitive": t.name, "counts": t.counts, "unknown": t.unknown, "wrong": t.wrong} for t in tallies]
         json.dump({"environment": common.environment(), "primitives": document}, sys.stdout, indent=2)

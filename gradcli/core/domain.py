@@ -54,10 +54,13 @@ NOT_POLE = Domain(
 )
 NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
 
-# where float kernels hold, which were measured there alone
+# where float kernels hold, and operations of frameworks, which were measured there alone
 NEAR_0 = Domain("|x| < 0.15", lambda x: abs(x) < 0.15, _both(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149])))
 NEAR_1 = Domain("|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _both(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149])))
 ABOVE_12 = Domain("x > 12", lambda x: x > 12, np.concatenate([np.array([12.1, 25.9, 300.0]), _HUGE]))
 BEYOND_12 = Domain("|x| > 12", lambda x: abs(x) > 12, _both(ABOVE_12.hard))
 ABOVE_30 = Domain("x > 30", lambda x: x > 30, np.concatenate([np.array([30.1, 40.0, 700.0]), _HUGE]))
 BEYOND_30 = Domain("|x| > 30", lambda x: abs(x) > 30, _both(ABOVE_30.hard))
+ABOVE_MINUS_10000 = Domain(
+    "x > -10000", lambda x: x > -1e4, np.concatenate([-_SIZES[::-1], _SIZES, np.array([-9e3, 1e8])])
+)

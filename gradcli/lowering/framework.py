@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, ClassVar
 
+from gradcli.core.domain import Domain
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
 from gradcli.lowering.formulas import FORMULAS, MOVES
@@ -33,6 +34,7 @@ class Lowering:
     gaps: ClassVar[frozenset[str]]  # primitives that it, or its derivatives, do not have
     foreign: ClassVar[frozenset[str]] = frozenset()  # names that mean something else in the framework
     ulps: ClassVar[Mapping[str, float]] = {}  # that operations lose, or their derivatives, where it is more than usual
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {}  # where operations, or their derivatives, are right
     single: ClassVar[frozenset[str]] = frozenset()  # operations that compute in float32, whatever they are given
 
     def namespaces(self) -> Sequence[Any]:

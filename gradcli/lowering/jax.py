@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradcli.core.domain import ABOVE_MINUS_10000, INSIDE_1, POSITIVE, REAL, Domain
 from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
 from gradcli.point import Array
 
@@ -19,7 +20,11 @@ class Jax(Lowering):
         "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre", "eval_legendre", "hyp0f1", "hyperu", "iv", "ive",
         "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "kve", "shi", "spence", "wrightomega", "y0", "y1", "yv",
     })  # fmt: skip
-    ulps: ClassVar[Mapping[str, float]] = {"log_ndtr": 2.0**18}
+    ulps: ClassVar[Mapping[str, float]] = {"log_ndtr": 2.0**18, "hyp1f1": 2.0**34}
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {
+        "digamma": (POSITIVE,), "polygamma": (POSITIVE,), "hyp2f1": (REAL, REAL, REAL, INSIDE_1), "log_ndtr": (ABOVE_MINUS_10000,),
+        "rel_entr": (POSITIVE, POSITIVE), "kl_div": (POSITIVE, POSITIVE),
+    }  # fmt: skip
 
     def namespaces(self) -> Sequence[Any]:
         import jax

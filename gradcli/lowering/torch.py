@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradcli.core.domain import ABOVE_MINUS_10000, Domain
 from gradcli.errors import NotSupported
 from gradcli.lowering.formulas import same_stacks
 from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
@@ -23,6 +24,7 @@ class Torch(Lowering):
         "expn", "fresnel_c", "fresnel_s", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu", "iv", "ive", "j0", "j1", "jv", "k0", "k0e",
         "k1", "k1e", "kv", "kve", "shi", "si", "spence", "wrightomega", "y0", "y1", "yv",
     })  # fmt: skip
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {"log_ndtr": (ABOVE_MINUS_10000,)}
     ulps: ClassVar[Mapping[str, float]] = {"digamma": 2.0**22, "polygamma": 2.0**22}
 
     def namespaces(self) -> Sequence[Any]:

@@ -144,6 +144,7 @@ def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
         return slot, body, tuple((s, None) for s in slots if s != CONSTANT), {}
     if name in lowering.single:
         _refuse_wide(lowering, name, [*xs, y])
+    _refuse_outside(lowering, name, xs)
     if name in MATCHED:
         params["like"] = y
     constants = [
@@ -171,6 +172,13 @@ def _constant(x: Value, condition: bool) -> Array:
     if plain.dtype.kind == "c":
         raise NotSupported("complex numbers are not lowered into a framework")
     return plain.astype(bool) if condition else plain.astype(np.float64)
+
+
+def _refuse_outside(lowering: Lowering, name: str, xs: Sequence[Value]) -> None:
+    """Refuse values for which the framework's operation, or its derivative, is known to be wrong."""
+    for domain, x in zip(lowering.holds.get(name, ()), xs, strict=False):
+        if not np.all(domain.contains(np.asarray(x, dtype=float))):
+            raise NotSupported(f"{lowering.name} is wrong for {name} unless {domain.name}")
 
 
 def _refuse_wide(lowering: Lowering, name: str, values: Sequence[Value]) -> None:

@@ -166,9 +166,9 @@ def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:
 
 
 def refuse_undefined(y: Value) -> None:
-    """Raise Undecided where a function has no value, for arithmetics that may find a slope of it all the same."""
-    if np.any(np.isnan(y)):
-        raise Undecided("f is nan here", do="move the point into the domain of the function")
+    """Raise Undecided where a value is not finite, for arithmetics that may find a slope there all the same."""
+    if not np.all(np.isfinite(y)):
+        raise Undecided("f is not finite here", do="move the point into the domain of the function")
 
 
 def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:

@@ -120,7 +120,7 @@ elementwise(np.sqrt,       lambda y, x: 0.5 / y,                                
 elementwise(np.cbrt,       lambda y, x: 1 / (3 * y * y),                                                           on=AWAY_FROM_0, analytic=False)
 elementwise(np.exp,        lambda y, x: y)
 elementwise(np.exp2,      (lambda y, x: y * ln(2, x),                  lambda y, x: y * LN2))
-elementwise(np.expm1,      lambda y, x: np.exp(x))
+elementwise(np.expm1,     (lambda y, x: y + 1,                         lambda y, x: np.exp(x)))
 elementwise(np.log,        lambda y, x: 1 / x,                                                                     on=POSITIVE)
 elementwise(np.log2,      (lambda y, x: 1 / (x * ln(2, x)),            lambda y, x: 1 / LN2 / x),                  on=POSITIVE)
 elementwise(np.log10,     (lambda y, x: 1 / (x * ln(10, x)),           lambda y, x: 1 / LN10 / x),                 on=POSITIVE)

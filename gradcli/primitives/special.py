@@ -22,7 +22,10 @@ from gradcli.core.primitive import Value, named
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import elementwise
 from gradcli.primitives.special_parts import (
+    Degrees,
     Late,
+    Oscillating,
+    cotangent_of_degrees,
     dawsn_far,
     digamma,
     elliptic_series,
@@ -52,9 +55,8 @@ TRIGAMMA = "scipy's zeta function, and the reflection formula for x < 0, lose so
 SCIPY = "the partial is made of scipy's own function, which loses some digits"
 MAGNIFIED = "the exponential magnifies the rounding of the function's value"
 DIFFERENCE = "two digammas are subtracted"
-FAR = "scipy's Bessel functions lose digits as x grows, all of them from about 1e16"
+FAR = "scipy's Bessel functions lose digits as x grows, six of them at 1e10"
 TURNS = "near a root the rounding of pi / 2 shows"
-DEGREES = "scipy gives 0 for angles over 1e14 degrees"
 
 
 def psi(x: Value) -> Value:
@@ -130,10 +132,10 @@ elementwise(Late("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda
                               (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
 elementwise(Late("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       finite(lambda y, a, b: psi_difference(a, b))),
                               (lambda y, a, b: psi(b) - psi(a + b),       finite(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(Late("j0"),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
-elementwise(Late("j1"),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
-elementwise(Late("y0"),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
-elementwise(Late("y1"),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
+elementwise(Oscillating("j0", False, 0),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
+elementwise(Oscillating("j1", False, 1),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
+elementwise(Oscillating("y0", True, 0),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
+elementwise(Oscillating("y1", True, 1),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
 elementwise(Late("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
 elementwise(Late("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
 elementwise(Late("i0e"),      (i0e_slope, scaled_bessel_far(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
@@ -155,8 +157,8 @@ elementwise(Late("wrightomega"), lambda y, x: y / (1 + y),            analytic=F
 elementwise(Late("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(Late("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(Late("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(Late("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
-elementwise(Late("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=DEGREES)
-elementwise(Late("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=DEGREES)
-elementwise(Late("cotdg"),     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / named("sindg")(x) ** 2), on=AWAY_FROM_0, analytic=False, reason=DEGREES)
+elementwise(Degrees("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
+elementwise(Degrees("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
+elementwise(Degrees("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=SCIPY)
+elementwise(cotangent_of_degrees,     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / named("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
 # fmt: on

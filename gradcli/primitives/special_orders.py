@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late, Modified, Polynomial, refusing
+from gradcli.primitives.special_parts import Late, Modified, Oscillating, Polynomial, refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class ByOrder:
 
 
 def ordered(
-    name: str, *partials: Callable[..., Value] | None, kind: type[Late] = Late, broken: str | None = None
+    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, broken: str | None = None
 ) -> Primitive:
     """Declare a function of scipy.special; None in place of a partial is an order.
 
@@ -88,8 +89,8 @@ def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
 
 # fmt: off
 #       name                dy/d order  ...  dy/dx
-ordered("jv",               None, _shifted("jv", -1.0))
-ordered("yv",               None, _shifted("yv", -1.0))
+ordered("jv",               None, _shifted("jv", -1.0), kind=partial(Oscillating, second=False))
+ordered("yv",               None, _shifted("yv", -1.0), kind=partial(Oscillating, second=True))
 ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
 ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)

@@ -1,6 +1,7 @@
 """What special functions' partials are made of: densities, series where a formula cancels, and scipy, met late."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -41,14 +42,21 @@ class Late:
 
 
 class Polynomial(Late):
-    """A family of polynomials: whole degrees go by recurrences, which scipy has for integers; others by its series."""
+    """A family of polynomials: whole degrees go by recurrences, which scipy has for integers; others by its series.
+
+    The series is 0 for arguments that are too large for it: nan here.
+    """
 
     __slots__ = ()
 
     def __call__(self, n: Value, *xs: Value) -> Value:
         degrees = np.asarray(n)
-        whole = degrees.dtype.kind == "f" and bool(np.all((degrees == np.floor(degrees)) & (np.abs(degrees) < 2.0**31)))
-        return super().__call__(degrees.astype(np.int64)[()] if whole else n, *xs)
+        whole = (degrees == np.floor(degrees)) & (degrees >= 0) & (degrees < 2.0**31)
+        if np.all(whole):
+            return super().__call__(degrees.astype(np.int64)[()], *xs)
+        y = super().__call__(n, *xs)
+        lost = (degrees != np.floor(degrees)) & (y == 0) & (np.abs(xs[-1]) > 1)
+        return np.where(lost, np.nan, y)[()] if np.any(lost) else y
 
 
 class Modified(Late):
@@ -65,6 +73,47 @@ class Modified(Late):
 
         sign = np.where((x < 0) & (np.fmod(v, 2) != 0), -1.0, 1.0)
         return np.where(lost, sign * (np.abs(x) / 2) ** v * scipy.special.rgamma(v + 1.0), y)[()]
+
+
+class Degrees(Late):
+    """A function of an angle in degrees: scipy gives 0 for large ones, and full turns count for nothing."""
+
+    __slots__ = ()
+
+    def __call__(self, x: Value) -> Value:
+        return super().__call__(np.fmod(x, 360.0))
+
+
+def cotangent_of_degrees(x: Value) -> Value:
+    """Return the cotangent; scipy's loses digits near its pole."""
+    return named("cosdg")(x) / named("sindg")(x)
+
+
+class Oscillating(Late):
+    """A Bessel function of the first or, as `second`, second kind; from 1e10 on, where scipy loses digits, by DLMF 10.17.3.
+
+    Its order is the first argument, or `order`. Two terms are enough there: the third is below rounding for |order| < 30.
+    """
+
+    __slots__ = ("order", "second")
+
+    def __init__(self, name: str, second: bool, order: float | None = None, **facts: Any) -> None:
+        super().__init__(name, **facts)
+        self.second, self.order = second, order
+
+    def __call__(self, *xs: Value) -> Value:
+        y = super().__call__(*xs)
+        x, v = xs[-1], xs[0] if self.order is None else self.order
+        far = (np.abs(x) > 1e10) & (np.abs(v) < 30) & np.isfinite(x) & ~np.isnan(y)
+        if not np.any(far):
+            return y
+        size = np.where(far, np.abs(x), 1e10)
+        phase = (np.asarray(v) / 2 + 0.25) * np.pi
+        cosine = np.cos(size) * np.cos(phase) + np.sin(size) * np.sin(phase)
+        sine = np.sin(size) * np.cos(phase) - np.cos(size) * np.sin(phase)
+        head, next_term = (sine, cosine) if self.second else (cosine, -sine)
+        wave = np.sqrt(2 / np.pi / size) * (head + (4 * np.square(v) - 1) / 8 / size * next_term)
+        return np.where(far, np.where((x < 0) & (np.fmod(v, 2) != 0), -wave, wave), y)[()]
 
 
 def refusing(name: str, says: str) -> Refusal:
@@ -152,7 +201,7 @@ def mills_kernel(y: Value, x: Value) -> Value:
 
 def tail(x: Value, terms: int, sign: float) -> Value:
     """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0: what is left of erfcx and dawsn beyond their first term."""
-    q = sign / (2 * x * x)
+    q = sign * (0.5 / x) / x
     y, term = np.ones_like(x), np.ones_like(x)
     for k in range(1, terms):
         term = term * (2 * k + 1) * q
@@ -162,12 +211,12 @@ def tail(x: Value, terms: int, sign: float) -> Value:
 
 def erfcx_far(y: Value, x: Value) -> Value:
     """Return 2 x y - 2/sqrt(pi) for x > 12 by its asymptotic series."""
-    return -tail(x, 18, -1.0) / (np.sqrt(np.pi) * x * x)
+    return -tail(x, 18, -1.0) / np.sqrt(np.pi) / x / x
 
 
 def dawsn_far(y: Value, x: Value) -> Value:
     """Return 1 - 2 x y for |x| > 12 by its asymptotic series."""
-    return -tail(x, 18, 1.0) / (2 * x * x)
+    return -tail(x, 18, 1.0) * (0.5 / x) / x
 
 
 def exprel_partial(y: Value, x: Value) -> Value:

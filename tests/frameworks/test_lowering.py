@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
-from gradcli.errors import NotSupported
+from gradcli.errors import GradcliError, NotSupported
 from gradcli.lowering.framework import Lowering
 from gradcli.modes.framework import FrameworkMode
 from gradcli.modes.registry import FRAMEWORKS
+from gradcli.study.samples import PARAMS
 from tests.frameworks.asking import asked, excess, of_row
 from tests.primitives import test_decompositions, test_fourier
 from tests.primitives.agreement import drawn
+from tests.primitives.judging import Place
 from tests.primitives.test_functions import TABLE
 from tests.primitives.test_numpy_functions import CALCULUS
-from tests.primitives.test_rules import PARAMS
 
 EPS = float(np.finfo(np.float64).eps)
 ROWS = [row for row in PRIMITIVES.values() if row.rules]
-ELEMENTWISE = [(row, params) for row in ROWS if row.kind == "elementwise" for params in PARAMS.get(row.name, [{}])]
+ELEMENTWISE = [(row, params) for row in ROWS if row.kind == "elementwise" for params in PARAMS.get(row.name, ({},))]
 FUNCTIONS = (*TABLE, *CALCULUS, *test_decompositions.TABLE, *test_fourier.TABLE)
 USEFUL = 1e-9  # of the gradient: a bound in float64 that still says something
 LOSSY = 1e-10  # of the value, where the table says of no operation that it loses more
@@ -44,6 +45,34 @@ def test_every_primitive_is_in_the_table_or_a_stated_gap(name: str) -> None:
     lowering = here(name)
     assert {row.name for row in ROWS} - set(lowering.table) == lowering.gaps
     assert set(lowering.ulps) | lowering.single <= set(lowering.table)
+
+
+#  a primitive and arguments outside of where it is smooth, or where some framework is wrong
+OUTSIDE: tuple[tuple[str, tuple[float, ...]], ...] = (
+    ("beta", (-1.5, 0.3)), ("beta", (-2.3, -0.4)), ("betaln", (-0.22, 0.9)), ("rel_entr", (-1.0, -6.0)), ("kl_div", (3.5, -1.5)),
+    ("pseudo_huber", (-1.5, 11.0)), ("digamma", (-28.3,)), ("digamma", (-0.5,)), ("hyp2f1", (0.5, 1.0, 2.5, -2.0)),
+    ("log", (-2.0,)), ("logit", (1.5,)), ("arctanh", (2.0,)), ("ndtri", (0.0,)), ("gamma", (-2.5,)), ("log_ndtr", (-3e5,)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize(("primitive", "xs"), OUTSIDE)
+def test_slopes_outside_of_the_domain_are_right_or_refused(name: str, primitive: str, xs: tuple[float, ...]) -> None:
+    here(name)
+    row, i = PRIMITIVES[primitive], len(xs) - 1
+    place = Place(row, i, xs, {})
+    with np.errstate(all="ignore"):
+        q = asked(place.function, [np.float64(xs[i])])
+        try:
+            found = FRAMEWORKS[name].gradient(q)
+        except GradcliError:
+            return
+    (slope,), (bound,) = found.value.values(), found.bound.values()
+    right = place.truth().left
+    if np.isnan(slope):
+        return
+    assert right is not None, "a slope where there is none"
+    assert abs(float(slope) - float(right)) <= bound + 1e-9 * abs(float(right))
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)

@@ -12,7 +12,7 @@ import numpy as np
 
 mp: Any = mpmath.mp
 Reference = Callable[..., Any]
-DIGITS = (90, 200, 800, 3000)  # one after the other, until two of them agree
+DIGITS = (90, 200, 800)  # one after the other, until two of them agree
 STEPS = (1e-30, 1e-38)  # of an argument, or of 1 where that is less: floats and their singular points are further apart
 STEADY = 1e-9  # relative: of quotients with different steps, or with different numbers of digits
 SMALLEST, LARGEST = mp.mpf(2) ** -1075, mp.mpf(2) ** 1024
@@ -121,6 +121,13 @@ def _beta_share(a: Any, b: Any, x: Any) -> Any:
     return mp.betainc(a, b, 0, x, regularized=True)
 
 
+def _jacobi(n: Any, a: Any, b: Any, x: Any) -> Any:
+    """Return a Jacobi function, about x = 1: mpmath's own is complex for some degrees that are not whole."""
+    if a < 0 and a == int(a):
+        return mp.jacobi(n, a, b, x)
+    return mp.binomial(n + a, n) * mp.hyp2f1(-n, n + a + b + 1, a + 1, (1 - x) / 2)
+
+
 def _power(x: Any, p: Any) -> Any:
     if x == 0:
         return mp.mpf(1) if p == 0 else mp.mpf(0) if p > 0 else mp.inf
@@ -184,7 +191,7 @@ REFERENCES: dict[str, Reference] = {
     "betainc": _beta_share, "betaincc": lambda a, b, x: _beta_share(b, a, 1 - x),
     "hyp0f1": lambda v, x: mp.hyp0f1(v, x), "hyp1f1": lambda a, b, x: mp.hyp1f1(a, b, x), "hyp2f1": lambda a, b, c, x: mp.hyp2f1(a, b, c, x),
     "hyperu": lambda a, b, x: mp.hyperu(a, b, x),
-    "eval_jacobi": lambda n, a, b, x: mp.jacobi(n, a, b, x), "eval_legendre": lambda n, x: mp.legendre(n, x),
+    "eval_jacobi": _jacobi, "eval_legendre": lambda n, x: mp.legendre(n, x),
     "eval_gegenbauer": lambda n, a, x: mp.gegenbauer(n, a, x), "eval_chebyt": lambda n, x: mp.chebyt(n, x), "eval_chebyu": lambda n, x: mp.chebyu(n, x),
     "eval_hermite": lambda n, x: _whole(n, lambda k: mp.hermite(k, x)),
     "eval_hermitenorm": lambda n, x: _whole(n, lambda k: mp.hermite(k, x / mp.sqrt(2)) / mp.power(2, mp.mpf(k) / 2)),
@@ -254,14 +261,16 @@ def truth(name: str, i: int, xs: Sequence[float], **params: Any) -> Truth:
     """Return what a primitive and its partial by argument `i` are at a point. Raises NoReference."""
     before = None
     sizes = [abs(float(np.log10(abs(float(x))))) for x in xs if x]
-    more = 0 if name in SLOPES else 2 * int(max(sizes, default=0))
+    more = 2 * int(max(sizes, default=0))
     rounds = [digits + more for digits in (_SHORT if name in SLOPES else DIGITS)]
     for digits in rounds:
         with mp.workdps(digits):
             found = _attempt(name, i, [mp.mpf(float(x)) for x in xs], params, digits == rounds[-1])
         if found is not None and (found.value is None or (before is not None and _same(before, found))):
             return found
-        if found is not None and digits == rounds[-1] and (found.left is None or found.right is None):
+        if (
+            found is not None and digits == rounds[-1] and not (found.left and found.right)
+        ):  # none, or zero to all digits
             return found
         before = found
     raise NoReference

@@ -43,7 +43,9 @@ def test_a_kernel_is_its_partial_all_over_where_it_holds(row: Primitive, i: int)
     """At tiny, huge and saturated arguments inside of the interval, and just outside of it, where the partial is used."""
     rule: Any = row.rules[i]
     for x in map(np.float64, rule.holds.hard):
-        slope, right = rule.kernel(row.fun(x), x), exactly(row, i, x)
+        with np.errstate(all="ignore"):  # as in a sweep
+            slope = rule.kernel(row.fun(x), x)
+        right = exactly(row, i, x)
         assert error_of(right, slope) <= max(1e-12 * abs(slope), 1e-320)  # as of rows with a reason
         outside = x + 1 if rule.holds in (NEAR_0, NEAR_1) else x / 100
         if np.all(row.on[0].contains(outside)) and not np.all(rule.holds.contains(outside)):
