@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gradcli.report.check import CheckReport, PointReport
     from gradcli.report.common import Target
 
+_SHOWN = 300  # characters of a target, the last ones: they name the file
 _ENOUGH = 10.0  # seconds: no shorter time is worth trying again
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _EXIT = "return a value or raise an error, rather than end the process"
@@ -43,7 +44,7 @@ def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime 
 
     name = name_of(earlier.status)
     by = f"was ended by {name}{_in_words(earlier.status)}" if earlier.status < 0 else f"ended with {name}"
-    says = f"the process that ran {target[:80]} {by}"
+    says = f"the process that ran {target[-_SHOWN:]} {by}"
     return ProcessEnded(says, where=_where(earlier.stack), do=_DO.get(name, _EXIT))
 
 

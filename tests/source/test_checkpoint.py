@@ -115,7 +115,7 @@ def test_it_runs_once_more_on_the_way_back() -> None:
         return np.tanh(x)
 
     f = package.checkpoint(layer)
-    package.grad(lambda x: np.sum(f(f(x))))(X)
+    package.grad(lambda x: np.sum(f(f(x))), verify=False)(X)
     assert len(calls) == 4
 
 
