@@ -1,6 +1,6 @@
 """Finite differences of the untouched function."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from gradcli.point import Array, Cost, Estimate, Slopes, Witness
 
 CALLS = 21  # for each entry, about: from 14 of a tame function to over 100
 MANY = 200  # entries: beyond them fine structure is looked for along random directions
-FEW = 4  # the same of a function that was traced: other modes see its structure too
 _DIRECTIONS = 2
 
 
@@ -49,8 +48,12 @@ class FiniteDifference:
                 found = []
                 for at in np.ndindex(shape(q.xs[k])):
                     entries -= 1
-                    found.append(self.entry(q, k, at, around, most - calls - TAME * entries))
+                    left = most - calls - TAME * entries
+                    found.append(self.entry(q, k, at, around, left))
                     calls += found[-1].calls
+                    if not around.looks and _differs(q, name, at, found[-1]):
+                        found[-1] = self.entry(q, k, at, replace(around, looks=True), left - found[-1].calls)
+                        calls += found[-1].calls
                 value[name] = columns_to_array([d.value for d in found], q.value, q.xs[k])
                 bound[name] = columns_to_array([d.bound for d in found], q.value, q.xs[k])
                 if any(np.any(d.kinked | np.isfinite(d.other)) for d in found):
@@ -90,13 +93,16 @@ class FiniteDifference:
         return derivative(
             phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))), q.noise_floor, low=low, high=high,
             seen=around.noise, at=q.value, h=q.stepping.h, size=q.stepping.scales.get(name), most=most,
-            rough=around.rough, looks=around.fine or _one_by_one(q),
+            rough=around.rough, looks=around.looks,
         )  # fmt: skip
 
 
-def _one_by_one(q: Question) -> bool:
-    """Whether fine structure is looked for along each entry."""
-    return q.entries <= (MANY if q.untraced is not None else FEW)
+def _differs(q: Question, name: str, at: tuple[int, ...], found: Difference) -> bool:
+    """Whether a difference is not the slope of the recorded program, so that fine structure is worth looking for."""
+    if q.untraced is not None or not q.affords_slopes:
+        return False
+    apart = np.abs(found.value - q.slopes[name][(..., *at)])
+    return bool(np.any(apart > found.bound + q.rounding[name][(..., *at)]))
 
 
 def _slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
@@ -108,12 +114,13 @@ def _slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
 class Surroundings:
     """What values of f along a random direction show: noise, the part of it that is no fine structure, and calls.
 
-    `fine` says whether there is structure finer than the steps of differences; of many entries it is looked for there.
+    `looks` says whether each entry is looked at for structure finer than the steps of differences: where there is some
+    along the direction, and of the few entries of a function that can only be called.
     """
 
     noise: Any
     rough: Any
-    fine: bool
+    looks: bool
     calls: int
 
 
@@ -139,9 +146,10 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
     along = line()
     seen = np.maximum(q.noise_floor, noise(along, 1.0))
     rough, fine, calls = rough_part(along, seen), False, along.calls
-    for _ in range(0 if _one_by_one(q) else _DIRECTIONS if q.untraced is not None else 1):
+    for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
         other = line()
         found = derivative(other, 0.0, 0.0, q.noise_floor, seen=seen, at=q.value, most=most - calls, rough=rough)
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
-    return Surroundings(seen, rough, fine or bool(np.any(rough < seen)), calls)
+    few = q.untraced is not None and q.entries <= MANY
+    return Surroundings(seen, rough, fine or few or bool(np.any(rough < seen)), calls)

@@ -10,7 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.whole import not_reduced
 from gradcli.errors import GradcliError, Place, Span
-from gradcli.modes.claim import Claim, Claimed, WrongShape
+from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.margins import nearest
@@ -203,8 +203,8 @@ def add_claim(case: Case, claimed: Claimed) -> None:
 def unsteady(case: Case) -> Finding | None:
     """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
     mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
-    if first is None or not isinstance(mode, Claim):
-        return None
+    if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
+        return None  # an expression is data, which gives the same at every call
     try:
         again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())

@@ -1,4 +1,4 @@
-"""One directional difference of the untouched function: the guard against a trace that is not the function."""
+"""One directional difference of the untouched function: it needs no rule and no trace."""
 
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ from gradcli.source.derived import either_way
 
 _JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
 _SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
+_SHARP_FOR_RULES = 1e-3  # the same where the trace is tested, so that only rules are in question; of all contributions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Direction:
 def directional(q: Question, gradient: Estimate) -> Direction:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    Cost  6 evaluations of the untouched function where it is tame, 35 more where it is not; none beyond the budget.
+    Cost  6 evaluations of the untouched function where it is tame or its trace is tested, 35 more where it is not; none
+          beyond the budget.
     """
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
@@ -47,9 +49,6 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
-        found = quick_derivative(phi, q.noise_floor)
-        if not found.bound <= _SHARP * abs(found.value):
-            found = derivative(phi, 0.0, 0.0, at=np.sum(weights * q.value), most=most)
         along, rounding, scale = 0.0, 0.0, 0.0
         for name, v in zip(q.wrt, vs, strict=True):
             g = np.asarray(gradient.value[name])
@@ -62,6 +61,10 @@ def directional(q: Question, gradient: Estimate) -> Direction:
                 q.rounding[name] if q.untraced is None and q.affords_slopes else 0.0
             )  # the function's, beside the gradient's
             rounding += float(np.sum(np.abs((gradient.bound[name] + own) * step)))
+        found = quick_derivative(phi, q.noise_floor)
+        confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
+        if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
+            found = derivative(phi, 0.0, 0.0, at=np.sum(weights * q.value), most=most)
         room = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
     relative = room / scale if scale else 0.0
