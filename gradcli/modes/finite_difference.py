@@ -17,7 +17,7 @@ from gradcli.numerics.steps import TAME, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
 
 CALLS = 21  # for each entry, about: from 14 of a tame function to over 100
-MANY = 200  # entries: beyond them fine structure is looked for along random directions
+MANY = 50  # entries: beyond them fine structure is looked for along random directions
 _DIRECTIONS = 2
 
 

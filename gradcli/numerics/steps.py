@@ -32,7 +32,7 @@ WIDE = slice(0, 5)  # the screen's and two wider ones, for what rounding limits
 _SHARP = 1e-9  # a relative bound that needs no better one
 _CLOSE = 1e-6  # a relative bound that noise may leave
 _LEAST = 4.0  # roundings of the slope: what values of f round in it, wherever the steps
-TAME = 10 + PROBES  # calls, for a function that the screen and two wider steps are sharp for
+TAME = 10  # calls, for a function that the screen and two wider steps are sharp for, values nearer aside
 SWEEP = 2 * len(EXPONENTS) + 9  # calls, those of the noise among them
 _NEAREST = 3  # steps that are as small as the noise is sampled at
 

@@ -66,7 +66,9 @@ def test_evaluations_are_exact(wide: Growth, mode: str, calls: list[int]) -> Non
 
 
 def test_differences_take_evaluations_for_each_entry(wide: Growth) -> None:
-    assert wide.exponents["finite-difference"].evaluations == pytest.approx(1, abs=0.15)
+    assert wide.exponents["finite-difference"].evaluations == pytest.approx(
+        1, abs=0.25
+    )  # of few entries, values near each are looked at too
     for row in wide.rows:
         assert 4 * row.size <= row.modes["finite-difference"].evaluations <= 40 * row.size
 
