@@ -91,12 +91,12 @@ def _teeth(rng: np.random.Generator, x: float) -> Structure:
 
 
 def _rounded(rng: np.random.Generator, x: float) -> Structure:
-    """Decimal places: the slope is 0 except at the steps."""
+    """Decimal places: the slope is 0 except at the steps, and the smooth one what is meant."""
     g, places = pick(rng, SMOOTH), int(rng.integers(3, 11))
     inside = bool(rng.integers(2))
     f = (lambda x: g.f(round(x, places))) if inside else (lambda x: round(g.f(x), places))
     name = f"{g.name} of round(x, {places})" if inside else f"round of {g.name} to {places} places"
-    return Structure(name, f, mp.mpf(0), g.slope(mp.mpf(x)))
+    return Structure(name, f, mp.mpf(0), g.slope(mp.mpf(x)), enveloped="open")
 
 
 def _single(rng: np.random.Generator, x: float) -> Structure:

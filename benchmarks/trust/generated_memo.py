@@ -179,7 +179,11 @@ FAMILIES: tuple[tuple[str, str, Callable[[Part, Any], Part]], ...] = (
 )  # fmt: skip
 
 
-_NEVER_RENEWED = ("filled before", "for good")  # after its first call such a function does not depend on x in that term
+_NEVER_RENEWED = (
+    "filled before",
+    "for good",
+    TOUCHED,
+)  # after its first call such a function has no slope in that term
 
 
 def generated(number: int, seed: int) -> Generated:

@@ -347,7 +347,7 @@ def plain(x: Value) -> Value:
     return x
 
 
-_IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
+IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
 
 
 def is_zero(x: Value) -> Any:
@@ -357,7 +357,7 @@ def is_zero(x: Value) -> Any:
     """
     answer = np.equal(plain(x), 0)
     while isinstance(x, Tracer):
-        x.note(_IS_ZERO, np.float64(0), answer)
+        x.note(IS_ZERO, np.float64(0), answer)
         x = x.primal
     return answer
 

@@ -1,11 +1,13 @@
 """The trace test at a question's point: where it applies, how far the point is displaced, what rounding may do."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
+from gradcli.core.tracer import IS_ZERO
 from gradcli.frameworks.native import native_of
 from gradcli.interpreters.ball import radius
 from gradcli.modes.bounds import factored
@@ -42,8 +44,16 @@ def tested(q: "Question") -> TraceTest:
         nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
         still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
         if found.agrees is None and not found.failed and still and any(map(np.any, nonzero)):
-            return _at(q, nonzero)  # a rule may have another form at zero alone
-        return found
+            found = _at(q, nonzero)  # a rule may have another form at zero alone
+    if found.agrees is None and not found.failed and q.f.kind == "python" and not _at_a_form_of_zero(q):
+        return replace(found, agrees=False)  # what was recorded is the function at this point alone
+    return found
+
+
+def _at_a_form_of_zero(q: "Question") -> bool:
+    """Whether a rule has another form at the point itself, of the same function."""
+    decisions = q.recording[2].decisions
+    return any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions)
 
 
 def _at(q: "Question", steps: list[Array]) -> TraceTest:

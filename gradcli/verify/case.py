@@ -19,6 +19,7 @@ from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import gradient_in
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, Tolerance, entrywise, scale_of
+from gradcli.verify.flats import settled_zeros
 from gradcli.verify.scales import by_scales
 from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction, one_sided
@@ -264,6 +265,8 @@ def compare_all(case: Case) -> None:
                     word = np.where(word == DISAGREE, CANNOT_TELL, word)
                 if "finite-difference" in (mode, case.reference) and mode != case.reference:
                     word = by_scales(case, mode, name, word)
+                if mode == "claim":
+                    word = settled_zeros(case, name, word)
                 open_ = case.q.undecided[k]
                 words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
         case.verdicts[mode] = words

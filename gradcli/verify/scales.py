@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
-from gradcli.verify.compare import CANNOT_TELL, DISAGREE, DOUBT, USEFUL
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 
 if TYPE_CHECKING:
     from gradcli.verify.case import Case
@@ -21,7 +21,8 @@ def by_scales(case: "Case", mode: str, name: str, word: Any) -> Any:
     """Return the verdicts of one input's entries where differences are one of two modes: what they do not show is open.
 
     A mode that differs from the slope of the smaller steps but fits that of the wider ones is not shown to be wrong; nor
-    is one beside a slope that is known no better than by its size; and at a kink of f nothing is.
+    is one beside a slope that is known no better than by its size; and at a kink of f nothing is. One that fits the wider
+    steps alone is not confirmed where f jumps and has a slope between its jumps.
     """
     found = case.outcomes["finite-difference"].estimate
     against = case.outcomes[str(case.reference) if mode == "finite-difference" else mode].estimate
@@ -33,7 +34,9 @@ def by_scales(case: "Case", mode: str, name: str, word: Any) -> Any:
         fits = np.abs(x - slopes.other) <= DOUBT * (slopes.other_bound + bound)
         clear = np.abs(x - found.value[name]) > _CLEAR * (found.bound[name] + bound)
         blunt = blunt & ~(clear & ~_wide(slopes.other, slopes.other_bound))
-        word = np.where((word == DISAGREE) & fits | kinked(slopes), CANNOT_TELL, word)
+        teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # what rounds inside is level there
+        open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~fits | kinked(slopes)
+        word = np.where(open_, CANNOT_TELL, word)
     return np.where((word == DISAGREE) & blunt, CANNOT_TELL, word)
 
 

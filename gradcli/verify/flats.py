@@ -1,0 +1,80 @@
+"""Claims of zero for functions that can only be called: confirmed by symmetry alone, or contradicted beside a staircase.
+
+A central difference is zero wherever f is even about the point, whether it is smooth there or not; and a function that
+rounds inside has the slope 0 nearly everywhere, whatever its differences over wider steps.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.numerics.noise import EPS
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE
+
+if TYPE_CHECKING:
+    from gradcli.verify.case import Case
+
+_MOST = 50  # entries that are looked at
+_STEPS = 10.0 ** -np.array([2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0])  # of the size of the entry
+_WIDE = 2  # of them are wide
+_SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less, where f is smooth
+_SEEN = 8.0  # roundings of f: less movement than that shows nothing
+
+
+def settled_zeros(case: "Case", name: str, word: Any) -> Any:
+    """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
+
+    Cost  up to 20 evaluations of f for each entry that is claimed to be zero.
+    """
+    claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
+    if case.q.untraced is None or shape(case.q.value) != ():
+        return word
+    word = np.array(word)
+    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST]):
+        slopes = _one_sided(case, name, at)
+        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        if word[at] == AGREE and _by_symmetry(slopes):
+            word[at] = CANNOT_TELL
+            says = f"f is even about {entry}, and its slopes do not go to zero with the steps: it may have a kink there"
+            case.inconclusive("kink", says, hint="move the point, or accept it: --allow kink")
+        if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
+            word[at] = CANNOT_TELL
+            says = f"f is a staircase at {entry}: it does not move over small steps, and does over wider ones"
+            case.inconclusive("staircase", says, hint="accept it: --allow staircase")
+    return word[()]
+
+
+def _one_sided(case: "Case", name: str, at: tuple[int, ...]) -> Any:
+    """Return how far f moves to the right and to the left, over the step, a row for each step."""
+    q = case.q
+    k = q.wrt.index(name)
+    size = float(np.asarray(q.stepping.sizes(name, q.xs[k]))[at])
+    found = []
+    for h in size * _STEPS:
+        sides = []
+        for sign in (1.0, -1.0):
+            moved = np.array(q.xs[k])
+            moved[at] += sign * h
+            sides.append((float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])) - float(q.value)) / h)
+        found.append(sides)
+    return np.array(found)
+
+
+def _by_symmetry(slopes: Any) -> bool:
+    """Whether f moves alike to both sides at every step, and over small steps as steeply as over wide ones."""
+    if not np.all(np.isfinite(slopes)) or not np.any(slopes):
+        return False
+    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SHRINKS * np.max(np.abs(slopes), axis=1))
+    wide, small = np.max(np.abs(slopes[:_WIDE])), np.max(np.abs(slopes[_WIDE:]))
+    return bool(even and small > _SHRINKS * wide)
+
+
+def _is_level(case: "Case", slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
+    """Whether f does not move at all over steps over which its slope would show."""
+    k = case.q.wrt.index(name)
+    size = float(np.asarray(case.q.stepping.sizes(name, case.q.xs[k]))[tuple(at)])
+    visible = abs(slope) * size * _STEPS > _SEEN * EPS * max(abs(float(case.q.value)), np.finfo(float).tiny)
+    level = np.all(slopes == 0, axis=1)
+    return bool(np.any(level & visible))
