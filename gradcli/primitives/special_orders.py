@@ -13,7 +13,7 @@ from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late, Modified, Oscillating, Polynomial, refusing
+from gradcli.primitives.special_parts import Late, Modified, Oscillating, Polynomial, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +36,20 @@ class ByOrder:
 
 
 def ordered(
-    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, broken: str | None = None
+    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, whole: bool = False
 ) -> Primitive:
     """Declare a function of scipy.special; None in place of a partial is an order.
 
-    With `broken`, which says why, orders that are not whole are refused.
+    With `whole`, orders other than 0, 1, 2, ... are refused.
     """
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    fun = kind(name, refuses=refusing(name, broken) if broken else None)
+    fun = kind(name, refuses=counted(name) if whole else None)
     return declare(Primitive(name, fun, rules, on=(), analytic=False))
 
 
-def polynomial(name: str, *partials: Callable[..., Value] | None, broken: str | None = None) -> Primitive:
+def polynomial(name: str, *partials: Callable[..., Value] | None, whole: bool = False) -> Primitive:
     """Declare a family of polynomials of scipy.special, by their degree."""
-    return ordered(name, *partials, kind=Polynomial, broken=broken)
-
-
-WHOLE = "scipy has whole degrees alone"
+    return ordered(name, *partials, kind=Polynomial, whole=whole)
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
@@ -95,7 +92,7 @@ ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
 ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope, broken="scipy's values are wrong")
+ordered("expn",             None, _expn_slope, whole=True)
 ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
@@ -109,8 +106,8 @@ polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_
 polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
 polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
 polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
-polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), broken=WHOLE)
-polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), broken=WHOLE)
+polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), whole=True)
+polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), whole=True)
 polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
 polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
 # fmt: on

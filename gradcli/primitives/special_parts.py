@@ -116,15 +116,17 @@ class Oscillating(Late):
         return np.where(far, np.where((x < 0) & (np.fmod(v, 2) != 0), -wave, wave), y)[()]
 
 
-def refusing(name: str, says: str) -> Refusal:
-    """Return what refuses orders of a function that are not whole."""
+def counted(name: str) -> Refusal:
+    """Return what refuses orders of a function other than 0, 1, 2, ...: scipy has no others, or wrong values of them."""
 
     def refuse(n: Value, *xs: Value) -> NotSupported | None:
         orders = np.ravel(plain(n)).astype(float)
-        broken = orders[orders != np.floor(orders)]
-        if not broken.size or np.isnan(broken[0]):
+        other = orders[(orders != np.floor(orders)) | (orders < 0)]
+        if not other.size or np.isnan(other[0]):
             return None
-        return NotSupported(f"{name} of the order {broken[0]:g}: {says}", do="take a whole order")
+        return NotSupported(
+            f"{name} of the order {other[0]:g}: scipy has values for 0, 1, 2, ... alone", do="take a whole order"
+        )
 
     return refuse
 

@@ -45,6 +45,8 @@ class Place:
     def neighbours(self) -> Iterator["Place"]:
         """Yield the places one float away."""
         for k, x in enumerate(self.xs):
+            if x == 0:  # exact: nothing was rounded to it
+                continue
             for way in (-np.inf, np.inf):
                 near = float(np.nextafter(x, way))
                 yield Place(self.row, self.i, (*self.xs[:k], near, *self.xs[k + 1 :]), self.params)
@@ -91,7 +93,7 @@ def as_function_has_it(place: Place, value: float) -> Truth:
 def arguments(rng: Any, decades: float) -> float:
     """Return a number of one of these kinds: ordinary, from 0 to 1, huge or tiny, whole, half a whole, beside a whole one."""
     sign = rng.choice([-1.0, 1.0])
-    kind = rng.integers(0, 9)
+    kind, whole = rng.integers(0, 9), float(rng.integers(-4, 5))
     return float(
         rng.normal() * 2 if kind < 2
         else rng.uniform(0, 1) if kind == 2
@@ -99,7 +101,7 @@ def arguments(rng: Any, decades: float) -> float:
         else sign * 10 ** rng.uniform(-12, 6) if kind == 4
         else rng.integers(-20, 21) if kind == 5
         else rng.integers(-20, 21) + 0.5 if kind == 6
-        else np.nextafter(float(rng.integers(-4, 5)), sign * np.inf) if kind == 7
+        else (np.nextafter(whole, sign * np.inf) if whole else sign * 10**-decades) if kind == 7
         else rng.uniform(-30, 60)
     )  # fmt: skip
 

@@ -209,7 +209,7 @@ SLOPES: dict[str, Reference] = {
     "k0e": lambda y, x: y - mp.exp(x) * mp.besselk(1, x), "k1e": lambda y, x: y - mp.exp(x) * mp.besselk(0, x) - y / x,
     "kve": lambda y, v, x: y - mp.exp(x) * mp.besselk(v - 1, x) - v / x * y,
 }  # fmt: skip
-_SHORT = (40, 70, 200, 700)  # digits, where no quotient loses half of them
+_SHORT = (40, 70, 200)  # digits, where no quotient loses half of them
 
 
 def _evaluated(f: Reference, xs: Sequence[Any], params: dict[str, Any]) -> Any:
