@@ -29,7 +29,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "k0e": lambda x: M.exp(x) * M.besselk(0, x), "k1e": lambda x: M.exp(x) * M.besselk(1, x),
     "exp1": M.e1, "expi": M.ei, "si": M.si, "ci": M.ci, "shi": M.shi, "chi": lambda x: M.chi(x).real,
     "fresnel_s": M.fresnels, "fresnel_c": M.fresnelc, "wrightomega": lambda x: M.lambertw(M.exp(x)).real,
-    "ellipk": M.ellipk, "ellipe": M.ellipe, "sindg": lambda x: M.sinpi(x / 180), "cosdg": lambda x: M.cospi(x / 180),
+    "ellipk": M.ellipk, "ellipkm1": lambda p: M.ellipk(1 - p), "ellipe": M.ellipe, "sindg": lambda x: M.sinpi(x / 180), "cosdg": lambda x: M.cospi(x / 180),
     "tandg": lambda x: M.tan(M.pi * x / 180), "cotdg": lambda x: M.cot(M.pi * x / 180),
 }  # fmt: skip
 MP: dict[str, Callable[..., Any]] = {

@@ -52,21 +52,21 @@ class Place:
                 yield Place(self.row, self.i, (*self.xs[:k], near, *self.xs[k + 1 :]), self.params)
 
 
-def judged(found: float, place: Place, right: Truth, of_value: bool = False) -> Judgement:
+def judged(found: float, place: Place, right: Truth, of_value: bool = False, bound: float = 0.0) -> Judgement:
     """Return whether a number is a slope, or the value, at a place; at an edge either one-sided slope is one.
 
     It is wrong if it is finite and the truth is not, or off by more than 1e-6 of it and 8 times what the truth moves by
-    on the way to the neighbouring floats. Raises NoReference.
+    on the way to the neighbouring floats, and the bound that comes with it. Raises NoReference.
     """
     truths = _known(right, of_value)
-    if np.isnan(found):
+    if np.isnan(found) or not np.isfinite(bound):
         return Judgement.REFUSED
     if np.isinf(found):
         return Judgement.RIGHT if any(abs(t) > LARGEST / 2 for t in truths) else Judgement.REFUSED
     if not truths:
         return Judgement.WRONG
     low, high = min(truths), max(truths)
-    room = RELATIVE * max(abs(low), abs(high)) + SMALLEST * 2**53  # below it floats lose digits by themselves
+    room = RELATIVE * max(abs(low), abs(high)) + SMALLEST * 2**53 + bound  # below it floats lose digits by themselves
     if low - room <= found <= high + room:
         return Judgement.RIGHT
     for near in place.neighbours():

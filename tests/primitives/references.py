@@ -114,6 +114,13 @@ def _whole(n: Any, f: Callable[[int], Any]) -> Any:
     return f(int(n)) if n == int(n) else None
 
 
+def _gamma_share(a: Any, x: Any) -> Any:
+    """Return the regularised lower incomplete gamma function (DLMF 8.5.1), which is a step for a = 0."""
+    if a == 0:
+        return mp.mpf(1) if x > 0 else None
+    return mp.power(x, a) * mp.hyp1f1(a, a + 1, -x) * mp.rgamma(a + 1) if x else mp.mpf(0)
+
+
 def _beta_share(a: Any, b: Any, x: Any) -> Any:
     """Return the incomplete beta function, which is a step for a = 0 or b = 0."""
     if a == 0 or b == 0:
@@ -187,7 +194,8 @@ REFERENCES: dict[str, Reference] = {
     "ellipk": lambda m: mp.ellipk(m), "ellipkm1": lambda p: mp.ellipk(1 - p), "ellipe": lambda m: mp.ellipe(m),
     "sindg": _degrees(lambda t: mp.sinpi(t)), "cosdg": _degrees(lambda t: mp.cospi(t)),
     "tandg": _degrees(lambda t: mp.sinpi(t) / mp.cospi(t)), "cotdg": _degrees(lambda t: mp.cospi(t) / mp.sinpi(t)),
-    "gammainc": lambda a, x: mp.mpf(1) if a == 0 < x else mp.gammainc(a, 0, x, regularized=True) if x else mp.mpf(0), "gammaincc": lambda a, x: mp.mpf(0) if a == 0 < x else mp.gammainc(a, x, mp.inf, regularized=True),
+    "gammainc": _gamma_share,
+    "gammaincc": lambda a, x: mp.mpf(0) if a == 0 < x else mp.gammainc(a, x, mp.inf, regularized=True),
     "betainc": _beta_share, "betaincc": lambda a, b, x: _beta_share(b, a, 1 - x),
     "hyp0f1": lambda v, x: mp.hyp0f1(v, x), "hyp1f1": lambda a, b, x: mp.hyp1f1(a, b, x), "hyp2f1": lambda a, b, c, x: mp.hyp2f1(a, b, c, x),
     "hyperu": lambda a, b, x: mp.hyperu(a, b, x),

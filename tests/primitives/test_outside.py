@@ -50,33 +50,34 @@ def at_edges(row: Primitive, params: Params) -> Iterator[Place]:
 
 
 def judgements(place: Place, modes: Any) -> dict[str, Judgement]:
-    """Return what is said of the slopes by modes; nothing where mpmath says nothing."""
+    """Return what is said of the slopes by modes, each with its bound; nothing where mpmath says nothing."""
     x = np.float64(place.xs[place.i])
     with np.errstate(all="ignore"):
-        value = refused_is_nan(lambda: place.function(x))
+        value, _ = refused_is_nan(lambda: (place.function(x), 0.0))
         found = {name: refused_is_nan(lambda f=f: f(place, x)) for name, f in modes.items()}
-    if np.all(np.isnan(list(found.values()))):
+    if np.all(np.isnan([slope for slope, _ in found.values()])):
         return dict.fromkeys(found, Judgement.REFUSED)
     try:
         right = as_function_has_it(place, value)
-        return {name: judged(slope, place, right) for name, slope in found.items()}
+        return {name: judged(slope, place, right, bound=bound) for name, (slope, bound) in found.items()}
     except NoReference:
         return {}
 
 
-def refused_is_nan(compute: Any) -> float:
+def refused_is_nan(compute: Any) -> tuple[float, float]:
     try:
-        return float(compute())
+        number, bound = compute()
+        return float(number), float(bound)
     except GradcliError:
-        return float("nan")
+        return float("nan"), 0.0
 
 
 def by_mode(name: str) -> Any:
-    """Return what finds the slope at a place by a mode."""
+    """Return what finds the slope at a place, and its bound, by a mode."""
 
     def slope(place: Place, x: np.float64) -> Any:
-        expression = Alone(place)
-        return MODES[name].gradient(Question(expression, Point({"x": x}), ("x",))).value["x"]
+        found = MODES[name].gradient(Question(Alone(place), Point({"x": x}), ("x",)))
+        return found.value["x"], found.bound["x"]
 
     return slope
 
@@ -97,8 +98,8 @@ class Alone:
 
 
 SWEEPS = {
-    "reverse": lambda place, x: vjp(place.function, [x])[1](ONE)[0],
-    "forward": lambda place, x: jvp(place.function, [x], [ONE])[1],
+    "reverse": lambda place, x: (vjp(place.function, [x])[1](ONE)[0], 0.0),
+    "forward": lambda place, x: (jvp(place.function, [x], [ONE])[1], 0.0),
 }
 
 
@@ -170,9 +171,11 @@ def test_slopes_of_expressions(text: str, at: dict[str, float], slope: float | N
 @pytest.mark.parametrize(("name", "i", "xs"), PAIRS)
 def test_slopes_beside_poles_and_of_negative_arguments(name: str, i: int, xs: tuple[float, ...]) -> None:
     place = Place(PRIMITIVES[name], i, xs, {})
-    slope = SWEEPS["reverse"](place, np.float64(xs[i]))
+    slope, _ = SWEEPS["reverse"](place, np.float64(xs[i]))
     right = place.truth().left
-    room = max(1e-9 * abs(right), *(4 * abs(near.truth().left - right) for near in place.neighbours()))
+    room = max(
+        1e-9 * abs(right), *(4 * abs(t - right) for near in place.neighbours() if (t := near.truth().left) is not None)
+    )
     assert abs(mp.mpf(float(slope)) - right) <= room
 
 
@@ -192,8 +195,8 @@ def test_whole_degrees_may_be_floats_and_overflow_to_infinity() -> None:
 
 def test_arrays_have_slopes_where_they_have_values() -> None:
     x = np.array([-2.0, 0.5, 2.0])
-    _, pull = vjp(np.log, [x])
     with np.errstate(all="ignore"):
+        _, pull = vjp(np.log, [x])
         np.testing.assert_array_equal(pull(np.ones(3))[0], [np.nan, 2.0, 0.5])
         np.testing.assert_array_equal(
             pull(np.array([0.0, 1.0, 1.0]))[0], [0.0, 2.0, 0.5]
