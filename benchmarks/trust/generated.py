@@ -20,6 +20,9 @@ Gradient = dict[str, Any]
 _numbers = itertools.count()
 
 
+SMALLEST_KINK = 2e-6  # relative: the slopes beside it differ by so much, which a limit above it does not see
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claimed gradient, and what is true of it.
@@ -77,7 +80,9 @@ class Answer:
     @property
     def silent(self) -> bool:
         """Whether a subgradient passed without a word of the kink."""
-        return self.truth == "subgradient" and self.verdict == "pass" and not {"kink", "subgradient"} & {*self.findings}
+        seen = self.detects is None or self.detects < SMALLEST_KINK
+        said = {"kink", "subgradient"} & {*self.findings}
+        return self.truth == "subgradient" and self.verdict == "pass" and seen and not said
 
 
 def asked(case: Generated) -> Iterator[Answer]:

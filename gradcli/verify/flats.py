@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST = 50  # entries that are looked at
 _STEPS = 10.0 ** -np.array([2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0])  # of the size of the entry
-_WIDE = 2  # of them are wide
+_WIDE, _SMALLEST = 2, 2  # of them are wide; the smallest that show the slope
 _SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less, where f is smooth
 _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 
@@ -35,7 +35,7 @@ def settled_zeros(case: "Case", name: str, word: Any) -> Any:
     for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST]):
         slopes = _one_sided(case, name, at)
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
-        if word[at] == AGREE and _by_symmetry(slopes):
+        if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
             word[at] = CANNOT_TELL
             says = f"f is even about {entry}, and its slopes do not go to zero with the steps: it may have a kink there"
             case.inconclusive("kink", says, hint="move the point, or accept it: --allow kink")
@@ -50,9 +50,8 @@ def _one_sided(case: "Case", name: str, at: tuple[int, ...]) -> Any:
     """Return how far f moves to the right and to the left, over the step, a row for each step."""
     q = case.q
     k = q.wrt.index(name)
-    size = float(np.asarray(q.stepping.sizes(name, q.xs[k]))[at])
     found = []
-    for h in size * _STEPS:
+    for h in _size(case, name, at) * _STEPS:
         sides = []
         for sign in (1.0, -1.0):
             moved = np.array(q.xs[k])
@@ -62,19 +61,27 @@ def _one_sided(case: "Case", name: str, at: tuple[int, ...]) -> Any:
     return np.array(found)
 
 
-def _by_symmetry(slopes: Any) -> bool:
-    """Whether f moves alike to both sides at every step, and over small steps as steeply as over wide ones."""
+def _by_symmetry(case: "Case", slopes: Any, size: float) -> bool:
+    """Whether f moves alike to both sides at every step, and over the smallest as steeply as over wide ones."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
     even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SHRINKS * np.max(np.abs(slopes), axis=1))
-    wide, small = np.max(np.abs(slopes[:_WIDE])), np.max(np.abs(slopes[_WIDE:]))
-    return bool(even and small > _SHRINKS * wide)
+    wide = float(np.max(np.abs(slopes[:_WIDE])))
+    smallest = np.abs(slopes[_visible(case, wide, size)])[_WIDE:][-_SMALLEST:]
+    return bool(even and smallest.size and np.max(smallest) > _SHRINKS * wide)
+
+
+def _visible(case: "Case", slope: float, size: float) -> Any:
+    """Return over which steps a slope would show in f beside its rounding."""
+    return slope * size * _STEPS > _SEEN * EPS * max(abs(float(case.q.value)), np.finfo(float).tiny)
+
+
+def _size(case: "Case", name: str, at: Sequence[int]) -> float:
+    x = case.q.xs[case.q.wrt.index(name)]
+    return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
 
 
 def _is_level(case: "Case", slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
     """Whether f does not move at all over steps over which its slope would show."""
-    k = case.q.wrt.index(name)
-    size = float(np.asarray(case.q.stepping.sizes(name, case.q.xs[k]))[tuple(at)])
-    visible = abs(slope) * size * _STEPS > _SEEN * EPS * max(abs(float(case.q.value)), np.finfo(float).tiny)
     level = np.all(slopes == 0, axis=1)
-    return bool(np.any(level & visible))
+    return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import gradcli as package
 from gradcli.source.names import FUNCTIONS
 
 REASONS = {"kink", "jump", "staircase", "non-finite", "weak"}  # findings that keep a right gradient from passing
@@ -121,7 +122,17 @@ def test_the_grid_has_every_function() -> None:
     assert set(FUNCTIONS) <= tested, sorted(set(FUNCTIONS) - tested)
 
 
-@pytest.mark.parametrize(("text", "at"), [*CASES, *calls()])
+@pytest.mark.parametrize(("text", "at"), list(calls()))
+def test_a_check_of_every_function_passes_or_has_a_true_reason(text: str, at: str) -> None:
+    report = package.check(text, at)
+    (point,) = report.points
+    kinds = {f.kind for f in point.findings if f.severity in ("inconclusive", "error")}
+    assert kinds <= REASONS, point.findings
+    assert (report.exit_status == 0) == (not kinds)
+    assert not any(f.kind in ("untraced", "trace", "trace test") for f in point.findings), point.findings
+
+
+@pytest.mark.parametrize(("text", "at"), CASES)
 def test_a_check_passes_or_has_a_true_reason(gradcli: Callable[..., Any], text: str, at: str) -> None:
     ran = gradcli("check", text, "--at", at, "--json")
     assert ran.exit_status in (0, 3), ran.stdout + ran.stderr
