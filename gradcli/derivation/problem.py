@@ -1,7 +1,7 @@
 """What is to be derived: a function of inputs whose sizes have names, what is assumed of them, and points of it."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,19 @@ class Problem:
         return tuple(dict.fromkeys(d for dims in self.dims.values() for d in dims if not d.isdecimal()))
 
 
-def point_of(problem: Problem, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Return random values of all inputs; the sizes are given as numbers where the function names them."""
+def point_of(
+    problem: Problem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
+    """Return random values of all inputs; the sizes are given as numbers where the function names them.
+
+    `moved` takes the values of inputs of which nothing is assumed to where f may have a value: positive ones, say.
+    """
     values: dict[str, Any] = {}
     for name, dims in problem.dims.items():
         size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
-        values[name] = drawn(problem.facts.get(name, frozenset()), size, rng)
+        facts = problem.facts.get(name, frozenset())
+        value = drawn(facts, size, rng)
+        values[name] = value if facts or moved is None else moved(value)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
 
 

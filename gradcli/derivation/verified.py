@@ -20,6 +20,8 @@ from gradcli.verify.compare import attempt
 
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders
+_TRIES = 4  # random points of any signs, before inputs are moved to where f may have a value:
+_MOVED = (lambda x: np.abs(x) + 0.3, lambda x: np.abs(np.tanh(x)))  # all positive; all between 0 and 1
 UNSEEN = 1e-6  # of f, or of 1: slopes below are compared as if they were this large
 
 
@@ -46,10 +48,13 @@ class Verifier:
         for k in range(RECORDINGS):
             sizes = {n: v[k] for n, v in self.sizes.items()}
             for j in range(POINTS):
-                point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 77, k, j]))
-                truth = self.truth(point)
-                if truth is not None:
-                    self.truths.append((point, truth))
+                rng = np.random.default_rng([self.problem.seed, 77, k, j])
+                for moved in (*[None] * _TRIES, *_MOVED):
+                    point = point_of(self.problem, sizes, rng, moved)
+                    truth = self.truth(point)
+                    if truth is not None:
+                        self.truths.append((point, truth))
+                        break
         if not self.truths:
             raise Unverified(
                 "no random point has a certified derivative", do='assume what f needs: --assume "q: positive"'
