@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
+from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Available, OverBudget, Question
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.extrapolation import Difference
@@ -37,6 +38,8 @@ class FiniteDifference:
         without fine structure 8 less. 9 besides, and more where f looks noisy.
         """
         self.affordable(q)
+        if q.untraced is None and q.trace_test.agrees is False:
+            raise TraceDiffers("the trace differs from the function")  # and the question is asked anew without a trace
         value: dict[str, Array] = {}
         bound: dict[str, Array] = {}
         slopes: dict[str, Slopes] = {}

@@ -148,11 +148,13 @@ class Question:
             return Traced(None, ended)
         return Traced(recorded, None, METER.kept)
 
-    def unbelieved(self, why: str) -> "Question":
-        """Return the same question for function values alone; the trace may be lost where a value was made a text."""
+    def unbelieved(self, why: str, failed: TraceTest | None = None) -> "Question":
+        """Return the same question for function values alone; the trace may be lost where a value was made a text.
+
+        `failed` is the trace test that showed it.
+        """
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
-        failed = self.trace_test if self.untraced is None and self.trace_test.agrees is False else None
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
 
     @property

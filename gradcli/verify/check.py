@@ -19,7 +19,7 @@ from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import Effort
 from gradcli.point import Point, Witness
-from gradcli.report.check import CheckReport, Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.report.check import CheckReport, Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import STEP, root_of
@@ -146,10 +146,13 @@ def _point(
         q, claim, projection = projected(q, claim)
         said = [projection]
     q.prepare()
-    if q.trace_test.agrees is False and blind is None:
-        q = q.unbelieved(f"the trace differs from the function: {q.trace_test.why}")
+    if progress is not None:
+        progress(number, _so_far(q, {}))
     modes = [MODES[name] for name in request.modes]
     outcomes = run(q, modes, None if progress is None else lambda done: progress(number, _so_far(q, done)))
+    if q.trace_test.agrees is False and blind is None:
+        differs = f"the trace differs from the function: {q.trace_test.why}"
+        return _point(request, point, number, progress, whole.unbelieved(differs, q.trace_test))
     case = Case(
         q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)],
         not_claimed=request.not_claimed,
@@ -216,11 +219,15 @@ def _about_hessians(case: Case) -> list[Finding]:
 
 
 def _so_far(q: Question, outcomes: dict[str, Outcome]) -> PointReport:
-    """Return what the modes that are done have found."""
-    return _report(Case(q, outcomes, None, None), "inconclusive")
+    """Return what the modes that are done have found, without a further evaluation of f."""
+    return _unfinished(Case(q, outcomes, None, None), "inconclusive")
 
 
 def _report(case: Case, verdict: str) -> PointReport:
+    return replace(_unfinished(case, verdict), detects=detects_of(case, verdict), trace_test=_tested(case))
+
+
+def _unfinished(case: Case, verdict: str) -> PointReport:
     q = case.q
     reference = None if case.reference is None else case.estimate(case.reference)
     values = ABSENT if reference is None else reference.value
@@ -238,8 +245,7 @@ def _report(case: Case, verdict: str) -> PointReport:
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=Entries(sum(int(np.size(word)) for word in judged.values()), wrong, doubtful),
         mismatches=mismatches, modes={name: mode_result(o, case.verdicts.get(name), vector) for name, o in case.outcomes.items()},
-        findings=tuple(case.findings), diagnosis=case.diagnosis, detects=detects_of(case, verdict),
-        trace_test=_tested(case),
+        findings=tuple(case.findings), diagnosis=case.diagnosis, detects=Detects(None, None),
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 
