@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcli.core.shapes import shape
+from gradcli.frameworks.native import native_of
 from gradcli.numerics.noise import EPS
+from gradcli.source.derived import root_of
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE
 
 if TYPE_CHECKING:
@@ -72,8 +74,10 @@ def _by_symmetry(case: "Case", slopes: Any, size: float) -> bool:
 
 
 def _visible(case: "Case", slope: float, size: float) -> Any:
-    """Return over which steps a slope would show in f beside its rounding."""
-    return slope * size * _STEPS > _SEEN * EPS * max(abs(float(case.q.value)), np.finfo(float).tiny)
+    """Return over which steps a slope would show in f beside its rounding, and that of its inputs."""
+    native = native_of(root_of(case.q.f))
+    eps = EPS * (1.0 if native is None else native.coarseness)
+    return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
 
 
 def _size(case: "Case", name: str, at: Sequence[int]) -> float:

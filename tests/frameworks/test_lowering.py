@@ -84,8 +84,10 @@ def test_elementwise_operations_have_numpys_gradient(name: str, row: Primitive, 
             lowering.operation(row.name)
         return
     f, xs = of_row(row, params)
+    domains = lowering.holds.get(row.name, ())[-len(xs) :]
+    held = np.all([d.contains(x) for d, x in zip(domains, xs, strict=True)], axis=0) if domains else slice(None)
     with np.errstate(all="ignore"):
-        q = asked(f, xs)
+        q = asked(f, [x[held] for x in xs])
         assert excess(name, q, lossy=bool(row.reason)) <= 1
 
 

@@ -135,7 +135,7 @@ def jittering() -> Any:
         @staticmethod
         def backward(ctx: Any, ybar: Any) -> Any:
             Jitters.runs += 1
-            return ybar * torch.cos(ctx.saved_tensors[0]) * (1 + 1e-16 * 4 * (Jitters.runs % 2))
+            return ybar * torch.cos(ctx.saved_tensors[0]) * (1 + 2.3e-16 * (Jitters.runs % 5))
 
     return Jitters
 
