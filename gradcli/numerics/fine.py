@@ -29,6 +29,7 @@ _LADDER = 16  # places between the roundings of x and those where noise was seen
 _LOOKING = 28 + _HALVINGS + 9 * _WINDOWS  # calls, of one entry
 _LEAST = 8  # spacings of x: of what is nearer, rounding shows no less than the whole slope
 _STRANGE = 8.0  # times the noise that was measured: what differs more is structure
+_NOISIER = 4.0  # times the rounding near x: noise around it that may be structure
 _SUSPECT = 5.0  # times the noise that is known: what differs more from the parabola through the steps is looked at
 _INSIDE = 0.3  # of a step: nearer values lie on the parabola through its ends
 _ULPS = (-8, -5, -2, 2, 5, 8), (-64, -41, -19, 19, 41, 64)  # spacings of x: where rounding alone is left, or structure
@@ -52,25 +53,42 @@ def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> Any:
 
 
 def rough_part(line: Line, seen: Any) -> Any:
-    """Return how much of the noise that was seen around x is none of a smooth structure: it is there near x, or f jumps.
+    """Return how much of the noise that was seen around x is none of a structure: it is there near x, or f is a staircase.
+
+    A staircase is level near x; what has a slope there and jumps further off is teeth, whose slopes are to be told apart.
 
     Cost  none where the noise is that of rounding the value; else 28 calls, and up to 106 for each of six entries of the output.
     """
     known = EPS * np.abs(line.at)
-    if not line.affords(_LOOKING) or not np.any(seen > _STRANGE * known):
+    if not line.affords(_LOOKING) or not np.any(seen > _NOISIER * known):
         return seen
     ulp = line.ulp(1.0)
     known = np.maximum(rounding_near(lambda t: line(line.place(t)), line.at, ulp), known)
-    smoother = seen > _STRANGE * known
+    smoother = seen > _NOISIER * known
     near = [t for t in line.seen if abs(t) <= 64 * ulp and np.all(np.isfinite(line.seen[t]))]
     if not np.any(smoother) or len(near) < 3:
         return seen
     for k, size in enumerate(np.geomspace(200 * ulp, max(map(abs, line.seen)), _LADDER)):
         line(line.place(float(size * (-1.0) ** k)))
-    slope = np.polyfit(near, np.stack([line.seen[t] - line.at for t in near]).reshape(len(near), -1), 1)[0]
-    straight = Difference(slope.reshape(line.at.shape), np.zeros(line.at.shape), np.full(line.at.shape, np.inf))
+    slope, reach = _straight(line, len(near), known)
+    straight = Difference(slope, np.zeros(line.at.shape), np.full(line.at.shape, np.inf))
     smooth, noisy = _structure(line, straight, smoother, known, np.zeros(line.at.shape, dtype=bool), 0.0)
-    return np.where(smooth, np.minimum(noisy, seen), seen)
+    sloping = smoother & (np.abs(slope) * reach > _STRANGE * known)
+    return np.where(sloping, known, np.where(smooth, np.minimum(noisy, seen), seen))
+
+
+def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
+    """Return the slope of the nearest values, of as many as lie on a line but for noise, and how far these reach."""
+    places = sorted((t for t in line.seen if np.all(np.isfinite(line.seen[t]))), key=abs)
+    slope, reach, fits = (np.zeros(line.at.shape) for _ in range(3))
+    for count in range(fewest, len(places) + 1):
+        t = np.array(places[:count]).reshape((-1,) + (1,) * line.at.ndim)
+        y = np.stack([line.seen[p] - line.at for p in places[:count]])
+        here = np.sum(t * y, axis=0) / np.sum(t * t)
+        fits = (np.max(np.abs(y - here * t), axis=0) <= _STRANGE * noise) & ((count == fewest) | (fits > 0))
+        first = count == fewest
+        slope, reach = np.where(fits | first, here, slope), np.where(fits | first, abs(places[count - 1]), reach)
+    return slope, reach
 
 
 def unexplained(line: Line, found: Difference, scale: float, noise: Any) -> Any:

@@ -13,7 +13,17 @@ from gradcli.core.tracer import Tracer, exact, is_zero, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
-from gradcli.primitives.special_parts import Late, Modified, Oscillating, Polynomial, counted
+from gradcli.primitives.special_parts import (
+    Chebyshev,
+    Laguerre,
+    Late,
+    Modified,
+    Oscillating,
+    Polynomial,
+    Refusal,
+    counted,
+    inaccurate_hyperu,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +46,19 @@ class ByOrder:
 
 
 def ordered(
-    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, whole: bool = False
+    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, refuses: Refusal | None = None
 ) -> Primitive:
-    """Declare a function of scipy.special; None in place of a partial is an order.
-
-    With `whole`, orders other than 0, 1, 2, ... are refused.
-    """
+    """Declare a function of scipy.special; None in place of a partial is an order. Some arguments it `refuses`."""
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    fun = kind(name, refuses=counted(name) if whole else None)
+    fun = kind(name, refuses=refuses)
     return declare(Primitive(name, fun, rules, on=(), analytic=False))
 
 
-def polynomial(name: str, *partials: Callable[..., Value] | None, whole: bool = False) -> Primitive:
-    """Declare a family of polynomials of scipy.special, by their degree."""
-    return ordered(name, *partials, kind=Polynomial, whole=whole)
+def polynomial(
+    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Polynomial, whole: bool = False
+) -> Primitive:
+    """Declare a family of polynomials of scipy.special, by their degree; `whole`: other degrees are refused."""
+    return ordered(name, *partials, kind=kind, refuses=counted(name) if whole else None)
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
@@ -81,7 +90,18 @@ def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
-    return a * b / c * named("hyp2f1")(a + 1, b + 1, c + 1, x)
+    order, last = (
+        np.maximum(_degree(a), _degree(b)),
+        -plain(c),
+    )  # 2F1 has a pole at c = 0, -1, ... unless its series ends before
+    pole = np.logical_and(_degree(c) > -np.inf, ~((order <= 0) & (-order <= last)))
+    return np.where(pole, np.nan, a * b / c) * named("hyp2f1")(a + 1, b + 1, c + 1, x)
+
+
+def _degree(a: Value) -> Value:
+    """Return 0, -1, -2, ... where that is what a is; else -inf."""
+    a = plain(a)
+    return np.where((a <= 0) & (a == np.floor(a)), a, -np.inf)
 
 
 # fmt: off
@@ -92,7 +112,7 @@ ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
 ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
 ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope, whole=True)
+ordered("expn",             None, _expn_slope, refuses=counted("expn"))
 ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
@@ -100,16 +120,16 @@ ordered("betaincc",         None, None, lambda y, a, b, x: -_beta_density(y, a, 
 ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
 ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x))
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
-ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x))
+ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x), refuses=inaccurate_hyperu)
 polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
 polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
 polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
-polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x))
+polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x), kind=Chebyshev)
 polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
 polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), whole=True)
 polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), whole=True)
-polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x))
-polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x))
+polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x), kind=Laguerre)
+polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x), kind=Laguerre)
 # fmt: on
 
 

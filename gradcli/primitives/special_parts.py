@@ -59,8 +59,40 @@ class Polynomial(Late):
         return np.where(lost, np.nan, y)[()] if np.any(lost) else y
 
 
+class Chebyshev(Polynomial):
+    """Chebyshev's polynomials of the first kind; of other degrees than whole ones, scipy loses digits beyond 1."""
+
+    __slots__ = ()
+
+    def __call__(self, n: Value, *xs: Value) -> Value:
+        (x,) = xs
+        y = super().__call__(n, x)
+        far = (np.asarray(n) != np.floor(n)) & (np.asarray(x) > 1)
+        return np.where(far, np.cosh(n * np.arccosh(np.where(far, x, 1.0))), y)[()] if np.any(far) else y
+
+
+class Laguerre(Polynomial):
+    """Laguerre's polynomials, or with a parameter the generalized ones; of other degrees, scipy's are wrong from 200 on."""
+
+    __slots__ = ()
+
+    def __call__(self, n: Value, *xs: Value) -> Value:
+        y = super().__call__(n, *xs)
+        *parameter, x = xs
+        far = (np.asarray(n) != np.floor(n)) & (np.asarray(x) > 100)
+        if not np.any(far):
+            return y
+        import scipy.special
+
+        a = np.asarray(parameter[0] if parameter else 0.0)
+        return np.where(far, scipy.special.binom(n + a, n) * scipy.special.hyp1f1(-n, a + 1, x), y)[()]
+
+
 class Modified(Late):
-    """The modified Bessel function of the first kind, which scipy gives as 0 for tiny arguments: (x/2)^v / gamma(v + 1)."""
+    """The modified Bessel function of the first kind, which scipy gives as 0 for tiny arguments: (x/2)^v / gamma(v + 1).
+
+    Of whole negative orders it is that of the positive one.
+    """
 
     __slots__ = ()
 
@@ -71,8 +103,10 @@ class Modified(Late):
             return y
         import scipy.special
 
+        order = np.where(np.equal(v, np.floor(v)), np.abs(v), v)
         sign = np.where((x < 0) & (np.fmod(v, 2) != 0), -1.0, 1.0)
-        return np.where(lost, sign * (np.abs(x) / 2) ** v * scipy.special.rgamma(v + 1.0), y)[()]
+        sizes = np.abs(np.asarray(x)) / 2
+        return np.where(lost, sign * sizes**order * scipy.special.rgamma(np.add(order, 1.0)), y)[()]
 
 
 class Degrees(Late):
@@ -129,6 +163,23 @@ def counted(name: str) -> Refusal:
         )
 
     return refuse
+
+
+def inaccurate_hyperu(a: Value, b: Value, x: Value) -> NotSupported | None:
+    """Refuse the orders for which scipy's values may be wrong in all digits.
+
+    They are whole b below 1, and whole b above 1 where a is near a whole number, at which the series' terms cancel.
+    """
+    a, b = np.broadcast_arrays(plain(a), plain(b))
+    off = np.abs(a - np.rint(a))
+    wrong = (b == np.floor(b)) & ((b < 1) | ((b > 1) & (off > 0) & (off < 0.1)))
+    if not np.any(wrong):
+        return None
+    where = tuple(np.argwhere(wrong)[0])
+    return NotSupported(
+        f"hyperu({a[where]:g}, {b[where]:g}, x): scipy's values are wrong there",
+        do="take another b, or Kummer's series",
+    )
 
 
 def digamma(x: Value) -> Value:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from gradcli.verify.case import Case
 
 _MOST = 50  # entries that are looked at
-_STEPS = 10.0 ** -np.array([2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0])  # of the size of the entry
+_STEPS = 10.0 ** -np.array(
+    [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
+)  # of the size of the entry
 _WIDE, _SMALLEST = 2, 2  # of them are wide; the smallest that show the slope
 _SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less, where f is smooth
 _SEEN = 8.0  # roundings of f: less movement than that shows nothing
@@ -28,7 +30,7 @@ _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 def settled_zeros(case: "Case", name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
 
-    Cost  up to 20 evaluations of f for each entry that is claimed to be zero.
+    Cost  up to 24 evaluations of f for each entry that is claimed to be zero.
     """
     claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
     if case.q.untraced is None or shape(case.q.value) != ():

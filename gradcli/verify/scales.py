@@ -31,11 +31,12 @@ def by_scales(case: "Case", mode: str, name: str, word: Any) -> Any:
     x, bound, slopes = np.asarray(against.value[name]), np.asarray(against.bound[name]), found.slopes.get(name)
     blunt = _wide(found.value[name], found.bound[name])
     if slopes is not None:
-        fits = np.abs(x - slopes.other) <= DOUBT * (slopes.other_bound + bound)
+        apart, room = np.abs(x - slopes.other), slopes.other_bound + bound
+        fits = apart <= DOUBT * room
         clear = np.abs(x - found.value[name]) > _CLEAR * (found.bound[name] + bound)
         blunt = blunt & ~(clear & ~_wide(slopes.other, slopes.other_bound))
         teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # what rounds inside is level there
-        open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~fits | kinked(slopes)
+        open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~(apart <= room) | kinked(slopes)
         word = np.where(open_, CANNOT_TELL, word)
     return np.where((word == DISAGREE) & blunt, CANNOT_TELL, word)
 

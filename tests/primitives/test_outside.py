@@ -185,6 +185,38 @@ def test_orders_of_which_scipy_has_no_values_are_refused(f: Primitive) -> None:
         f(np.float64(1.5), np.float64(0.7))
 
 
+@pytest.mark.parametrize(("a", "b"), [(3.46, 0.0), (0.3, -2.0), (1.001, 2.0), (1.99999, 3.0)])
+def test_hyperu_is_refused_where_scipys_values_are_wrong(a: float, b: float) -> None:
+    with pytest.raises(NotSupported, match=r"hyperu\(.*scipy's values are wrong there"):
+        PRIMITIVES["hyperu"](np.float64(a), np.float64(b), np.float64(1e-3))
+
+
+# fmt: off
+FAR = [
+    ("eval_laguerre",    (10.5, 500.0)),        ("eval_laguerre", (0.5, 150.0)), ("eval_genlaguerre", (2.5, 1.3, 700.0)),
+    ("eval_chebyt",      (10.5, 5478555597754.065)), ("eval_chebyt", (0.5, 1e15)), ("hyperu", (2.0, 3.0, 1e-5)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("name", "xs"), FAR)
+def test_values_that_scipy_has_not_or_has_wrong(name: str, xs: tuple[float, ...]) -> None:
+    row = PRIMITIVES[name]
+    reference = float(REFERENCES[name](*map(mp.mpf, xs)))
+    np.testing.assert_allclose(row(*map(np.float64, xs)), reference, rtol=1e-12)
+
+
+def test_bessel_functions_of_whole_negative_orders_are_those_of_the_positive_ones_at_tiny_arguments() -> None:
+    assert PRIMITIVES["iv"](np.float64(-1), np.float64(-1e-158)) == pytest.approx(-5e-159, rel=1e-12, abs=0)
+
+
+def test_the_slope_of_hyp2f1_at_zero_is_known_only_where_its_series_ends_before_the_pole() -> None:
+    slope = lambda a, b, c: SWEEPS["reverse"](Place(PRIMITIVES["hyp2f1"], 3, (a, b, c, 0.0), {}), np.float64(0))[0]
+    with np.errstate(all="ignore"):
+        assert np.isnan(slope(-4.0, 7.5, -1.0)) and np.isnan(slope(0.5, 7.5, 0.0))
+        assert slope(-1.0, 7.5, -4.0) == 7.5 / 4
+
+
 def test_whole_degrees_may_be_floats_and_overflow_to_infinity() -> None:
     with np.errstate(all="ignore"):
         assert PRIMITIVES["eval_hermite"](np.float64(4), np.float64(0.5)) == PRIMITIVES["eval_hermite"](

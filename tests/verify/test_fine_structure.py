@@ -109,11 +109,26 @@ def test_fine_structure_is_told_with_both_slopes_and_can_be_accepted(
     assert gradcli(*argv, "--allow", "fine structure").exit_status == 0
 
 
-def test_jumps_of_rounding_are_no_fine_structure() -> None:
+def test_jumps_of_rounding_are_no_fine_structure_where_f_is_level_between_them() -> None:
     single = np.float32
-    for f in (lambda x: float(single(2) * single(x) ** 2) + x, lambda x: x + ((1e6 + 4 * x) - 1e6) - 0.2):
-        assert verdict(f, 0.7, 4 * 0.7 + 1 if f(0.0) == 0 else 5.0)[0] == "pass"
+    for f in (lambda x: float(single(2) * single(x) ** 2), lambda x: ((1e6 + 4 * x) - 1e6) - 0.2):
+        assert verdict(f, 0.7, 4 * 0.7 if f(0.0) == 0 else 4.0)[0] == "pass"
         assert verdict(f, 0.7, 2.0)[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("f", "wide"),
+    [
+        (lambda x: float(np.float32(2) * np.float32(x) ** 2) + x,    4 * 0.7 + 1),
+        (lambda x: x + ((1e6 + 4 * x) - 1e6) - 0.2,                  5.0),
+        (lambda x: x * x + 3e-8 * ((2.3e7 * x + 0.1) % 1),           1.4),
+        (lambda x: x * x + 3e-10 * ((2.3e8 * x + 0.2) % 1),          1.4),
+    ],
+)  # fmt: skip
+def test_the_slope_between_jumps_is_told_from_the_one_across_them(f: Black, wide: float) -> None:
+    said, kinds = verdict(f, 0.7, wide)
+    assert said == "inconclusive" and "staircase" in kinds
+    assert verdict(f, 0.7, 2.0 * wide + 1)[0] == "fail"
 
 
 def drawn(kind: str, seed: int) -> tuple[Black, float, float, float | None]:
