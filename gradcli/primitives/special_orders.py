@@ -90,11 +90,9 @@ def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
-    order, last = (
-        np.maximum(_degree(a), _degree(b)),
-        -plain(c),
-    )  # 2F1 has a pole at c = 0, -1, ... unless its series ends before
-    pole = np.logical_and(_degree(c) > -np.inf, ~((order <= 0) & (-order <= last)))
+    # It has a pole at c = 0, -1, ... unless its series ends before.
+    ends, last = -np.maximum(_degree(a), _degree(b)), -_degree(c)
+    pole = np.isfinite(last) & (ends > last)
     return np.where(pole, np.nan, a * b / c) * named("hyp2f1")(a + 1, b + 1, c + 1, x)
 
 
