@@ -15,6 +15,7 @@ from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial
 from gradcli.primitives.special_parts import (
     Chebyshev,
+    Confluent,
     Laguerre,
     Late,
     Modified,
@@ -116,7 +117,7 @@ ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
 ordered("betaincc",         None, None, lambda y, a, b, x: -_beta_density(y, a, b, x))
 ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
-ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x))
+ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
 ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x), refuses=inaccurate_hyperu)
 polynomial("eval_jacobi",      None, None, None, _jacobi_slope)

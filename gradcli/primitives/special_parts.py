@@ -10,6 +10,7 @@ from gradcli.core.tracer import arithmetic, is_zero, plain
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.primitives.elementwise import pi
 
+_INFINITE = 1e9  # 1F1 is infinite from here on, or its parameters are as large
 _TINY = 1e-7  # below it one term of the series is enough
 Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
@@ -71,6 +72,16 @@ class Chebyshev(Polynomial):
         return np.where(far, np.cosh(n * np.arccosh(np.where(far, x, 1.0))), y)[()] if np.any(far) else y
 
 
+class Confluent(Late):
+    """Kummer's function 1F1: for huge arguments, where it is infinite unless its series ends, scipy's never returns."""
+
+    __slots__ = ()
+
+    def __call__(self, a: Value, b: Value, x: Value) -> Value:
+        ends = (np.asarray(a) <= 0) & (np.asarray(a) == np.floor(a))
+        return super().__call__(a, b, np.where(ends, x, np.minimum(np.asarray(x), _INFINITE))[()])
+
+
 class Laguerre(Polynomial):
     """Laguerre's polynomials, or with a parameter the generalized ones; of other degrees, scipy's are wrong from 200 on."""
 
@@ -85,7 +96,7 @@ class Laguerre(Polynomial):
         import scipy.special
 
         a = np.asarray(parameter[0] if parameter else 0.0)
-        return np.where(far, scipy.special.binom(n + a, n) * scipy.special.hyp1f1(-n, a + 1, x), y)[()]
+        return np.where(far, scipy.special.binom(n + a, n) * named("hyp1f1").fun(-n, a + 1, x), y)[()]
 
 
 class Modified(Late):

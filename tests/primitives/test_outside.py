@@ -206,6 +206,14 @@ def test_values_that_scipy_has_not_or_has_wrong(name: str, xs: tuple[float, ...]
     np.testing.assert_allclose(row(*map(np.float64, xs)), reference, rtol=1e-12)
 
 
+@pytest.mark.parametrize("x", [1e20, 1e300])
+def test_kummers_function_of_huge_arguments_returns(x: float) -> None:
+    for xs in ((0.5, 1.5, x), (-0.5, 1.5, x)):
+        assert np.isinf(PRIMITIVES["hyp1f1"](*map(np.float64, xs)))
+    assert PRIMITIVES["hyp1f1"](np.float64(-1), np.float64(2), np.float64(x)) == pytest.approx(-x / 2)
+    assert not np.isfinite(PRIMITIVES["eval_laguerre"](np.float64(2.5), np.float64(x)))
+
+
 def test_bessel_functions_of_whole_negative_orders_are_those_of_the_positive_ones_at_tiny_arguments() -> None:
     assert PRIMITIVES["iv"](np.float64(-1), np.float64(-1e-158)) == pytest.approx(-5e-159, rel=1e-12, abs=0)
 
