@@ -1,6 +1,7 @@
 """The house: a file imports from lower floors and from its own folder, never from above."""
 
 import ast
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ FLOORS = (
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 TOP = len(FLOORS) - 1
 SHARED = {"gradcli"}  # the package itself: its version
+# What imports each other today, inside functions and for types too. The list may only become shorter.
+CIRCLES = {
+    frozenset(f"gradcli.{name}" for name in names.split())
+    for names in (
+        "core.storage core.tracer",
+        "report.check report.check_blocks",
+        "report.compare report.compare_blocks",
+        "frameworks.torch.adapter frameworks.torch.calls",
+        "modes.bounds modes.limits modes.mode modes.tracing",
+        "verify.case verify.flats verify.scales",
+        "verify.check verify.examine verify.narrow",
+        "derivation.constants derivation.convert derivation.indexing derivation.structure",
+        "derivation.derive derivation.second derivation.steps",
+        "apart cli link process supervisor world commands.check commands.compare_modes commands.derive commands.ended commands.grad"
+        " commands.modes commands.ops commands.output commands.program commands.question commands.request commands.schema"
+        " commands.sweep commands.trace",
+    )
+}
 
 
 def imports(source: str) -> set[str]:
@@ -41,6 +60,32 @@ def imports(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.level:
             found.add("gradcli.relative")
     return {name for name in found if name.split(".")[0] == "gradcli"}
+
+
+def modules(path: Path) -> set[str]:
+    """Return the files of gradcli that a file imports, as dotted names: `from gradcli.core import tracer` is of tracer."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (inner & set(NAMES)) or {node.module}
+    return found & set(NAMES)
+
+
+def circles(imported: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
+    """Return the largest sets of files each of which leads to all others."""
+    reached = {name: set(others) for name, others in imported.items()}
+    for middle in imported:
+        for name in imported:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
+    return {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in imported
+        if name in reached[name]
+    }
 
 
 def trespasses(place: str, source: str) -> list[str]:
@@ -58,6 +103,24 @@ def trespasses(place: str, source: str) -> list[str]:
 
 def files() -> list[Path]:
     return sorted(ROOT.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    return ".".join(("gradcli", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+NAMES = {dotted(path): path for path in files()}
+
+
+def test_files_that_import_each_other_are_known() -> None:
+    assert circles({name: modules(path) - SHARED for name, path in NAMES.items()}) == CIRCLES
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": [], "e": ["e"]}) == {
+        frozenset({"b", "c"}),
+        frozenset({"e"}),
+    }
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
