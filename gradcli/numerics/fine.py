@@ -80,14 +80,15 @@ def rough_part(line: Line, seen: Any) -> Any:
 def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
     """Return the slope of the nearest values, of as many as lie on a line but for noise, and how far these reach."""
     places = sorted((t for t in line.seen if np.all(np.isfinite(line.seen[t]))), key=abs)
-    slope, reach, fits = (np.zeros(line.at.shape) for _ in range(3))
+    slope, reach = np.zeros(line.at.shape), np.zeros(line.at.shape)
+    fits = np.ones(line.at.shape, dtype=bool)
     for count in range(fewest, len(places) + 1):
         t = np.array(places[:count]).reshape((-1,) + (1,) * line.at.ndim)
         y = np.stack([line.seen[p] - line.at for p in places[:count]])
         here = np.sum(t * y, axis=0) / np.sum(t * t)
-        fits = (np.max(np.abs(y - here * t), axis=0) <= _STRANGE * noise) & ((count == fewest) | (fits > 0))
-        first = count == fewest
-        slope, reach = np.where(fits | first, here, slope), np.where(fits | first, abs(places[count - 1]), reach)
+        fits = fits & (np.max(np.abs(y - here * t), axis=0) <= _STRANGE * noise)
+        taken = fits | (count == fewest)
+        slope, reach = np.where(taken, here, slope), np.where(taken, abs(places[count - 1]), reach)
     return slope, reach
 
 

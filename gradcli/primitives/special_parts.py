@@ -10,7 +10,7 @@ from gradcli.core.tracer import arithmetic, is_zero, plain
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.primitives.elementwise import pi
 
-_INFINITE = 1e9  # 1F1 is infinite from here on, or its parameters are as large
+_INFINITE = 1e9  # 1F1 is infinite from here on, unless its parameters are as large
 _TINY = 1e-7  # below it one term of the series is enough
 Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
@@ -73,13 +73,18 @@ class Chebyshev(Polynomial):
 
 
 class Confluent(Late):
-    """Kummer's function 1F1: for huge arguments, where it is infinite unless its series ends, scipy's never returns."""
+    """Kummer's function 1F1: for huge arguments, where it is infinite unless its series ends, scipy's never returns.
+
+    It is nan there for parameters so large that it may be finite.
+    """
 
     __slots__ = ()
 
     def __call__(self, a: Value, b: Value, x: Value) -> Value:
         ends = (np.asarray(a) <= 0) & (np.asarray(a) == np.floor(a))
-        return super().__call__(a, b, np.where(ends, x, np.minimum(np.asarray(x), _INFINITE))[()])
+        far = ~ends & (np.asarray(x) > _INFINITE)
+        y = super().__call__(a, b, np.where(far, _INFINITE, x)[()])
+        return np.where(far & np.isfinite(y), np.nan, y)[()] if np.any(far) else y
 
 
 class Laguerre(Polynomial):
@@ -189,7 +194,7 @@ def inaccurate_hyperu(a: Value, b: Value, x: Value) -> NotSupported | None:
     where = tuple(np.argwhere(wrong)[0])
     return NotSupported(
         f"hyperu({a[where]:g}, {b[where]:g}, x): scipy's values are wrong there",
-        do="take another b, or Kummer's series",
+        do="take a b that is not a whole number",
     )
 
 

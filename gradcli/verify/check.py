@@ -224,10 +224,12 @@ def _so_far(q: Question, outcomes: dict[str, Outcome]) -> PointReport:
 
 
 def _report(case: Case, verdict: str) -> PointReport:
+    """Return the report of a point, with what the trace test found and how small an error would have been seen."""
     return replace(_unfinished(case, verdict), detects=detects_of(case, verdict), trace_test=_tested(case))
 
 
 def _unfinished(case: Case, verdict: str) -> PointReport:
+    """Return what is known of a point before its trace was tested."""
     q = case.q
     reference = None if case.reference is None else case.estimate(case.reference)
     values = ABSENT if reference is None else reference.value

@@ -211,6 +211,7 @@ def test_kummers_function_of_huge_arguments_returns(x: float) -> None:
     for xs in ((0.5, 1.5, x), (-0.5, 1.5, x)):
         assert np.isinf(PRIMITIVES["hyp1f1"](*map(np.float64, xs)))
     assert PRIMITIVES["hyp1f1"](np.float64(-1), np.float64(2), np.float64(x)) == pytest.approx(-x / 2)
+    assert np.isnan(PRIMITIVES["hyp1f1"](np.float64(0.5), np.float64(1e12), np.float64(x)))
     assert not np.isfinite(PRIMITIVES["eval_laguerre"](np.float64(2.5), np.float64(x)))
 
 
