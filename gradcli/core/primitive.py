@@ -8,13 +8,13 @@ import numpy as np
 
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.levels import LIVE
+from gradcli.errors import TraceEnded
 
 Value = Any  # an np.float64, an ndarray, or a Tracer
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
 
-KEPT = "a value that the function kept from an earlier trace is used again"
 ON_COMPLEX: list[Callable[..., Value]] = []  # what runs a primitive when a plain complex operand meets a traced one
 _MAY_BE_COMPLEX = {np.ndarray, complex, np.complex128, np.complex64}
 
@@ -102,8 +102,17 @@ class Interpreted:
         raise NotImplementedError
 
 
+def kept() -> TraceEnded:
+    """Return the error that ends a trace in which a value of an earlier one is used."""
+    says = "a value that the function kept from an earlier trace is used again"
+    return TraceEnded(says, do="do not keep values between calls: they belong to one evaluation")
+
+
 def settled(x: Value) -> Value:
-    """Return a value without the tracers of sweeps that are over, which the user's code may have kept."""
+    """Return a value without the tracers of sweeps that are over, which the user's code may have kept.
+
+    Raises  TraceEnded if it moved in such a sweep.
+    """
     while isinstance(x, Interpreted) and x.level not in LIVE:
         x = x.settle()
     return x

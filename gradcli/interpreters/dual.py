@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradcli.core import levels
-from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
+from gradcli.core.primitive import Params, Primitive, Value, kept, settled
 from gradcli.core.shapes import spread_like, zeros_like
 from gradcli.core.tracer import Tracer, defined
-from gradcli.errors import TraceEnded
 
 
 class Dual(Tracer):
@@ -23,7 +22,7 @@ class Dual(Tracer):
 
     def settle(self) -> Value:
         if self.tangent is not None:
-            raise TraceEnded(KEPT, do="do not keep values between calls: they belong to one evaluation")
+            raise kept()
         return self.primal
 
     def hold(self, x: Value) -> "Dual":

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcli.core import heap, levels
 from gradcli.core.collector import SeldomCollected
-from gradcli.core.primitive import KEPT, Params, Primitive, Value, settled
+from gradcli.core.primitive import Params, Primitive, Value, kept, settled
 from gradcli.core.provenance import HERE
 from gradcli.core.provenance import position as _position
 from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
@@ -30,6 +30,13 @@ def too_long() -> TraceEnded:
     """Return the error that ends a trace of more than MOST_LINES."""
     says = f"the trace has more than {MOST_LINES:,} lines"
     return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
+
+
+class _Ended(list[Line]):
+    """What was recorded in a sweep that is over: the user's code may have kept a value of it, and use it again."""
+
+    def append(self, line: Line) -> None:
+        raise kept()
 
 
 class Tape:
@@ -161,7 +168,7 @@ class Recorded(Tracer):
 
     def settle(self) -> Value:
         if self.slot != CONSTANT:
-            raise TraceEnded(KEPT, do="do not keep values between calls: they belong to one evaluation")
+            raise kept()
         return self.primal
 
     def hold(self, x: Value) -> "Recorded":
@@ -188,8 +195,8 @@ class Recorded(Tracer):
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
-        kept = without(primitive, slots, primals, y) if tape.lean else (primals, y)
-        tape.lines.append((primitive, tuple(slots), *kept, params, position))
+        held = without(primitive, slots, primals, y) if tape.lean else (primals, y)
+        tape.lines.append((primitive, tuple(slots), *held, params, position))
         slot = len(tape.lines) - 1
         if slot >= MOST_LINES:
             raise too_long()
@@ -226,7 +233,9 @@ def record(f: Callable[..., Value], xs: Sequence[Value], lean: bool = False) -> 
     with SeldomCollected(), levels.sweep() as level:
         tape = Tape(level, lean)
         inputs = [tape.variable(x) for x in xs]
-        return settled(f(*inputs)), inputs, tape
+        y = settled(f(*inputs))
+        tape.lines, tape.decisions = _Ended(tape.lines), _Ended(tape.decisions)
+        return y, inputs, tape
 
 
 def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[Value], list[Value]]]:

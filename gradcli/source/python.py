@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Value, settled
 from gradcli.core.provenance import is_users, raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
@@ -58,7 +58,7 @@ class PythonFunction:
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
-        y = flattened(self.raw(values), self.text)[0]
+        y = settled(flattened(self.raw(values), self.text)[0])
         if isinstance(y, Pair):
             raise FunctionFailed(
                 f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
-from gradcli.errors import TraceEnded
+from gradcli.errors import FunctionFailed, TraceEnded
 from gradcli.exits import Exit, worst
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
@@ -47,6 +47,7 @@ from gradcli.verify.second_order import asymmetry, by_values, first_order
 from gradcli.verify.verdict import detects_of, limit_of_trace, verdict_of
 
 Progress = Callable[[int, PointReport], None]
+_BY_EARLIER_CALLS, _ALONE = "depends on earlier calls", "let it depend on its arguments alone"
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE}
 
 
@@ -80,7 +81,7 @@ def check(request: Request, progress: Progress | None = None) -> CheckReport:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
         points = tuple(
-            _heard(_point(request, point, k, progress), k, progress) for k, point in enumerate(request.points)
+            _heard(_steady_point(request, point, k, progress), k, progress) for k, point in enumerate(request.points)
         )
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
@@ -130,6 +131,20 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     kinds = {f.kind for point in points for f in point.findings if f.severity == "inconclusive"}
     excused = kinds <= request.allow or (request.allow_inconclusive and "timeout" not in kinds)
     return int(Exit.CONFIRMED if kinds and excused else status)
+
+
+def _steady_point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
+    """Judge one point; a function that gave a value there and raises in a later call keeps something of its calls."""
+    try:
+        return _point(request, point, number, progress)
+    except (FunctionFailed, TraceEnded) as error:
+        if point.value is None:
+            raise
+        q = Question(request.f, point, request.wrt, blind=error)
+        case = _noticed(Case(q, {}, None, request.fixed), request, point)
+        says = f"the function had a value at this point, and fails in a later call: {error.what}"
+        case.inconclusive(_BY_EARLIER_CALLS, says, at=error.where, hint=_ALONE)
+        return _report(case, "inconclusive")
 
 
 def _point(
@@ -193,7 +208,7 @@ def _changed(case: Case) -> bool:
         says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
     except TraceEnded:
         says = "the function returns a value that it kept of an earlier call"
-    case.inconclusive("depends on earlier calls", says, hint="let it depend on its arguments alone")
+    case.inconclusive(_BY_EARLIER_CALLS, says, hint=_ALONE)
     case.diagnosis = None
     return True
 

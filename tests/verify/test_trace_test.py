@@ -2,6 +2,7 @@
 
 import functools
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -184,6 +185,22 @@ def test_a_function_that_keeps_count_is_said_to_depend_on_earlier_calls() -> Non
     report = gradcli.check(f, {"x": X}, grad=lambda x: 2 * x)
     assert report.exit_status == 3
     assert kinds(report) & {"depends on earlier calls", "not deterministic"}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_function_that_uses_values_of_earlier_calls_gets_a_report(seed: int) -> None:
+    draw, kept = random.Random(seed), []
+    rate = draw.choice([0.2, 0.5, 0.9])
+
+    def f(x: Any) -> Any:
+        if kept and draw.random() < rate:
+            return np.sum(np.sin(x)) * (1 + draw.choice(kept))
+        kept.append(np.sum(np.exp(0.5 * x)))
+        return np.sum(np.sin(x)) * (1 + kept[-1])
+
+    report = gradcli.check(f, {"x": X}, grad=lambda x: np.cos(x))
+    assert report.exit_status in (1, 3)
+    assert report.exit_status == 1 or any(finding.severity == "inconclusive" for finding in point(report).findings)
 
 
 @pytest.mark.parametrize("how", MEMOISED)
