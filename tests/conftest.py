@@ -47,6 +47,17 @@ def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) 
     return Ran(int(status), world.stdout.getvalue(), world.stderr.getvalue())
 
 
+@pytest.fixture(autouse=True)
+def _modules_stay_in_their_test() -> Iterator[None]:
+    """Forget the modules that a test wrote into a temporary folder and loaded: another test may use their names."""
+    known, path = {*sys.modules}, [*sys.path]
+    yield
+    for name in sys.modules.keys() - known:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
+            del sys.modules[name]
+    sys.path[:] = path
+
+
 @pytest.fixture(name="gradcli")
 def _gradcli() -> Any:
     return gradcli
