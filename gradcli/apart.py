@@ -24,9 +24,9 @@ def main(argv: Sequence[str]) -> int:
         from gradcli.supervisor import Supervisor
 
         return Supervisor(argv).run()
-    from gradcli.cli import run
+    from gradcli.cli import run_once
 
-    return run(argv)
+    return run_once(argv)
 
 
 def asks_for_version(argv: Sequence[str]) -> bool:

@@ -14,14 +14,22 @@ from gradcli.world import World
 _WITH_SYMPY = ("check", "compare-modes")
 
 
+def run_once(argv: Sequence[str], world: World | None = None) -> int:
+    """Run one command in a process that ends with it, and end the processes that it started."""
+    from gradcli.modes.workers import WORKERS
+
+    try:
+        return run(argv, world)
+    finally:
+        WORKERS.stop()
+
+
 def run(argv: Sequence[str], world: World | None = None) -> int:
     """Run one command and return its exit status; every failure is said on the right stream."""
     world = world or World()
     if asks_for_version(argv):
         world.stdout.write(VERSION)
         return Exit.CONFIRMED
-    from gradcli.modes.workers import WORKERS
-
     try:
         if not world.link.earlier.stopped:  # where a process ended, there is first an error to say
             _load_sympy_early(argv)
@@ -45,8 +53,6 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
         )
     except Exception as error:
         return _internal(error, argv, world)
-    finally:
-        WORKERS.stop()
 
 
 def _closed(world: World) -> int:

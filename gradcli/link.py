@@ -134,9 +134,9 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     os.dup2(2, 1)  # only what comes over the pipe goes to standard output
 
     def work() -> int:
-        from gradcli.cli import run
+        from gradcli.cli import run_once
 
-        return run(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+        return run_once(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
 
     status = status_of(work)
     with contextlib.suppress(Exception):

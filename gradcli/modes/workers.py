@@ -1,6 +1,7 @@
 """Child processes that load sympy while this one does something else. Imports nothing heavy: it runs first of all."""
 
 import atexit
+import os
 import subprocess
 import sys
 import threading
@@ -74,7 +75,15 @@ class Workers:
     def __init__(self) -> None:
         self.waiting: Worker | None = None
         self.lock = threading.Lock()
+        self._parents: list[Worker | None] = []
         atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """After a fork, ask a process of one's own: two that ask the same one would read each other's answers."""
+        self._parents.append(self.waiting)  # kept, so that it is not ended with the object
+        self.waiting, self.lock = None, threading.Lock()
 
     def start(self) -> None:
         """Begin to load sympy now; harmless if it is never asked."""
