@@ -1,0 +1,249 @@
+"""Documents and screens of the command line stay as they were: `tests/goldens/commands.txt` lists the commands.
+
+A document (--json) is compared entry by entry: gradients within the bounds that both documents state, other numbers to
+`SAME` of their size, errors and bounds to a factor of `SIZE`. Screens are compared word by word, their numbers likewise.
+Times, paths, versions and the dots of charts are left out.
+
+`python -m tests.test_goldens [NAME ...]` writes them anew, those named or all; the difference is then to be reviewed.
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import gradcli
+
+FOLDER = Path(__file__).parent / "goldens"
+SAME = 1e-9  # relative: what other kernels of numpy and BLAS may change
+SIZE = 3.0  # the factor between two errors, or two bounds, of one size
+NOISE = 1e-13  # an error, relative or of a result of size 1, below which only rounding is seen
+ERRORS = {
+    "bound",
+    "bounds",
+    "detects",
+    "error",
+    "errors",
+    "noise",
+    "difference",
+    "limit",
+    "relative",
+    "spread",
+    "median",
+    "held",
+}
+TIMES = {"seconds", "f_seconds", "relative_time"}
+VERSIONS = {"environment"}
+VALUES = ("gradient", "jacobian")  # of which `bound` beside them is the bound
+
+_TIME = re.compile(
+    r" *\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s)\b|(?<=One reverse sweep costs ).*?(?=\n\n|\Z)|(?<=time=)\"[\d.]+\"",
+    re.DOTALL,
+)
+_CHART = re.compile(r"^.*[\u2800-\u28ff].*\n", re.MULTILINE)  # dots whose place the last digits decide
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the list."""
+
+    name: str
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    @property
+    def document(self) -> bool:
+        return "--json" in self.argv or "ndjson" in self.argv
+
+    @property
+    def file(self) -> Path:
+        return (
+            FOLDER / ("documents" if self.document else "screens") / f"{self.name}.{'json' if self.document else 'txt'}"
+        )
+
+
+def commands() -> list[Command]:
+    """Read the list."""
+    found = []
+    for line in (FOLDER / "commands.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, *words = shlex.split(line)
+            environ = dict([words.pop(0).split("=")]) if words[0].startswith("COLUMNS=") else {}
+            found.append(Command(name, tuple(words), environ))
+    return found
+
+
+COMMANDS = commands()
+
+
+def shown(command: Command) -> str:
+    """Run a command in the folder of its targets and return its golden as it is now."""
+    ran = gradcli(*command.argv, environ=dict(command.environ))
+    if command.document and ran.stdout.strip():
+        assert ran.stderr == "" or ran.exit_status == 2
+        found = ran.json if "--json" in command.argv else [json.loads(line) for line in ran.stdout.splitlines()]
+        document = {"exit status": ran.exit_status, "document": without_times(found)}
+        return placed(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
+    error = f"[standard error]\n{ran.stderr}" if ran.stderr else ""
+    return placed(_CHART.sub("", _TIME.sub(" <time>", f"{ran.stdout}{error}[status {ran.exit_status}]\n")))
+
+
+def placed(text: str) -> str:
+    """Return a text without the path of this checkout."""
+    return text.replace(str(FOLDER), "<goldens>")
+
+
+def without_times(x: Any) -> Any:
+    """Return a document without what a run of its own shows: times, versions."""
+    if isinstance(x, dict):
+        return {key: without_times(value) for key, value in x.items() if key not in TIMES | VERSIONS}
+    return [without_times(value) for value in x] if isinstance(x, list) else x
+
+
+def differences(old: Any, new: Any, path: tuple[str, ...] = (), room: Any = None) -> Iterator[str]:
+    """Yield where two documents differ; `room` is how far the numbers of a gradient may be apart, shaped like it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        if list(old) != list(new):
+            yield f"{'.'.join(path)}: keys {list(old)}, now {list(new)}"
+            return
+        for key in old:
+            inner = room[key] if isinstance(room, dict) and key in room else room
+            if key in VALUES and "bound" in old:
+                inner = summed(old["bound"], new["bound"])
+            yield from differences(old[key], new[key], (*path, key), inner)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for k, (a, b) in enumerate(zip(old, new, strict=True)):
+            inner = room[k] if isinstance(room, list) and len(room) == len(old) else room
+            yield from differences(a, b, (*path, str(k)), inner)
+    elif not same(old, new, path, room if isinstance(room, float) else 0.0):
+        yield f"{'.'.join(path)}: {old!r}, now {new!r}"
+
+
+def summed(a: Any, b: Any) -> Any:
+    """Return the sum of two bounds of one shape; nothing of those that differ in shape."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return {key: summed(a[key], b[key]) for key in a.keys() & b.keys()}
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return [summed(x, y) for x, y in zip(a, b, strict=True)]
+    return float(a + b) if is_number(a) and is_number(b) else 0.0
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool)
+
+
+def same(old: Any, new: Any, path: tuple[str, ...], room: float) -> bool:
+    """Whether two leaves of a document agree."""
+    if not (is_number(old) and is_number(new)) or (isinstance(old, int) and isinstance(new, int)):
+        return type(old) is type(new) and (old == new if not isinstance(old, str) else not list(words_apart(old, new)))
+    if ERRORS & {*path}:
+        return one_size(float(old), float(new))
+    return abs(old - new) <= max(room, SAME * max(abs(old), abs(new)))
+
+
+def one_size(a: float, b: float) -> bool:
+    """Whether two errors are of one size, or both no more than rounding."""
+    small, large = sorted((abs(a), abs(b)))
+    return large <= SIZE * small or large <= NOISE
+
+
+def words_apart(old: str, new: str) -> Iterator[str]:
+    """Yield where two texts differ: in their words, or in a number that is not the same to the digits shown."""
+    if _NUMBER.sub("0", old) != _NUMBER.sub("0", new):
+        for a, b in zip(old.splitlines(), new.splitlines(), strict=False):
+            if _NUMBER.sub("0", a) != _NUMBER.sub("0", b):
+                yield f"- {a}\n+ {b}"
+        if old.count("\n") != new.count("\n"):
+            yield f"{old.count(chr(10))} lines, now {new.count(chr(10))}"
+        return
+    for a, b in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True):
+        if a != b and not (alike(a, b)):
+            yield f"{a}, now {b}"
+
+
+def alike(a: str, b: str) -> bool:
+    """Whether two numbers of a text agree: errors, which have an exponent and two digits at most, to a factor."""
+    if a.lstrip("-+").isdecimal() or b.lstrip("-+").isdecimal():
+        return False
+    if "e" in a and len(a.split("e")[0].replace(".", "").lstrip("-+")) <= 2:
+        return one_size(float(a), float(b))
+    last = 10.0 ** -len(a.split("e")[0].partition(".")[2]) * (10.0 ** int(a.split("e")[1]) if "e" in a else 1.0)
+    return abs(float(a) - float(b)) <= 1.01 * last + SAME * abs(float(a))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_output_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    old, new = command.file.read_text(encoding="utf-8"), shown(command)
+    apart = differences(json.loads(old), json.loads(new)) if command.document else words_apart(old, new)
+    assert not list(apart), "if it should change: python -m tests.test_goldens, and review the difference"
+
+
+def test_every_golden_has_its_command_and_no_other() -> None:
+    files = {path for kind in ("documents", "screens") for path in (FOLDER / kind).iterdir()}
+    assert len(COMMANDS) == len({command.name for command in COMMANDS}) >= 200
+    assert files == {command.file for command in COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differ"),
+    [
+        ({"gradient": {"x": 1.0}, "bound": {"x": 1e-6}}, {"gradient": {"x": 1.000001}, "bound": {"x": 1e-6}}, False),
+        ({"gradient": {"x": 1.0}, "bound": {"x": 1e-6}}, {"gradient": {"x": 1.00001}, "bound": {"x": 1e-6}}, True),
+        ({"gradient": [[1.0]], "bound": [[1e-6]]}, {"gradient": [[1.00001]], "bound": [[1e-6]]}, True),
+        ({"value": 1.0}, {"value": 1.0 + 1e-12}, False),
+        ({"value": 1.0}, {"value": 1.0 + 1e-6}, True),
+        ({"bound": {"x": 1e-6}}, {"bound": {"x": 2e-6}}, False),
+        ({"bound": {"x": 1e-6}}, {"bound": {"x": 2e-5}}, True),
+        ({"evaluations": 12}, {"evaluations": 13}, True),
+        ({"verdict": "pass"}, {"verdict": "fail"}, True),
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": [1]}, {"a": [1, 1]}, True),
+        ({"a": True}, {"a": 1}, True),
+        ({"says": "better than 1e-12"}, {"says": "better than 2e-12"}, False),
+        ({"says": "better than 1e-12"}, {"says": "better than 1e-3"}, True),
+    ],
+)
+def test_what_differs_is_seen(old: Any, new: Any, differ: bool) -> None:
+    assert bool(list(differences(old, new))) is differ
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differ"),
+    [
+        ("x  0.50186", "x  0.50187", False),
+        ("x  0.50186", "x  0.50286", True),
+        ("7 calls", "8 calls", True),
+        ("PASS", "FAIL", True),
+        ("one\n", "one\ntwo\n", True),
+        ("error 2.1e-9", "error 1.9e-9", False),
+    ],
+)
+def test_what_differs_on_a_screen_is_seen(old: str, new: str, differ: bool) -> None:
+    assert bool(list(words_apart(old, new))) is differ
+
+
+def main(names: list[str]) -> None:
+    """Write the goldens of the commands named, or of all, and remove those that have no command."""
+    os.chdir(FOLDER)
+    for kind in ("documents", "screens"):
+        (FOLDER / kind).mkdir(exist_ok=True)
+    for command in COMMANDS:
+        if not names or command.name in names:
+            command.file.write_text(shown(command), encoding="utf-8")
+    for kind in ("documents", "screens"):
+        for path in (FOLDER / kind).iterdir():
+            if path not in {command.file for command in COMMANDS}:
+                path.unlink()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
