@@ -174,3 +174,36 @@ def test_no_function_is_longer_than_50_lines() -> None:
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno + 1 > 50
     ]
     assert long == []
+
+
+def numbered_lines(source: str) -> list[int]:
+    """Return where a source takes a field of a recorded line by its number instead of by unpacking."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int:
+            taken = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+            name = taken.attr if isinstance(taken, ast.Attribute) else taken.id if isinstance(taken, ast.Name) else ""
+            if name == "line" or (name == "lines" and taken is not node.value):
+                found.append(node.lineno)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_recorded_lines_are_read_by_unpacking(path: Path) -> None:
+    assert numbered_lines(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("line[3]", 1),
+        ("mark.line[0]", 1),
+        ("tape.lines[k][3]", 1),
+        ("lines[k][5]", 1),
+        ("lines[0]", 0),
+        ("_, y = line", 0),
+        ("x[0]", 0),
+    ],
+)
+def test_a_numbered_field_is_seen(source: str, count: int) -> None:
+    assert len(numbered_lines(source)) == count

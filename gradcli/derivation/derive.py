@@ -136,10 +136,9 @@ class Derivation:
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
         """Return what the user's own lines compute, by their names."""
         found: dict[E, str] = {}
-        lines = [s.tape.lines for s in sweeps]
-        for k, name in assigned(lines[0]).items():
+        for k, name in assigned(sweeps[0].tape.lines).items():
             try:
-                value = reader.read([line[k][3] for line in lines])
+                value = reader.read([sweep.tape.value(k) for sweep in sweeps])
                 found.setdefault(printer.write(value.tensor, value.axes), name)
             except NotSupported:
                 continue
@@ -193,7 +192,7 @@ class Derivation:
         """Return how many operations on arrays the function takes, as it is written."""
         values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
         lines = swept(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
-        return sum(line[0] is not None and line[0].name not in QUIET for line in lines)
+        return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
 
 
 def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradcli.core.provenance import place
 from gradcli.errors import Place, Span
+from gradcli.interpreters.tape import Line
 
 Statement = tuple[int, int, str]  # its first and its last line, and the name it gives its value, if it gives one
 
@@ -24,23 +25,23 @@ def where(position: Any) -> str | None:
     return None
 
 
-def names(lines: Sequence[Any]) -> list[str | None]:
+def names(lines: Sequence[Line]) -> list[str | None]:
     """Return, for each line of a tape, the user's name for its value: the last one of a statement has it."""
-    statements = [_statement(line[5]) for line in lines]
+    statements = [_statement(position) for _, _, _, _, _, position in lines]
     found: list[str | None] = []
-    for k, (key, name) in enumerate(statements):
+    for k, ((key, name), (primitive, *_)) in enumerate(zip(statements, lines, strict=True)):
         last = k + 1 == len(lines) or key is None or statements[k + 1][0] != key
-        found.append(name if last and lines[k][0] is not None else None)
+        found.append(name if last and primitive is not None else None)
     return found
 
 
-def products(lines: Sequence[Any]) -> set[int]:
+def products(lines: Sequence[Line]) -> set[int]:
     """Return the lines within a product: of the logarithms and their sum, whose exponential the next line is."""
     found: set[int] = set()
     for k in range(len(lines) - 2):
-        made = [line[0].name if line[0] is not None else "" for line in lines[k : k + 3]]
-        chained = lines[k + 1][1] == (k,) and lines[k + 2][1] == (k + 1,)
-        if made == ["log", "sum", "exp"] and chained and lines[k][5] == lines[k + 1][5] == lines[k + 2][5]:
+        (log, _, _, _, _, at), (add, summed, _, _, _, also), (exp, raised, _, _, _, still) = lines[k : k + 3]
+        made = [primitive.name if primitive is not None else "" for primitive in (log, add, exp)]
+        if made == ["log", "sum", "exp"] and (summed, raised) == ((k,), (k + 1,)) and at == also == still:
             found |= {k, k + 1}
     return found
 

@@ -98,7 +98,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 
 def _swept_back(y: Recorded, inputs: Sequence[Recorded], tape: Tape, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules that formulas want."""
-    known = {k: line[0].name for k, line in enumerate(tape.lines) if line[0] is not None}
+    known = {k: primitive.name for k, (primitive, *_) in enumerate(tape.lines) if primitive is not None}
     rules = {k: {0: RULES[name]} for k, name in known.items() if name in RULES}
     return pulled(with_rules(tape, rules), y, one, list(inputs))
 

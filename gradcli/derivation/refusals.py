@@ -10,15 +10,16 @@ from gradcli.errors import NotSupported
 
 def first_refused(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
     """Return the refusal of the first line that has no formula, with its place; the one given where every line has one."""
-    lines = [s.tape.lines for s in sweeps]
-    for k, line in enumerate(lines[0]):
-        if any(k >= len(others) or others[k][:2] != line[:2] for others in lines[1:]):
-            says, longest = "the program is another one at another size", max(lines, key=len)
-            return NotSupported(says, where=place(longest[k][5]), do="give sizes as numbers: --shapes x:3")
-        if line[0] is not None:
+    tapes = [s.tape for s in sweeps]
+    for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
+        same = (primitive, slots)
+        if any(k >= len(t.lines) or (t.primitive(k), t.operands(k)) != same for t in tapes[1:]):
+            says, longest = "the program is another one at another size", max(tapes, key=lambda t: len(t.lines))
+            return NotSupported(says, where=place(longest.position(k)), do="give sizes as numbers: --shapes x:3")
+        if primitive is not None:
             try:
-                reader.read([others[k][3] for others in lines])
+                reader.read([t.value(k) for t in tapes])
             except NotSupported as found:
-                found.where = place(line[5])
+                found.where = place(position)
                 return found
     return error

@@ -16,7 +16,7 @@ from gradcli.derivation.matrices import Printer
 from gradcli.derivation.record import RULES, Sweep
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.tape import CONSTANT, Recorded, transpose
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, transpose
 from gradcli.report.derive import Step
 
 if TYPE_CHECKING:
@@ -132,10 +132,10 @@ def _lines(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], backward: bool
     result = _last(sweeps[0])
     given, within = names(sweeps[0].tape.lines), products(sweeps[0].tape.lines)
     for k in range(result + 1):
-        primitive, position = sweeps[0].tape.lines[k][0], sweeps[0].tape.lines[k][5]
+        primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
         if primitive is None:
             for r, sweep in enumerate(sweeps):
-                x = sweep.tape.lines[k][3]
+                x = sweep.tape.value(k)
                 values[k][r], dots[k][r] = x, Graph.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
             continue
         pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
@@ -157,10 +157,10 @@ def _lines(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], backward: bool
 
 def _last(sweep: Sweep) -> int:
     """Return the line that makes the result, what only gives it another shape left out; CONSTANT where none does."""
-    lines, k = sweep.tape.lines, sweep.y.slot if isinstance(sweep.y, Recorded) else CONSTANT
+    k = sweep.y.slot if isinstance(sweep.y, Recorded) else CONSTANT
     while k != CONSTANT:
-        primitive, slots = lines[k][:2]
-        if primitive is None or primitive.name != "reshape" or lines[slots[0]][0] is None:
+        primitive, slots, *_ = sweep.tape.lines[k]
+        if primitive is None or primitive.name != "reshape" or sweep.tape.primitive(slots[0]) is None:
             break
         k = slots[0]
     return k
@@ -197,17 +197,19 @@ def _adjoints(
     return [by_slot[k] for k in sorted(by_slot)]
 
 
-def assigned(lines: Sequence[Any]) -> dict[int, str]:
+def assigned(lines: Sequence[Line]) -> dict[int, str]:
     """Return the lines that give a name of the user's its value; a name that is given twice is none."""
     found = {k: word for k, word in enumerate(names(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
 
 
-def _adds_nothing(line: Any) -> bool:
+def _adds_nothing(line: Line) -> bool:
     """Whether a line adds zero, as the shift of an exponential that cannot overflow here does."""
-    zero = [s == CONSTANT and not isinstance(x, Graph) and not np.any(x) for s, x in zip(line[1], line[2], strict=True)]
-    return line[0].name in ("add", "subtract") and bool(zero[-1])
+    primitive, slots, xs, _, _, _ = line
+    if primitive is None or primitive.name not in ("add", "subtract"):
+        return False
+    return slots[-1] == CONSTANT and not isinstance(xs[-1], Graph) and not np.any(xs[-1])
 
 
 def _free(stem: str, taken: set[str]) -> str:

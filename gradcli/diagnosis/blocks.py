@@ -49,8 +49,8 @@ def block_slips(tape: Tape, inputs: int) -> Iterator[tuple[str, str, Tape, Any]]
             made = Tape(tape.level)
             made.lines = list(tape.lines)
             for (u, v), (slope, _) in zip(blocks, found, strict=True):
-                made.lines[v] = _block(tape, u, v, makes(tape.lines[v][3], tape.lines[u][3], slope))
-            yield "slip", says, made, tape.lines[blocks[0][1]][5]
+                made.lines[v] = _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
+            yield "slip", says, made, tape.position(blocks[0][1])
 
 
 def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
@@ -58,29 +58,29 @@ def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
     found: dict[Any, list[tuple[int, int]]] = {}
     for v in range(len(tape.lines) - 1, inputs - 1, -1):
         for far, u in enumerate(_only_sources(tape, v, inputs)):
-            if shape(tape.lines[u][3]) == shape(tape.lines[v][3]):
-                found.setdefault((key_of(tape.lines[v][5], v), far), []).append((u, v))
+            if shape(tape.value(u)) == shape(tape.value(v)):
+                found.setdefault((key_of(tape.position(v), v), far), []).append((u, v))
     return list(found.values())
 
 
 def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
     """Yield the slots through which alone `v` depends on the inputs, nearest first, from the second line back on."""
-    frontier = {slot for slot in tape.lines[v][1] if slot != CONSTANT}
+    frontier = {slot for slot in tape.operands(v) if slot != CONSTANT}
     for steps in range(_FARTHEST):
         if not frontier:
             return
-        if len(frontier) == 1 and (steps or len(tape.lines[v][1]) > 1):
+        if len(frontier) == 1 and (steps or len(tape.operands(v)) > 1):
             yield next(iter(frontier))
         last = max(frontier)
         if last < inputs:
             return
         frontier.remove(last)
-        frontier |= {slot for slot in tape.lines[last][1] if slot != CONSTANT}
+        frontier |= {slot for slot in tape.operands(last) if slot != CONSTANT}
 
 
 def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
     """Return the diagonal of the Jacobian of `v` by `u`, and whether that is all of it; None where it is too large."""
-    x = tape.lines[u][3]
+    x = tape.value(u)
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
     n = size(x)
@@ -97,7 +97,8 @@ def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
 
 
 def _reaches(line: Line, u: int) -> bool:
-    return any(slot >= u for slot in line[1])
+    _, slots, _, _, _, _ = line
+    return any(slot >= u for slot in slots)
 
 
 def _elementwise(line: Line) -> bool:
@@ -108,4 +109,4 @@ def _elementwise(line: Line) -> bool:
 def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
     """Return the line of `v` as made of `u` alone, by the slope given."""
     whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
-    return whole, (u,), (tape.lines[u][3],), tape.lines[v][3], None, tape.lines[v][5]
+    return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)

@@ -62,8 +62,8 @@ def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
                 sizes.setdefault(n, f"axis {k} of {name}")
             sizes.setdefault(size(x), f"the entries of {name}")
     sizes.setdefault(size(wrong.q.value), "the outputs")
-    for line in wrong.q.lines:
-        for n in shape(line[3]):
+    for _, _, _, y, _, _ in wrong.q.lines:
+        for n in shape(y):
             sizes.setdefault(n, f"the {n} entries of a value on the way")
     for n, what in sizes.items():
         if n > 2:

@@ -61,7 +61,8 @@ def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge through which nothing flows in the claim."""
     tape = search.wrong.q.recording[2]
     for n, edge in enumerate(edges):
-        if tape.lines[edge.lines[-1]][1].count(tape.lines[edge.lines[-1]][1][edge.i]) > 1:
+        operands = tape.operands(edge.lines[-1])
+        if operands.count(operands[edge.i]) > 1:
             continue  # one half of x*x: that is a factor 2
         whose = search.explains(_without(search, n, edge))
         if whose is not None:
@@ -119,7 +120,7 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
     if factor == 0:
         if _is_term(search.wrong.q.recording, edge):
             tape, k = search.wrong.q.recording[2], edge.lines[-1]
-            term = tape.lines[tape.lines[k][1][edge.i]][5]
+            term = tape.position(tape.operands(k)[edge.i])
             return said(search, "term", f"the gradient of one term of the function is missing{whose}", term)
         uses, position = _fork(search.wrong.q.recording[2], edge)
         if uses > 1:
@@ -158,7 +159,7 @@ def _depends(tape: Tape, slot: int, k: int) -> bool:
     reached = {slot}
     for line in range(slot, k, -1):
         if line in reached:
-            reached |= set(tape.lines[line][1])
+            reached |= set(tape.operands(line))
     return k in reached
 
 
@@ -168,15 +169,15 @@ def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
     Upstream of an edge, what is used once and made of one value alone carries the same contribution.
     """
     uses: dict[int, int] = {}
-    for line in tape.lines:
-        for slot in line[1]:
+    for _, slots, _, _, _, _ in tape.lines:
+        for slot in slots:
             uses[slot] = uses.get(slot, 0) + 1
     k, i = edge.lines[-1], edge.i
     while True:
-        slot = tape.lines[k][1][i]
-        moving = [n for n, source in enumerate(tape.lines[slot][1]) if source != CONSTANT]
+        slot = tape.operands(k)[i]
+        moving = [n for n, source in enumerate(tape.operands(slot)) if source != CONSTANT]
         if uses[slot] > 1 or len(moving) != 1:
-            return uses[slot], tape.lines[k][5]
+            return uses[slot], tape.position(k)
         k, i = slot, moving[0]
 
 

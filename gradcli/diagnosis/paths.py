@@ -36,13 +36,13 @@ def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     uses = _uses(tape)
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
-        rivals = [use for k in edge.lines for use in uses[tape.lines[k][1][edge.i]] if groups[use] != n]
+        rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups[use] != n]
         if rivals and len(set(rivals)) > 1:
             yield "only the contribution through one line is counted", _omit(tape, rivals), edge.position
         if edge.primitive.name == "getitem":
             yield from _gathered(tape, edge)
     for n, edge in enumerate(edges):
-        others = sorted({groups[use] for k in edge.lines for use in uses[tape.lines[k][1][edge.i]]} - {n})
+        others = sorted({groups[use] for k in edge.lines for use in uses[tape.operands(k)[edge.i]]} - {n})
         for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
             both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
             yield "the contributions through two lines are missing", _omit(tape, both), edge.position
@@ -54,8 +54,8 @@ def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
 def _uses(tape: Tape) -> dict[int, list[Use]]:
     """Return for each slot the lines and arguments that read it, in order."""
     uses: dict[int, list[Use]] = {}
-    for k, line in enumerate(tape.lines):
-        for i, slot in enumerate(line[1]):
+    for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
+        for i, slot in enumerate(slots):
             if slot != CONSTANT:
                 uses.setdefault(slot, []).append((k, i))
     return uses
@@ -64,7 +64,7 @@ def _uses(tape: Tape) -> dict[int, list[Use]]:
 def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
     rules: Changed = {}
     for k, i in uses:
-        primitive = tape.lines[k][0]
+        primitive = tape.primitive(k)
         if primitive is not None:
             rules.setdefault(k, {})[i] = omitted(primitive.rule(i))
     return rules
@@ -74,7 +74,7 @@ def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Ch
     """Yield what is left of a value's contributions when only one is kept, or when each slice overwrites those before."""
     for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
         says = f"of {len(found)} uses of a value only the {which} is counted"
-        yield says, _omit(tape, [use for use in found if use != kept]), tape.lines[kept[0]][5]
+        yield says, _omit(tape, [use for use in found if use != kept]), tape.position(kept[0])
     sliced = [use for use in found if _name(tape, use) == "getitem"]
     if not sliced:
         return
@@ -83,18 +83,18 @@ def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Ch
         rules: Changed = {}
         for n, use in enumerate(order):
             _mask(tape, rules, use, [regions[after] for after in order[n + 1 :]])
-        yield f"where slices of a value overlap, only the {when} one is counted", rules, tape.lines[sliced[0][0]][5]
+        yield f"where slices of a value overlap, only the {when} one is counted", rules, tape.position(sliced[0][0])
     for use in sliced if len(found) <= _PAIRS else ():
         for rivals in (found, [u for u in found if u < use], [u for u in found if u > use]):
             rules = {}
             for rival in rivals:
                 if rival != use:
                     _mask(tape, rules, rival, [regions[use]])
-            yield "a slice is assigned over what was there", rules, tape.lines[use[0]][5]
+            yield "a slice is assigned over what was there", rules, tape.position(use[0])
 
 
 def _name(tape: Tape, use: Use) -> str:
-    primitive = tape.lines[use[0]][0]
+    primitive = tape.primitive(use[0])
     return "" if primitive is None else primitive.name
 
 
@@ -108,7 +108,7 @@ def _region(tape: Tape, use: Use) -> Any:
 
 def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
     """Let nothing of a contribution through where it is overwritten."""
-    primitive = tape.lines[use[0]][0]
+    primitive = tape.primitive(use[0])
     if primitive is None or not regions:
         return
     kept = ~np.any(regions, axis=0)
@@ -122,7 +122,8 @@ def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
     """Yield what is lost where repeated positions of a gather are assigned, as `dx[index] += d` does."""
     rules: Changed = {}
     for k in edge.lines:
-        index = (tape.lines[k][4] or {})["index"]
+        _, _, _, _, params, _ = tape.lines[k]
+        index = (params or {})["index"]
         parts = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, list | np.ndarray) for part in parts):
             rules[k] = {0: Replaced(edge.primitive.rule(0), _assigned)}

@@ -22,7 +22,8 @@ def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
             rules: Changed = {}
             for n, k in enumerate(edge.lines):
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
-                rules[k] = {edge.i: evaluated_at(rule, tape.lines[other][3], tape.lines[other][2])}
+                _, _, xs, y, _, _ = tape.lines[other]
+                rules[k] = {edge.i: evaluated_at(rule, y, xs)}
             whose = search.explains(search.made(with_rules(tape, rules)))
             if whose is not None:
                 says = f"the partial on this line is taken at the values of the turn {when}{whose}"
@@ -64,9 +65,9 @@ def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | No
         return None
     rules: Changed = {}
     for n, k in enumerate(edge.lines):
-        value = tape.lines[lines[0] if len(lines) == 1 else lines[n]][3]
-        y = tape.lines[k][3]
-        if value is tape.lines[k][2][1 - edge.i] or not _fits(value, y):
+        value = tape.value(lines[0] if len(lines) == 1 else lines[n])
+        _, _, xs, y, _, _ = tape.lines[k]
+        if value is xs[1 - edge.i] or not _fits(value, y):
             return None
         rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _times(value))}
     return rules

@@ -24,7 +24,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 def lanes_at_once(tape: Tape) -> int:
     """Return how many lanes are run together, so that they are quick and memory stays bounded."""
-    sizes = [size(line[3]) for line in tape.lines]
+    sizes = [size(y) for y in tape.values]
     return max(1, min(LINE // max(1, *sizes), ALL // max(1, sum(sizes))))
 
 
@@ -57,14 +57,17 @@ class Lanes:
 
     def __init__(self, tape: Tape, slot: int, moving: frozenset[int], form: Format = FLOAT64) -> None:
         self.slot, self.form = slot, form
-        last = max((s for line in tape.decisions for s in line[1]), default=slot)  # a decision may look at later lines
+        last = max(
+            (s for _, slots, *_ in tape.decisions for s in slots), default=slot
+        )  # a decision may look at later lines
         lines = tape.lines[: max(slot, last) + 1]
         self.values: list[Any] = [None] * len(lines)  # of what does not move, and constants behind them
         self.moves = [k in moving for k in range(len(lines))]
         self.steps: list[_Step] = []
         for k, line in enumerate(lines):
-            if line[0] is None:
-                self.values[k] = form.rounded(line[3])
+            primitive, _, _, y, _, _ = line
+            if primitive is None:
+                self.values[k] = form.rounded(y)
                 continue
             self.moves[k] = self._moves(line)
             step = self._step(k, line)
@@ -72,10 +75,14 @@ class Lanes:
                 self.steps.append(step)
             else:
                 self.values[k] = _done(step, self.values, form)
-        self.decisions = [(self._step(0, line), form.rounded(line[3])) for line in tape.decisions if self._moves(line)]
+        self.decisions = []
+        for line in filter(self._moves, tape.decisions):
+            _, _, _, answer, _, _ = line
+            self.decisions.append((self._step(0, line), form.rounded(answer)))
 
     def _moves(self, line: Line) -> bool:
-        return any(s != CONSTANT and self.moves[s] for s in line[1])
+        _, slots, _, _, _, _ = line
+        return any(s != CONSTANT and self.moves[s] for s in slots)
 
     def _step(self, k: int, line: Line) -> _Step:
         primitive, slots, xs, y, params, _ = line

@@ -73,7 +73,7 @@ def shaken(tape: Tape, shake: Shake, kernels: bool = True, rough: Mapping[str, S
     made = Tape(tape.level)
     for primitive, slots, xs, y, params, position in tape.lines:
         if primitive is not None:
-            xs = [x if slot == CONSTANT else made.lines[slot][3] for slot, x in zip(slots, xs, strict=True)]
+            xs = [x if slot == CONSTANT else made.value(slot) for slot, x in zip(slots, xs, strict=True)]
             own = rough.get(primitive.name, shake)
             if (
                 primitive.kind == "differential" or own is not shake
@@ -132,9 +132,7 @@ def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
 def pulled(tape: Tape, y: Value, ybar: Value, inputs: Sequence[Recorded]) -> list[Any]:
     """Return the cotangents of the inputs on a tape of the same lines as that of `y`."""
     return (
-        tape.pull(Recorded(tape.lines[y.slot][3], y.slot, tape), ybar, inputs)
-        if moves(y)
-        else list(map(_still, inputs))
+        tape.pull(Recorded(tape.value(y.slot), y.slot, tape), ybar, inputs) if moves(y) else list(map(_still, inputs))
     )
 
 

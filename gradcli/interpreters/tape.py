@@ -1,7 +1,8 @@
 """The tape: a flat list of what was computed, in order, and the reverse sweep over it. No recursion anywhere.
 
 A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k being line k and -1 a constant: tuples
-and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else.
+and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else. Lines are
+read by unpacking, and never by a number.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,6 +54,31 @@ class Tape:
         self.lean = lean
         self.lines: list[Line] = []
         self.decisions: list[Line] = []
+
+    @property
+    def values(self) -> list[Value]:
+        """The values of all lines."""
+        return [y for _, _, _, y, _, _ in self.lines]
+
+    def value(self, slot: int) -> Value:
+        """The value of one line."""
+        _, _, _, y, _, _ = self.lines[slot]
+        return y
+
+    def operands(self, slot: int) -> tuple[int, ...]:
+        """The slots that a line reads, CONSTANT among them."""
+        _, slots, _, _, _, _ = self.lines[slot]
+        return slots
+
+    def primitive(self, slot: int) -> Primitive | None:
+        """The operation of a line; None of an input."""
+        primitive, _, _, _, _, _ = self.lines[slot]
+        return primitive
+
+    def position(self, slot: int) -> Any:
+        """Where a line was recorded, as `provenance.place` reads it."""
+        _, _, _, _, _, position = self.lines[slot]
+        return position
 
     def variable(self, x: Value) -> "Recorded":
         """Return `x` as an input of the recorded program."""
@@ -106,7 +132,7 @@ class Tape:
         A slope that is infinite where nothing flows, as that of the log in `where(x > 0, log(x), 0)` at 0, is no slope of
         the function.
         """
-        ybar = defined(self.lines[slot][3], ybar)
+        ybar = defined(self.value(slot), ybar)
         bars = self.sweep(slot, ybar, keep)
         if not any(np.any(np.isnan(bars[x.slot])) for x in inputs if is_plain(bars[x.slot])):
             return bars
@@ -144,7 +170,7 @@ METER = Meter()
 
 def held_bytes(tape: Tape) -> int:
     """Return the bytes of the values on a tape, each counted once."""
-    seen = {id(line[3]): np.asarray(line[3]).nbytes for line in tape.lines if not isinstance(line[3], Tracer)}
+    seen = {id(y): np.asarray(y).nbytes for y in tape.values if not isinstance(y, Tracer)}
     return sum(seen.values())
 
 

@@ -1,14 +1,14 @@
 """How far rounding can have carried a float64 gradient at one point: by balls of 53 bits, or by shaken runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
-from gradcli.interpreters.tape import Line
 from gradcli.lowering.arb_matrices import MATRICES
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
@@ -52,10 +52,9 @@ def factored(q: "Question") -> bool:
     return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in q.lines)
 
 
-def roundings_of(line: Line) -> float:
+def roundings_of(primitive: Primitive, xs: Sequence[Value]) -> float:
     """Return how many roundings of its value the result of an operation may be off by: of LAPACK n times the condition."""
-    primitive, _, xs, _, _, _ = line
-    if primitive is None or primitive.kind != "differential" or primitive.name not in MATRICES:
+    if primitive.kind != "differential" or primitive.name not in MATRICES:
         return 1.0
     if not isinstance(xs[0], np.ndarray) or xs[0].ndim < 2 or not xs[0].size or not np.all(np.isfinite(xs[0])):
         return 1.0
@@ -98,7 +97,7 @@ def by_shaking(q: "Question", kernels: bool, rough: Mapping[str, float] = {}) ->
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
     y, inputs, tape = q.recording
-    if size(q.value) > sum(size(x) for x in q.xs) or not all(is_plain(line[3]) for line in tape.lines):
+    if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, tape.values)):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)

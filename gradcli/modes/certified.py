@@ -91,9 +91,7 @@ class Certified:
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
-        excess = excess - _LOST * max((_magnitude(line[3]) for line in q.lines), default=0.0) * max(
-            1.0, q.largest_adjoint
-        )
+        excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
         if factored(q):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
@@ -206,7 +204,11 @@ def _floats(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
 
 def _reach(q: Question, lines: list[Line]) -> float:
     """Return the size of what entries are summed from, where they cancel."""
-    return max((_magnitude(line[3]) for line in lines), default=0.0) + q.largest_adjoint
+    return _largest_value(lines) + q.largest_adjoint
+
+
+def _largest_value(lines: list[Line]) -> float:
+    return max((_magnitude(y) for _, _, _, y, _, _ in lines), default=0.0)
 
 
 def _entries(xbar: Value) -> Any:
@@ -229,7 +231,7 @@ def _scaled(v: Any, halvings: int) -> Value:
 
 def _whose_rule(q: Question) -> str:
     """Return what to do about a wrong rule: the user's own are suspected first."""
-    own = sorted({line[0].name for line in q.lines if line[0] is not None and line[0].body})
+    own = sorted({primitive.name for primitive, *_ in q.lines if primitive is not None and primitive.body})
     if own:
         return f"a primitive of your own is wrong ({', '.join(own)}): gradcli ops file.py:NAME --check"
     return "please report it: a rule of gradcli is wrong"

@@ -58,9 +58,9 @@ class ComplexStep:
 
     def refuse_if_not_analytic(self, q: Question) -> None:
         """Raise NotSupported if an operation on the path has no complex derivative."""
-        for line in (*q.recording[2].lines, *q.recording[2].decisions):
-            if line[0] is not None and not line[0].analytic:
-                raise NotSupported(f"{line[0].name} is not analytic", where=place(line[5]))
+        for primitive, _, _, _, _, position in (*q.recording[2].lines, *q.recording[2].decisions):
+            if primitive is not None and not primitive.analytic:
+                raise NotSupported(f"{primitive.name} is not analytic", where=place(position))
 
     def _evaluate(self, q: Question, k: int, direction: Array, h: float) -> Array:
         xs = list(q.xs)

@@ -127,7 +127,7 @@ def _needed(slot: int, tape: Tape) -> set[int]:
     needed = {slot}
     for k in range(slot, -1, -1):
         if k in needed:
-            needed.update(s for s in tape.lines[k][1] if s != CONSTANT)
+            needed.update(s for s in tape.operands(k) if s != CONSTANT)
     return needed
 
 

@@ -268,9 +268,9 @@ class Question:
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
         moved = [
-            np.asarray(bar) * np.asarray(line[3]) * roundings_of(line)
-            for bar, line in zip(self.bars, self.lines, strict=True)
-            if bar is not None and line[0] is not None
+            np.asarray(bar) * np.asarray(y) * (1.0 if primitive is None else roundings_of(primitive, xs))
+            for bar, (primitive, _, xs, y, _, _) in zip(self.bars, self.lines, strict=True)
+            if bar is not None and primitive is not None
         ]
         finite = [m[np.isfinite(m)] for m in map(np.atleast_1d, moved)]
         size = max((float(np.max(np.abs(m), initial=0.0)) for m in finite), default=0.0) or 1.0

@@ -47,7 +47,7 @@ def plan(y: Recorded, inputs: list[Recorded], tape: Tape) -> Plan:
     made = Plan(len(inputs), terms=[1.0] * len(inputs))
     moved = {x.slot: k for k, x in enumerate(inputs)}
     for slot, line in enumerate(tape.lines[: y.slot + 1]):
-        if line[0] is not None:
+        if tape.primitive(slot) is not None:
             moved[slot] = _step(made, line, moved)
     made.result = moved[y.slot]
     return made

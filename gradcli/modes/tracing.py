@@ -33,7 +33,7 @@ def tested(q: "Question") -> TraceTest:
         return TraceTest(None)
     if native_of(root_of(q.f)) is not None:
         return TraceTest(None)
-    if q.f.kind == "python" and any(mark.line[0] in _EQUALITIES for mark in q.kinks):
+    if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.kinks):
         why = "a comparison for equality holds at the point alone, as where a value comes out of a cache"
         return TraceTest(False, why)
     steps = _steps(q)
@@ -62,7 +62,7 @@ def _at(q: "Question", steps: list[Array]) -> TraceTest:
 
 def _steps(q: "Question") -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
-    ties = q.entries_of(m for m in q.kinks if m.line[0] is not None and m.line[0].constant)
+    ties = q.entries_of(m for m in q.kinks if m.primitive.constant)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
     moved = displacement(q.seed, q.xs, sizes)
     inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]

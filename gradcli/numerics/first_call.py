@@ -54,7 +54,7 @@ def _tested(call: Call) -> TraceTest:
     if not moves(y) or shape(y) != () or not np.isfinite(plain(y)):
         return TraceTest(None)
     bars = tape.swept(y.slot, np.float64(1), inputs)
-    if any(mark.line[0] in _EQUALITIES for mark in kinks(tape, bars, inputs)):
+    if any(mark.primitive in _EQUALITIES for mark in kinks(tape, bars, inputs)):
         return _at_an_equality(call, [bars[x.slot] for x in inputs])
     contributed = contributions(recording, bars)
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]

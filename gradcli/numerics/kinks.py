@@ -17,9 +17,10 @@ _COMPARISONS = set(_SIGNS)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One place on the tape worth telling: the line, why, and the mask of each input's entries it reaches."""
+    """An operation to report: where it is, why, and the mask of each input's entries that reach it."""
 
-    line: Line
+    primitive: Primitive
+    position: Any
     says: str
     reach: tuple[Any, ...]
 
@@ -40,8 +41,8 @@ def _reach(tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: 
 def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
     """Return the slots that depend on the inputs."""
     moving = {x.slot for x in inputs}
-    for k, line in enumerate(tape.lines):
-        if any(slot in moving for slot in line[1]):
+    for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
+        if not moving.isdisjoint(slots):
             moving.add(k)
     return moving
 
@@ -53,25 +54,23 @@ def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list
     """
     found = []
     for line, ybar in zip(tape.lines, bars, strict=True):
-        primitive, slots, xs, y, params, _ = line
+        primitive, slots, xs, y, params, position = line
         if primitive is None or primitive.kink is None or ybar is None:
             continue
         hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
         if np.any(hit) and not _moves_together(tape, line, hit, inputs):
             seeds = [_seed(primitive, hit, x, params or {}) for x in xs]
-            found.append(
-                Mark(line, f"{primitive.name} has a kink where {primitive.kinks}", _reach(tape, slots, inputs, seeds))
-            )
+            says = f"{primitive.name} has a kink where {primitive.kinks}"
+            found.append(Mark(primitive, position, says, _reach(tape, slots, inputs, seeds)))
     moving = _moving(tape, inputs)
-    for line in tape.decisions:
-        primitive, slots, xs, _, _, _ = line
+    for primitive, slots, xs, _, _, position in tape.decisions:
         if primitive is None or primitive.name not in _COMPARISONS or not moving.intersection(slots):
             continue
         tie = np.equal(*xs)
         if np.any(tie):
             reach = _reach_of_difference(tape, slots, inputs, xs, tie)
             if any(np.any(mask) for mask in reach):
-                found.append(Mark(line, "a comparison is exactly at its tie", reach))
+                found.append(Mark(primitive, position, "a comparison is exactly at its tie", reach))
     return found
 
 
@@ -117,9 +116,9 @@ def _unbroadcast(weights: Any, x: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A comparison of scalars that depend on the inputs: how it went, and by what margin."""
+    """A comparison of scalars that depend on the inputs: where, how it went, and by what margin."""
 
-    line: Line
+    position: Any
     says: str
     margin: float
 
@@ -128,15 +127,14 @@ def branches(tape: Tape, inputs: Sequence[Recorded]) -> list[Branch]:
     """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
     moving = _moving(tape, inputs)
     nearest: dict[Any, Branch] = {}
-    for line in tape.decisions:
-        primitive, slots, xs, y, _, position = line
+    for primitive, slots, xs, y, _, position in tape.decisions:
         if primitive is None or primitive.name not in _SIGNS or np.shape(y) != () or not moving.intersection(slots):
             continue
         margin = float(xs[0]) - float(xs[1])
         known = nearest.get(position)
         if margin != 0 and (known is None or abs(margin) < abs(known.margin)):
             says = f"{float(xs[0]):.6g} {_SIGNS[primitive.name]} {float(xs[1]):.6g} is {str(bool(y)).lower()}"
-            nearest[position] = Branch(line, f"{says}, by a margin of {abs(margin):.2g}", margin)
+            nearest[position] = Branch(position, f"{says}, by a margin of {abs(margin):.2g}", margin)
     return list(nearest.values())
 
 
@@ -156,12 +154,11 @@ def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:
     """Return the steps on the path whose slope is zero although they move: floor, sign, rounding."""
     moving = _moving(tape, inputs)
     found = []
-    for line in tape.decisions:
-        primitive, slots, xs, _, _, _ = line
+    for primitive, slots, xs, _, _, position in tape.decisions:
         if primitive is not None and primitive.staircase and moving.intersection(slots):
             seeds = [np.ones(np.shape(x)) for x in xs]
             says = f"{primitive.name} is a staircase: its slope is 0 although its value moves"
-            found.append(Mark(line, says, _reach(tape, slots, inputs, seeds)))
+            found.append(Mark(primitive, position, says, _reach(tape, slots, inputs, seeds)))
     return found
 
 
@@ -181,24 +178,23 @@ def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
 
 
 def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
-    lost = [line for line in tape.lines if line[0] is not None and not _finite(line[3])]
     reached = [
-        ybar is not None and np.any(~np.isfinite(line[3]) & (np.asarray(ybar) != 0))
-        for line, ybar in zip(tape.lines, bars, strict=True)
+        ybar is not None and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
+        for y, ybar in zip(tape.values, bars, strict=True)
     ]
-    for primitive, slots, xs, y, params, position in lost if any(reached) else []:
-        if primitive is not None and all(_finite(x) for x in xs):
-            line = (primitive, slots, xs, y, params, position)
-            return Mark(line, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
+    for primitive, _, xs, y, _, position in tape.lines if any(reached) else []:
+        if primitive is not None and not _finite(y) and all(_finite(x) for x in xs):
+            return Mark(primitive, position, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
     if all(ybar is None or _finite(ybar) for ybar in bars):  # whatever a slope sends back is in some adjoint
         return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
-        primitive, slots, xs, y, params, _ = line
+        primitive, slots, xs, y, params, position = line
         if primitive is None or ybar is None or not _finite(ybar):
             continue
         for i, slot in enumerate(slots):
             if slot != CONSTANT and not _finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
-                return Mark(line, f"the slope of {primitive.name} is not finite at {_operand(xs, y)}", ())
+                says = f"the slope of {primitive.name} is not finite at {_operand(xs, y)}"
+                return Mark(primitive, position, says, ())
     return None
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+from gradcli.core.primitive import Primitive, Value
+from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
 
 _MARGIN: dict[str, Callable[..., Any]] = {  # what is zero at the kink, and the slopes of it by the operands
     "relu": lambda x: x,
@@ -19,9 +19,10 @@ _MARGIN: dict[str, Callable[..., Any]] = {  # what is zero at the kink, and the 
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """A kink near the point: its line, and how far the one entry that reaches it soonest has to move."""
+    """A kink near the point: its operation and place, and how far the one entry that reaches it soonest has to move."""
 
-    line: Line
+    primitive: Primitive
+    position: Any
     distance: float
     number: int
     at: tuple[int, ...]
@@ -33,8 +34,7 @@ def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Ne
     Cost  one reverse sweep.
     """
     best: tuple[float, int, int] | None = None
-    for k, (line, bar) in enumerate(zip(tape.lines, bars, strict=True)):
-        primitive, _, xs, _, _, _ = line
+    for k, ((primitive, _, xs, _, _, _), bar) in enumerate(zip(tape.lines, bars, strict=True)):
         if primitive is None or primitive.name not in _MARGIN or bar is None:
             continue
         margin = np.atleast_1d(np.abs(np.asarray(_MARGIN[primitive.name](*xs), dtype=float)))
@@ -46,8 +46,7 @@ def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Ne
 
 
 def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
-    line = tape.lines[k]
-    primitive, slots, xs, _, _, _ = line
+    primitive, slots, xs, _, _, position = tape.lines[k]
     if primitive is None:
         return None
     whole = np.asarray(_MARGIN[primitive.name](*xs), dtype=float)
@@ -67,4 +66,4 @@ def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Near
     if not fastest[number] > 0:
         return None
     at = np.unravel_index(int(np.argmax(np.abs(slopes[number]))), np.shape(slopes[number]))
-    return Nearby(line, margin / fastest[number], number, tuple(int(i) for i in at))
+    return Nearby(primitive, position, margin / fastest[number], number, tuple(int(i) for i in at))

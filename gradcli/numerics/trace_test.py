@@ -161,9 +161,9 @@ def displacement(seed: int, xs: Sequence[Array], sizes: Sequence[Array]) -> list
 def contributions(recording: Recording, bars: Sequence[Value]) -> float:
     """Return the sum of what the value is made of: every line's value carried to the result by its adjoint."""
     total = 0.0
-    for bar, line in zip(bars, recording[2].lines, strict=True):
-        if bar is not None and line[0] is not None:
-            moved = np.abs(np.asarray(bar) * np.asarray(line[3]))
+    for bar, (primitive, _, _, y, _, _) in zip(bars, recording[2].lines, strict=True):
+        if bar is not None and primitive is not None:
+            moved = np.abs(np.asarray(bar) * np.asarray(y))
             total += float(np.sum(moved, where=np.isfinite(moved)))
     return total
 

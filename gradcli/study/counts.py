@@ -287,10 +287,11 @@ def _work(steps: Sequence[Step]) -> int:
     """Return how much there is to do, in quarters of an operation: calls of numpy count, and functions more than sums."""
     total = 0
     for line in _plain(steps):
+        primitive, *_ = line
         found: Operations = counted([line])
         products = work(line)[1]
         simple = products if products else 4 * (found.additions + found.multiplications)
-        total += simple + 4 * _FUNCTION * found.transcendental + (_CALL if line[0] is not None else 0)
+        total += simple + 4 * _FUNCTION * found.transcendental + (_CALL if primitive is not None else 0)
     return total
 
 

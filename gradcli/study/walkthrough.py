@@ -28,16 +28,16 @@ def walkthrough(q: Question) -> TraceReport:
     partials: dict[int, dict[str, Any]] = {}
     with np.errstate(all="ignore"):
         for slot, line in enumerate(tape.lines):
-            if line[0] is not None:
+            if tape.primitive(slot) is not None:
                 partials[slot] = _partials(line, names)
                 _contribute(uses, slot, line, bars[slot], names)
-    last = {id(line[5]): slot for slot, line in enumerate(tape.lines)}
+    last = {id(tape.position(slot)): slot for slot in range(len(tape.lines))}
     nodes = tuple(
-        _node(slot, line, last[id(line[5])] == slot, names, bars, partials.get(slot, {}), uses[slot])
+        _node(slot, line, last[id(tape.position(slot))] == slot, names, bars, partials.get(slot, {}), uses[slot])
         for slot, line in enumerate(tape.lines)
     )
     findings = [
-        finding(kind, "warning", mark.says, at=place(mark.line[5]))
+        finding(kind, "warning", mark.says, at=place(mark.position))
         for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
         for mark in marks
     ]
@@ -48,12 +48,12 @@ def walkthrough(q: Question) -> TraceReport:
 
 def _names(q: Question, y: Value, inputs: list[Recorded], tape: Tape) -> list[str]:
     """Return a name for every line: the user's for the last line of a named statement, `result` for the last of all."""
-    last = {id(line[5]): slot for slot, line in enumerate(tape.lines) if line[5] is not None}
+    positions = [position for _, _, _, _, _, position in tape.lines]
+    last = {id(position): slot for slot, position in enumerate(positions) if position is not None}
     result = y.slot if isinstance(y, Recorded) else CONSTANT
     names: list[str] = []
     taken: dict[str, int] = defaultdict(int)
-    for slot, line in enumerate(tape.lines):
-        position = line[5]
+    for slot, position in enumerate(positions):
         if slot < len(inputs):
             name = q.wrt[slot]
         elif position is not None and last[id(position)] == slot and getattr(position, "name", None):

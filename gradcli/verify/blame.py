@@ -24,8 +24,8 @@ _RESOLVED = 1e-11  # of the slope: what a rule may differ by, where it is compar
 _KERNEL = 1e-6  # of the slope: what the float64 kernel of a rule may lose where its slope is nearly zero
 
 
-def wrong_rule(q: Question) -> Line | None:
-    """Return the line of the run whose rule contradicts the values of its own operation; None where all agree.
+def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
+    """Return the operation whose rule contradicts its own values, and where it is; None where all agree.
 
     Operation and rule are compared at that operand in balls, where both truncation and rounding are beyond float64; an
     operation that has no balls, by differences that see no finer structure.
@@ -36,14 +36,14 @@ def wrong_rule(q: Question) -> Line | None:
     tried: set[tuple[str, int]] = set()
     with np.errstate(all="ignore"):
         for line in q.lines[:_MOST_LINES]:
-            primitive, slots, xs, y, _, _ = line
+            primitive, slots, xs, y, _, position = line
             if primitive is None or not is_plain(y) or not all(map(is_plain, xs)):
                 continue
             for i, slot in enumerate(slots):
                 if slot != CONSTANT and (primitive.name, i) not in tried:
                     tried.add((primitive.name, i))
                     if _contradicts(primitive, line, i, rng):
-                        return line
+                        return primitive, position
     return None
 
 

@@ -119,7 +119,7 @@ def _trace_findings(case: Case) -> None:
         says = f"beside the point the recorded program was not compared with the function: {q.trace_test.why}"
         case.findings.append(finding("trace test", severity, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
-        case.findings.append(finding("branch", "info", branch.says, at=place(branch.line[5])))
+        case.findings.append(finding("branch", "info", branch.says, at=place(branch.position)))
 
 
 def _first(y: Any) -> str:
@@ -149,10 +149,7 @@ def _nearby(q: Question) -> Finding | None:
         return None
     name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
     says = f"a kink is {found.distance:.2g} away in {name}; the smooth piece at the point itself is judged"
-    primitive = found.line[0]
-    return finding(
-        "kink nearby", "info", says, at=place(found.line[5]), operation=primitive.name if primitive else None
-    )
+    return finding("kink nearby", "info", says, at=place(found.position), operation=found.primitive.name)
 
 
 def _slopes(q: Question, mark: Mark) -> str:
@@ -166,11 +163,11 @@ def _slopes(q: Question, mark: Mark) -> str:
 
 
 def _span(mark: Mark) -> Span | Place | None:
-    return place(mark.line[5])
+    return place(mark.position)
 
 
-def _operation(mark: Mark) -> str | None:
-    return None if mark.line[0] is None else mark.line[0].name
+def _operation(mark: Mark) -> str:
+    return mark.primitive.name
 
 
 def _reached(q: Question, mark: Mark) -> str:

@@ -161,12 +161,12 @@ def _same_branches(near: Tape, far: Tape) -> bool:
     """Whether two runs took the same branches: of comparisons, and of maximum, relu and their like."""
     if len(near.lines) != len(far.lines) or len(near.decisions) != len(far.decisions):
         return False
-    for one, other in zip(near.decisions, far.decisions, strict=True):
-        if one[0] is not other[0] or not np.array_equal(one[3], other[3], equal_nan=True):
+    for (asked, _, _, one, _, _), (again, _, _, other, _, _) in zip(near.decisions, far.decisions, strict=True):
+        if asked is not again or not np.array_equal(one, other, equal_nan=True):
             return False
     return all(
-        one[0] is other[0] and all(map(np.array_equal, _branch_of(one), _branch_of(other)))
-        for one, other in zip(near.lines, far.lines, strict=True)
+        near.primitive(k) is far.primitive(k) and all(map(np.array_equal, _branch_of(one), _branch_of(other)))
+        for k, (one, other) in enumerate(zip(near.lines, far.lines, strict=True))
     )
 
 

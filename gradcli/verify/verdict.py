@@ -108,16 +108,16 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
 
 def _contradiction(case: Case, error: Contradiction) -> str:
     """A mode's own witness contradicts it: a rule is wrong, or the trace is not the function."""
-    line = wrong_rule(case.q)
+    wrong = wrong_rule(case.q)
     values = case.outcomes.get("finite-difference")
     against = values is not None and values.estimate is not None and _disagrees(case, "finite-difference")
-    if line is None and (against or on_a_flat_kink(case.q)):
+    if wrong is None and (against or on_a_flat_kink(case.q)):
         _blamed(case, "function values contradict the traced gradient")
         return "inconclusive"
     own = case.claimed is None
     severity = "error" if own else "inconclusive"
-    whose = "" if line is None or line[0] is None else f": the rule of {line[0].name}"
-    at = None if line is None else place(line[5])
+    whose = "" if wrong is None else f": the rule of {wrong[0].name}"
+    at = None if wrong is None else place(wrong[1])
     case.findings.append(finding("contradiction", severity, f"{error}{whose}", at=at, hint=error.do))
     return "fail" if own else "inconclusive"
 
@@ -128,10 +128,11 @@ def _disagrees(case: Case, mode: str) -> bool:
 
 def _blamed(case: Case, says: str) -> None:
     """Say what is to blame where function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
-    line = wrong_rule(case.q)
-    if line is not None and line[0] is not None:
-        whose = f"the rules disagree with function values: the rule of {line[0].name} is wrong"
-        case.inconclusive("contradiction", whose, at=place(line[5]), hint="please report it, with the function")
+    wrong = wrong_rule(case.q)
+    if wrong is not None:
+        primitive, position = wrong
+        whose = f"the rules disagree with function values: the rule of {primitive.name} is wrong"
+        case.inconclusive("contradiction", whose, at=place(position), hint="please report it, with the function")
     elif any(f.kind in ("kink nearby", "branch") for f in case.findings) or case.q.untraced or on_a_flat_kink(case.q):
         case.inconclusive("contradiction", f"{says}: a kink or a branch may lie nearer than its steps")
     else:

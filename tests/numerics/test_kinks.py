@@ -94,7 +94,9 @@ def test_what_is_no_kink_is_left_alone(f: Any, at: Any) -> None:
 
 def test_every_row_that_states_kinks_is_in_the_table() -> None:
     stated = {row.name for row in PRIMITIVES.values() if row.kinks}
-    assert stated == {found.line[0].name for _, f, at, *_ in FOUND for found in marks(f, *at) if found.line[0].kinks}
+    assert stated == {
+        found.primitive.name for _, f, at, *_ in FOUND for found in marks(f, *at) if found.primitive.kinks
+    }
 
 
 STEPS = {

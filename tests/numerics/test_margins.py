@@ -53,8 +53,8 @@ def test_the_distance_to_the_nearest_kink(
     f: Any, at: Any, primitive: str, distance: float, number: int, entry: tuple[int, ...]
 ) -> None:
     found = near(f, *at)
-    assert found is not None and found.line[0] is not None
-    assert found.line[0].name == primitive
+    assert found is not None
+    assert found.primitive.name == primitive
     assert abs(found.distance / distance - 1) < 1e-6
     assert (found.number, found.at) == (number, entry)
 
