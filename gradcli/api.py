@@ -11,7 +11,6 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadOption, BadShape
-from gradcli.exits import KINDS
 from gradcli.frameworks.framework import Natively
 from gradcli.interpreters import dual, tape
 from gradcli.modes.stepping import Stepping
@@ -33,6 +32,7 @@ from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import Located, expression_at, function_at, locate
+from gradcli.words import ALLOWED
 
 # rendering is a floor above reports, which therefore cannot print themselves
 CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
@@ -82,9 +82,9 @@ def check(
     if order not in (1, 2):
         raise TypeError(f"order={order!r}: the order of the derivative is 1 or 2")
     claiming = _claiming({"grad": grad, "jac": jac, "hess": hess, "jvp": jvp, "vjp": vjp, "hvp": hvp})
-    unknown = set(allow) - set(KINDS)
+    unknown = set(allow) - set(ALLOWED)
     if unknown:
-        raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
+        raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
     settings = Settings(
         seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
         stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,

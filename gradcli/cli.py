@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gradcli.apart import VERSION, asks_for_version
 from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
-from gradcli.exits import Exit
+from gradcli.words import Exit
 from gradcli.world import World
 
 _WITH_SYMPY = ("check", "compare-modes")

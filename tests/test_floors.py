@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
-    ("errors", "exits", "threads"),
+    ("errors", "words", "threads"),
     ("point", "report"),
     ("core",),
     ("primitives",),
@@ -207,3 +207,44 @@ def test_recorded_lines_are_read_by_unpacking(path: Path) -> None:
 )
 def test_a_numbered_field_is_seen(source: str, count: int) -> None:
     assert len(numbered_lines(source)) == count
+
+
+WORDS = {
+    "finding": 2,
+    "Notice": 2,
+    "Finding": 2,
+    "inconclusive": 1,
+}  # of what a call says, how many come from gradcli.words
+
+
+def loose_words(source: str) -> list[int]:
+    """Return where a finding's kind or severity is a text instead of a word that all share."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            given = node.args[: WORDS.get(name, 0)]
+            found += [a.lineno for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            if any(isinstance(a, ast.Attribute) and a.attr == "severity" for a in sides):
+                found += [a.lineno for a in sides if isinstance(a, ast.Constant)]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_kinds_and_severities_are_words_that_all_share(path: Path) -> None:
+    assert loose_words(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('finding("kink", Severity.INFO, "x")', 1),
+        ('case.inconclusive("kink", "x")', 1),
+        ('f.severity == "info"', 1),
+        ('finding(Kind.KINK, Severity.INFO, "x")', 0),
+    ],
+)
+def test_a_loose_word_is_seen(source: str, count: int) -> None:
+    assert len(loose_words(source)) == count

@@ -125,7 +125,7 @@ def test_the_reference_lists_every_command_and_option() -> None:
 
 
 def test_every_exit_status_is_in_the_readme() -> None:
-    from gradcli.exits import Exit
+    from gradcli.words import Exit
 
     text = README.read_text()
     assert all(f"| {int(status)} |" in text for status in Exit if status is not Exit.INTERRUPTED)

@@ -24,8 +24,8 @@ from gradcli.commands.request import (
     with_values,
 )
 from gradcli.errors import GradcliError
-from gradcli.exits import Exit, worst
 from gradcli.source.targets import is_python
+from gradcli.words import Exit, Kind, worst
 from gradcli.world import World
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]
-    allowed = "timeout" in wanted.settings.allow
+    allowed = Kind.TIMEOUT in wanted.settings.allow
     return unfinished_check(over, target, claim, _replay(ask, wanted, ask.at), wanted.settings.seed, allowed)
 
 

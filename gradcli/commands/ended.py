@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gradcli.core.provenance import is_users, shown
 from gradcli.earlier import Earlier
 from gradcli.errors import OutOfTime, Place, ProcessEnded
+from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport, PointReport
@@ -79,22 +80,22 @@ def unfinished_check(
     from gradcli.report.encode import ABSENT
     from gradcli.verify.environment import environment
 
-    says = finding("timeout", "inconclusive", over.what, hint=over.do)
+    says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)
     nothing = PointReport(
-        at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict="inconclusive", reference=None,
+        at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict=Verdict.INCONCLUSIVE, reference=None,
         gradient={}, jacobian=ABSENT, entries=Entries(0, 0, 0), mismatches=(), modes={}, findings=(), diagnosis=None,
         detects=Detects(None, None),
     )  # fmt: skip
     points = list(over.points) or [nothing]
     points[-1] = _with(points[-1], says)
-    failed = any(point.verdict == "fail" for point in points)
+    failed = any(point.verdict == Verdict.FAIL for point in points)
     return CheckReport(
         target=target, claim=claim, seed=seed, command=command, exit_status=1 if failed else 0 if allowed else 3,
-        verdict="fail" if failed else "inconclusive",
+        verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
         detects=Detects(None, None), points=tuple(points), environment=environment(),
     )  # fmt: skip
 
 
 def _with(point: "PointReport", says: Any) -> "PointReport":
-    verdict = point.verdict if point.verdict == "fail" else "inconclusive"
+    verdict = point.verdict if point.verdict == Verdict.FAIL else Verdict.INCONCLUSIVE
     return replace(point, verdict=verdict, findings=(*point.findings, says))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradcli.errors import BadOption
+from gradcli.words import Verdict
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
@@ -29,7 +30,7 @@ def keepable(text: str) -> Path:
 
 def keep_point(report: "CheckReport", path: Path) -> None:
     """Write the first point that did not pass, or the first one."""
-    point = next((p for p in report.points if p.verdict != "pass"), report.points[0])
+    point = next((p for p in report.points if p.verdict != Verdict.PASS), report.points[0])
     if not point.at:
         return  # time was up before the first one was known
     others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]

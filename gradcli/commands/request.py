@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
-from gradcli.exits import KINDS
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
+from gradcli.words import ALLOWED
 from gradcli.world import World
 
 if TYPE_CHECKING:
@@ -260,9 +260,9 @@ def natively_of(
 
 def kinds_of(text: str | None) -> frozenset[str]:
     """Return the findings that `--allow` names, with blanks or hyphens. Raises BadOption."""
-    slugs = {kind.replace(" ", "-"): kind for kind in KINDS}
+    slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
     wanted = frozenset(slugs.get(word, word) for word in words_of(text))
-    unknown = wanted - set(KINDS)
+    unknown = wanted - set(ALLOWED)
     if unknown:
-        raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(KINDS)}")
+        raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
     return wanted

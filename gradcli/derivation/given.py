@@ -18,6 +18,7 @@ from gradcli.source.derived import Completed
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function
 from gradcli.verify.probe import Located
+from gradcli.words import Kind, Severity
 
 _LETTERS = "nmkdpqrst"
 
@@ -124,4 +125,4 @@ def at_point(
     if error <= ALLOWED:
         return found, None
     says = f"by {result.wrt}: at the point the closed form is off by {error:.1e} of the largest entry"
-    return found, finding("disagreement", "inconclusive", says, hint="does what is assumed hold there?")
+    return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint="does what is assumed hold there?")

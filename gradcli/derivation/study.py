@@ -15,7 +15,6 @@ from gradcli.derivation.problem import RECORDINGS, Problem
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.exits import Exit
 from gradcli.interpreters.graph import Graph
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
@@ -28,6 +27,7 @@ from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
 from gradcli.verify.environment import environment
 from gradcli.verify.probe import chosen_inputs, expression_at, function_at
+from gradcli.words import Exit, Kind, Severity, Verdict
 
 _LENGTH = 3  # of every named size, when a Python function is first called
 
@@ -92,7 +92,7 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
             result = own.result(name)
         except (NotSupported, Unverified) as error:
             says = f"by {name}: {error.what}"
-            findings.append(finding("refused", "inconclusive", says, hint=error.do, at=error.where))
+            findings.append(finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where))
             continue
         result = result if wanted.steps else replace(result, steps=())
         if given is not None:
@@ -204,7 +204,7 @@ def _mistake(made: Derivation, result: Result, text: str) -> str | None:
     except GradcliError:
         return None
     diagnosis = report.points[0].diagnosis
-    return diagnosis.message if report.verdict == "fail" and diagnosis and diagnosis.kind != "unknown" else None
+    return diagnosis.message if report.verdict == Verdict.FAIL and diagnosis and diagnosis.kind != "unknown" else None
 
 
 def _same(made: Derivation, result: Result, formula: Expression) -> bool:

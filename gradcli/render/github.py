@@ -3,8 +3,9 @@
 from gradcli.render import Page
 from gradcli.report.check import CheckReport
 from gradcli.report.escape import workflow_data
+from gradcli.words import Verdict
 
-_LEVELS = {"fail": "error", "inconclusive": "warning", "pass": "notice"}
+_LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS: "notice"}
 
 
 def render(report: CheckReport, page: Page) -> str:

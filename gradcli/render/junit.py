@@ -9,16 +9,18 @@ from gradcli.report.blocks import Code, Paragraph, text_of
 from gradcli.report.check import CheckReport, PointReport
 from gradcli.report.check_blocks import MAX_ROWS
 from gradcli.report.escape import visible
+from gradcli.words import Verdict
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_TAGS = {"fail": "failure", "inconclusive": "error"}
+_TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 
 
 def render(report: CheckReport, page: Page) -> str:
     """Return a test suite: a wrong gradient is a failure, no verdict is an error."""
-    counts = {verdict: sum(p.verdict == verdict for p in report.points) for verdict in ("fail", "inconclusive")}
+    counts = {verdict: sum(p.verdict == verdict for p in report.points) for verdict in _TAGS}
     cases = "".join(_case(report, point, k) for k, point in enumerate(report.points))
-    head = f'name="gradcli" tests="{len(report.points)}" failures="{counts["fail"]}" errors="{counts["inconclusive"]}"'
+    wrong, open_ = counts[Verdict.FAIL], counts[Verdict.INCONCLUSIVE]
+    head = f'name="gradcli" tests="{len(report.points)}" failures="{wrong}" errors="{open_}"'
     return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
 
 
@@ -26,7 +28,7 @@ def _case(report: CheckReport, point: PointReport, number: int) -> str:
     name = f"{report.target.text} point {number + 1}"
     seconds = sum(float(mode.seconds or 0.0) for mode in point.modes.values())
     head = f'  <testcase classname="gradcli.check" name={_attribute(name)} time="{seconds:.6f}"'
-    if point.verdict == "pass":
+    if point.verdict == Verdict.PASS:
         return head + "/>\n"
     tag = _TAGS[point.verdict]
     lines = [text_of(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from gradcli.render import Page, chart, writes_braille
-from gradcli.report.blocks import Block, Cell, Chart, Code, Paragraph, Table, Verdict, text_of
+from gradcli.report.blocks import Block, Cell, Chart, Code, Headline, Paragraph, Table, text_of
 from gradcli.report.escape import visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@-])")
@@ -16,7 +16,7 @@ def render(report: Any, page: Page) -> str:
 
 
 def _block(block: Block, page: Page) -> str:
-    if isinstance(block, Verdict):
+    if isinstance(block, Headline):
         return f"**{block.word}** {escaped(block.sentence)}"
     if isinstance(block, Paragraph):
         return escaped(text_of(block.text))

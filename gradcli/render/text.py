@@ -19,11 +19,11 @@ from gradcli.report.blocks import (
     Chart,
     Code,
     Graph,
+    Headline,
     Paragraph,
     Piece,
     Table,
     Tone,
-    Verdict,
     pieces_of,
     text_of,
 )
@@ -79,7 +79,7 @@ def _show(console: Console, block: Block, page: Page) -> None:
 
 
 def _renderable(block: Block, width: int) -> RenderableType:
-    if isinstance(block, Verdict):
+    if isinstance(block, Headline):
         grid = Grid.grid(padding=(0, 2, 0, 0))
         grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
         return grid

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradcli.words import Verdict
+
 Tone = Literal["plain", "good", "bad", "unsure", "dim", "strong"]
 
 
@@ -20,7 +22,7 @@ Cell = str | Piece | tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Headline:
     """The first thing said: a word (PASS, FAIL, INCONCLUSIVE) and a sentence."""
 
     word: str
@@ -28,8 +30,8 @@ class Verdict:
     sentence: str
 
 
-WORDS: dict[str, tuple[str, Tone]] = {
-    "pass": ("PASS", "good"), "fail": ("FAIL", "bad"), "inconclusive": ("INCONCLUSIVE", "unsure"),
+WORDS: dict[Verdict, tuple[str, Tone]] = {
+    Verdict.PASS: ("PASS", "good"), Verdict.FAIL: ("FAIL", "bad"), Verdict.INCONCLUSIVE: ("INCONCLUSIVE", "unsure"),
 }  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def drawable(number: float) -> bool:
 
 
 Picture = Chart | Bars | HeatMap
-Block = Verdict | Paragraph | Code | Table | Graph | Chart
+Block = Headline | Paragraph | Code | Table | Graph | Chart
 
 
 def text_of(cell: Cell) -> str:

@@ -7,11 +7,12 @@ import numpy as np
 
 from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Block, Code, Paragraph, Verdict
+from gradcli.report.blocks import WORDS, Block, Code, Headline, Paragraph
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.native import NativeReport
 from gradcli.report.tidy import entries
+from gradcli.words import Kind, Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class PointReport:
     differentiated: tuple[str, ...]
     constant: tuple[str, ...]
     value: Values | Absent
-    verdict: str
+    verdict: Verdict
     reference: str | None
     gradient: dict[str, Values] | Absent
     jacobian: dict[str, Values] | Absent
@@ -146,7 +147,7 @@ class CheckReport:
     seed: int
     command: tuple[str, ...]
     exit_status: int
-    verdict: str
+    verdict: Verdict
     detects: Detects
     points: tuple[PointReport, ...]
     environment: dict[str, str | int]
@@ -158,15 +159,15 @@ class CheckReport:
     @property
     def passed(self) -> bool:
         """Whether every gradient was confirmed."""
-        return self.verdict == "pass"
+        return self.verdict == Verdict.PASS
 
     def __bool__(self) -> bool:
         return self.passed
 
     def raise_if_failed(self, allow: Sequence[str] = ()) -> None:
         """Raise NotConfirmed unless every gradient was confirmed, or all that stands against it is in `allow`."""
-        open_ = {f.kind for point in self.points for f in point.findings if f.severity == "inconclusive"}
-        if self.passed or (self.verdict == "inconclusive" and open_ and open_ <= set(allow)):
+        open_ = {f.kind for point in self.points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
+        if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(allow)):
             return
         found = [point.diagnosis.message for point in self.points if point.diagnosis]
         raise NotConfirmed(f"{WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {said}" for said in found[:1]))
@@ -178,7 +179,7 @@ class CheckReport:
         word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
         from gradcli.report.check_blocks import point_blocks
 
-        blocks: list[Block] = [Verdict(word, tone, self.sentence())]
+        blocks: list[Block] = [Headline(word, tone, self.sentence())]
         for number, point in enumerate(self.points):
             blocks += point_blocks(self, point, number)
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
@@ -208,15 +209,15 @@ class CheckReport:
         """Return the verdict in words."""
         wrong = sum(point.entries.wrong for point in self.points)
         compared = sum(point.entries.compared for point in self.points)
-        least = "at least " if any(f.kind == "coverage" for p in self.points for f in p.findings) else ""
-        if self.verdict == "fail":
+        least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
+        if self.verdict == Verdict.FAIL:
             shape = next(
                 (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None
             )
             if shape:
                 return shape
             whose = self._whose()
-            also = [f for p in self.points for f in p.findings if f.severity == "error"]
+            also = [f for p in self.points for f in p.findings if f.severity == Severity.ERROR]
             if not wrong and also:
                 return f"{also[0].kind}: {also[0].message}"
             return (
@@ -224,9 +225,9 @@ class CheckReport:
                 if wrong
                 else f"{whose} is contradicted"
             )
-        if self.verdict == "inconclusive":
-            found = [f for p in self.points for f in p.findings if f.severity == "inconclusive"]
-            found.sort(key=lambda f: f.kind != "not a subgradient")
+        if self.verdict == Verdict.INCONCLUSIVE:
+            found = [f for p in self.points for f in p.findings if f.severity == Severity.INCONCLUSIVE]
+            found.sort(key=lambda f: f.kind != Kind.NOT_A_SUBGRADIENT)
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"

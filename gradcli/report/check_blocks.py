@@ -10,6 +10,7 @@ from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, T
 from gradcli.report.check import CheckReport, Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.report.common import Finding
 from gradcli.report.encode import Absent, Values
+from gradcli.words import Kind, Severity, Verdict
 
 MAX_ROWS = 10
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
@@ -32,12 +33,12 @@ def point_blocks(report: CheckReport, point: PointReport, number: int) -> list[B
     blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
     if point.mismatches:
         blocks += _mismatch_blocks(point)
-    if number == 0 or point.verdict != "pass":
+    if number == 0 or point.verdict != Verdict.PASS:
         blocks.append(_modes_table(point))
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
     if point.diagnosis is not None and point.diagnosis.kind != "shape":
         blocks += _diagnosis_blocks(point.diagnosis)
-    if point.verdict == "pass" and number == 0:
+    if point.verdict == Verdict.PASS and number == 0:
         blocks.append(Paragraph(confirmed_by(point)))
     return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
 
@@ -48,7 +49,7 @@ def _at(point: PointReport, name: str, seed: int) -> str:
 
 
 def _finding_blocks(f: Finding) -> list[Block]:
-    tone: Tone = "unsure" if f.severity in ("inconclusive", "warning") else "plain"
+    tone: Tone = "unsure" if f.severity in (Severity.INCONCLUSIVE, Severity.WARNING) else "plain"
     blocks: list[Block] = [Paragraph((Piece(f"{f.kind}: ", tone), Piece(f.message)))]
     if f.source and f.line is not None and f.file:
         blocks.append(Paragraph(Piece(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
@@ -194,9 +195,9 @@ def confirmed_by(point: PointReport) -> str:
         n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
     ]
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
-    if values and "claim" in agreeing and any(f.kind == "untraced" for f in point.findings):
+    if values and "claim" in agreeing and any(f.kind == Kind.UNTRACED for f in point.findings):
         return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
-    if any(f.kind == "coverage" for f in point.findings):
+    if any(f.kind == Kind.COVERAGE for f in point.findings):
         return "Confirmed by projections of function values alone, as far as they see."
     if not values or not rules:
         return f"{calls} evaluations of f."

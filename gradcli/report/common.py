@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from gradcli.errors import GradcliError, Place, Span
+from gradcli.words import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Finding:
     """One thing worth telling about the function, the point or the claim, with its place."""
 
     kind: str
-    severity: str
+    severity: Severity
     message: str
     hint: str | None = None
     file: str | None = None
@@ -30,7 +31,7 @@ class Finding:
 
 def finding(
     kind: str,
-    severity: str,
+    severity: Severity,
     message: str,
     *,
     hint: str | None = None,

@@ -9,6 +9,7 @@ from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
+from gradcli.words import Verdict
 
 EXACT = 99.0  # digits of a reference whose bound is zero
 
@@ -160,7 +161,7 @@ class CompareReport:
     findings: tuple[Finding, ...]
     exit_status: int
     environment: dict[str, str | int]
-    verdict: str | Absent = ABSENT
+    verdict: Verdict | Absent = ABSENT
     message: str | Absent = ABSENT
     function: str | Absent = ABSENT
     columns: tuple[str, ...] | Absent = ABSENT

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Bars, Block, Cell, HeatMap, Paragraph, Picture, Piece, Table, Tone, Verdict
+from gradcli.report.blocks import WORDS, Bars, Block, Cell, Headline, HeatMap, Paragraph, Picture, Piece, Table, Tone
 from gradcli.report.compare import EXACT, CompareReport, ModeRow, Precision, RightDigits, SchemeSummary
 from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.words import Kind
 
 _SHOWN = 2  # entries of a gradient beside each other
 _MARKED = 3  # worst entries in a heat map
@@ -20,7 +21,7 @@ def blocks(report: CompareReport) -> tuple[Block, ...]:
     """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(Verdict(*WORDS[report.verdict], report.message))
+        found.append(Headline(*WORDS[report.verdict], report.message))
     place = ", ".join(
         f"{name} = {numbers.value(x)}{' (drawn)' if name in report.drawn else ''}" for name, x in report.at.items()
     )
@@ -29,7 +30,7 @@ def blocks(report: CompareReport) -> tuple[Block, ...]:
     found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
     found += [Paragraph(said) for said in _said(report)]
     for f in report.findings:
-        install = f": {f.hint}" if f.kind == "unavailable" else ""
+        install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
         found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
     found += _products(report)
     found += _precision(report.precision or ())

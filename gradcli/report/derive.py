@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass, field
 
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, Table, Verdict
+from gradcli.report.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Given, Values
+from gradcli.words import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,8 @@ def _steps(steps: tuple[Step, ...]) -> Table:
 def _blocks(result: Result, shown: tuple[str, ...], direction: str) -> list[Block]:
     found: list[Block] = []
     if isinstance(result.answer, Answer):
-        words = {"right": "pass", "wrong": "fail"}
-        found.append(Verdict(*WORDS[words.get(result.answer.verdict, "inconclusive")], result.answer.message))
+        words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
+        found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
     if result.steps:
         found.append(_steps(result.steps))
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.encode import ABSENT, Absent
+from gradcli.words import Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
 _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
@@ -26,7 +27,7 @@ class Part:
     """A custom gradient that was met on the way, checked alone at the values it really saw."""
 
     name: str
-    verdict: str
+    verdict: Verdict
     detects: float | Absent = ABSENT
     message: str | Absent = ABSENT
     file: str | Absent = ABSENT
@@ -106,13 +107,14 @@ def _said(aspect: Aspect) -> Cell:
 
 
 def _part_blocks(part: Part) -> list[Block]:
-    tone: Tone = {"pass": "good", "fail": "bad"}.get(part.verdict, "unsure")  # type: ignore[assignment]
-    word = {"pass": "right", "fail": "wrong"}.get(part.verdict, "not told")
-    better = f" to better than {numbers.power(part.detects)}" if part.verdict == "pass" and part.detects else ""
+    tones: dict[Verdict, Tone] = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
+    tone = tones.get(part.verdict, "unsure")
+    word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "not told")
+    better = f" to better than {numbers.power(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
     said = f": {part.message}" if part.message else ""
     blocks: list[Block] = [
         Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(f"{better}{said}")))
     ]
-    if part.verdict != "pass" and part.source and part.file:
+    if part.verdict != Verdict.PASS and part.source and part.file:
         blocks.append(Paragraph(Piece(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
     return blocks

@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from gradcli.report.encode import Absent, document_fields
@@ -67,6 +68,8 @@ def _type(hint: Any) -> Json:
         return {"type": "object", "additionalProperties": _type(parts[1])}
     if origin in (tuple, list, frozenset):
         return {"type": "array", "items": _type(parts[0])}
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return _SIMPLE[str]
     raise TypeError(f"no schema for {hint}")
 
 

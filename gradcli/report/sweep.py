@@ -11,17 +11,18 @@ from gradcli.report.blocks import (
     Block,
     Cell,
     Chart,
+    Headline,
     Paragraph,
     Picture,
     Piece,
     Series,
     Table,
     Tone,
-    Verdict,
     drawable,
 )
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.words import Verdict
 
 MARKS = {
     "forward": "f", "backward": "b", "central": "c", "5-point": "5", "7-point": "7", "richardson": "r", "complex": "i",
@@ -123,7 +124,7 @@ class SweepReport:
     exit_status: int
     environment: dict[str, str | int]
     taylor: Taylor | Absent = ABSENT
-    verdict: str | Absent = ABSENT
+    verdict: Verdict | Absent = ABSENT
     message: str | Absent = ABSENT
     function: str | Absent = ABSENT
     h: float | Absent = ABSENT
@@ -157,8 +158,8 @@ class SweepReport:
         return tuple(blocks)
 
     def _claim(self) -> Iterable[Block]:
-        if isinstance(self.verdict, str) and isinstance(self.message, str):
-            yield Verdict(*WORDS[self.verdict], self.message)
+        if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
+            yield Headline(*WORDS[self.verdict], self.message)
         if isinstance(self.taylor, Taylor):
             yield Paragraph(
                 (Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")), Piece(self.taylor.message))

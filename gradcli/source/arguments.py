@@ -13,6 +13,7 @@ from gradcli.source.function import Notice
 from gradcli.source.names import nearest
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
+from gradcli.words import Kind, Severity
 
 _UNTOUCHED: tuple[type, ...] = (int, bool, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -167,7 +168,7 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
     if array.dtype != np.float64:
         says = f"{path} is {array.dtype.name}; it was checked as float64"
-        notices.append(Notice("precision", "info", says))
+        notices.append(Notice(Kind.PRECISION, Severity.INFO, says))
     held = np.array(array, dtype=np.float64)
     if shape(held) == ():
         return held[()]

@@ -8,6 +8,7 @@ from gradcli.source.compiler import Compiler
 from gradcli.source.function import Notice, Output
 from gradcli.source.program import Program
 from gradcli.source.tokens import statements
+from gradcli.words import Kind, Severity
 
 
 class Expression:
@@ -49,7 +50,7 @@ class Expression:
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         y, said = self.program.survey(values)
-        return y, [Notice("notice", "warning", message, span) for message, span in said]
+        return y, [Notice(Kind.NOTICE, Severity.WARNING, message, span) for message, span in said]
 
     def __reduce__(self) -> tuple[type["Expression"], tuple[str, frozenset[str]]]:
         return Expression, (self.text, self.given)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from gradcli.core.primitive import Value
 from gradcli.errors import Place, Span
+from gradcli.words import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class Notice:
     """What deserves a word although the function runs, and whether there can still be a verdict."""
 
     kind: str
-    severity: str
+    severity: Severity
     message: str
     at: Span | Place | None = None
     hint: str | None = None

@@ -23,6 +23,7 @@ from gradcli.source.function import Notice, Output
 from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Node, put_together
+from gradcli.words import Kind, Severity
 
 _MOST_SAID = 300  # characters of somebody else's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
@@ -153,7 +154,7 @@ class PythonFunction:
             notices.append(_changing(y, again))
         if self.copies:
             notices.append(
-                Notice("mutates input", "warning", f"{self.text} writes into its input; it was given copies")
+                Notice(Kind.MUTATES_INPUT, Severity.WARNING, f"{self.text} writes into its input; it was given copies")
             )
         return y, notices
 
@@ -166,7 +167,7 @@ class PythonFunction:
             )
         if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
             says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
-            return y, outputs, [Notice("integer", "warning", says, hint="return a float")]
+            return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
         return y, outputs, [] if self.has_gradient else _looks_like_both(raw, values, self.inputs)
 
 
@@ -296,15 +297,17 @@ def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, .
     ):
         return []
     says = "it returns a scalar and an array shaped like its input: both were taken as outputs"
-    return [Notice("value and gradient", "warning", says, hint="if the second is the gradient: --value-and-grad")]
+    return [
+        Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint="if the second is the gradient: --value-and-grad")
+    ]
 
 
 def _changing(y: Value, again: Value) -> Notice:
     a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
     size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
     return Notice(
-        "not deterministic",
-        "inconclusive",
+        Kind.NOT_DETERMINISTIC,
+        Severity.INCONCLUSIVE,
         f"two calls with the same arguments give different values{size}",
         hint="fix the seed inside the function, or pass what is random as an input",
     )

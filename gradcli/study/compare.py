@@ -7,7 +7,6 @@ import numpy as np
 
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadOption
-from gradcli.exits import Exit
 from gradcli.lowering.floats import format_of
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
@@ -42,6 +41,7 @@ from gradcli.study.truth import slope_along
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, answered, missing, reference_of, run
 from gradcli.verify.environment import environment
+from gradcli.words import Exit, Kind, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         reference = reference_of({name: o for name, o in outcomes.items() if name != "claim"})
         right = outcomes[reference].estimate if reference else None
         told = (*_findings(q, right), *missing(outcomes))
-        open_ = {f.kind for f in told if f.severity == "inconclusive"}
+        open_ = {f.kind for f in told if f.severity == Severity.INCONCLUSIVE}
         smooth = not open_ and not q.kinks
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
         steps = summary(q, outcomes, imaginary) if right is not None and smooth and studies.sizes is None else ()
@@ -121,16 +121,16 @@ def _status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
 def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
     """Return what is to be known of the function and the point; where it is inconclusive, no digit is right or wrong."""
     found = [*noticed(q), *unsteady(q)]
-    if any(f.severity == "inconclusive" for f in found):
+    if any(f.severity == Severity.INCONCLUSIVE for f in found):
         return tuple(found)
     if q.not_finite is not None or not np.all(np.isfinite(q.value)):
         says = "the value of f is not finite here" if q.not_finite is None else q.not_finite.says
-        return (*found, finding("non-finite", "inconclusive", says, hint="move the point into the domain"))
+        return (*found, finding(Kind.NON_FINITE, Severity.INCONCLUSIVE, says, hint="move the point into the domain"))
     if not q.entries or not size(q.value):
-        return (*found, finding("nothing to compare", "warning", "f has no entries to differentiate by"))
+        return (*found, finding(Kind.NOTHING_TO_COMPARE, Severity.WARNING, "f has no entries to differentiate by"))
     found += [
-        finding(kind, "warning", mark.says)
-        for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
+        finding(kind, Severity.WARNING, mark.says)
+        for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
         for mark in marks
     ]
     if right is not None:

@@ -3,13 +3,13 @@
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.exits import Exit
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
 from gradcli.report.common import Target
 from gradcli.report.encode import ABSENT
 from gradcli.report.grad import GradReport
 from gradcli.verify.environment import environment
+from gradcli.words import Exit
 
 
 def gradient(q: Question) -> GradReport:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from gradcli.core.primitive import Primitive
 from gradcli.errors import BadOption
-from gradcli.exits import Exit, worst
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
 from gradcli.report.listing import ModeEntry, ModesReport, Operation, OpsReport
@@ -14,6 +13,7 @@ from gradcli.source.targets import is_python
 from gradcli.study.accuracy import functions, operation, operations
 from gradcli.study.isolation import OK
 from gradcli.verify.environment import environment, installed
+from gradcli.words import Exit, worst
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
 _WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for name in FRAMEWORKS}

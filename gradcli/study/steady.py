@@ -8,6 +8,7 @@ from gradcli.numerics.noise import left_over, near
 from gradcli.report.common import Finding, finding
 from gradcli.study.cost import takes_at_most
 from gradcli.study.rays import Ray, directions, weights
+from gradcli.words import Kind, Severity
 
 _FINER = 0.01  # of the spacing at which noise is looked for: what is smooth has vanished there, noise has not
 _UNEXPLAINED = 1e3  # times rounding
@@ -21,12 +22,12 @@ def noticed(q: Question) -> list[Finding]:
 
 def unsteady(q: Question) -> list[Finding]:
     """Return a finding where a Python function gives another value now than at first."""
-    if q.f.kind != "python" or any(notice.kind == "not deterministic" for notice in q.point.notices):
+    if q.f.kind != "python" or any(notice.kind == Kind.NOT_DETERMINISTIC for notice in q.point.notices):
         return []
     if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
         return []
     says = "the function's value at this point has changed since the first call: it keeps a state"
-    return [finding("not deterministic", "inconclusive", says, hint="let it depend on its arguments alone")]
+    return [finding(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="let it depend on its arguments alone")]
 
 
 def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
@@ -49,4 +50,4 @@ def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
     if not min(found) > _UNEXPLAINED * explained:
         return []
     says = f"values of f beside the point scatter by {min(found):.1e}, and rounding explains {explained:.1e}"
-    return [finding("noise", "warning", f"{says}: no step can be better than that leaves it")]
+    return [finding(Kind.NOISE, Severity.WARNING, f"{says}: no step can be better than that leaves it")]

@@ -10,7 +10,6 @@ from flint import arb
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
-from gradcli.exits import Exit
 from gradcli.interpreters.ball import precision
 from gradcli.interpreters.low import GUARD, nearest_of
 from gradcli.lowering.floats import FLOAT64, Format, format_of
@@ -35,6 +34,7 @@ from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_b
 from gradcli.verify.check import Request, check
 from gradcli.verify.compare import Outcome, attempt
 from gradcli.verify.environment import environment
+from gradcli.words import Exit, Kind, Severity, Verdict
 
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
@@ -76,11 +76,11 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
             remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
-            if judged is not None and judged.verdict == "fail" and remainders.verdict == "right":
+            if judged is not None and judged.verdict == Verdict.FAIL and remainders.verdict == "right":
                 remainders = replace(remainders, verdict="cannot tell")  # the error is too small to be seen, or off v
         study.findings += unsteady(q)
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
-    steady = all(f.kind != "not deterministic" for f in study.findings)
+    steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings)
     status = Exit.CONFIRMED if finite and steady and FLOAT64.name not in unsupported else Exit.INCONCLUSIVE
     return SweepReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
@@ -100,11 +100,13 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
         return []
     if not in_range(slope):
         says = f"the slope by one step of the inputs' size is {slope.str(3, radius=False)}, which float64 does not hold"
-        return [finding("range", "warning", f"{says}: values of f overflow or underflow nearby")]
+        return [finding(Kind.RANGE, Severity.WARNING, f"{says}: values of f overflow or underflow nearby")]
     if q.stepping.scales:
-        return [finding("scale", "warning", "no step gives a digit, of the sizes named too", hint="--bits 113")]
+        return [
+            finding(Kind.SCALE, Severity.WARNING, "no step gives a digit, of the sizes named too", hint="--bits 113")
+        ]
     says = "no step gives a digit: the inputs' sizes say nothing of where f changes"
-    return [finding("scale", "warning", f"{says}; name a size: --scale {q.wrt[0]}=1")]
+    return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
 
 class _Study:
@@ -130,9 +132,11 @@ class _Study:
             raise BadOption("there is no input to differentiate by", do="name one: --wrt x")
         if not np.all(np.isfinite(q.value)):
             says = q.not_finite.says if q.not_finite is not None else "f is not finite here"
-            self.findings.append(finding("non-finite", "warning", says, hint="move the point into the domain"))
+            self.findings.append(
+                finding(Kind.NON_FINITE, Severity.WARNING, says, hint="move the point into the domain")
+            )
             return
-        if all(f.kind != "not deterministic" for f in self.findings):
+        if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
             self._prepare(wanted)
 
     def _prepare(self, wanted: Wanted) -> None:
@@ -145,15 +149,19 @@ class _Study:
         if self.bound is not None and q.untraced:
             good = numbers.power(self._known_to(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
-            self.findings.append(finding("reference", "warning", f"{says}; of best steps nothing is predicted"))
+            self.findings.append(
+                finding(Kind.REFERENCE, Severity.WARNING, f"{says}; of best steps nothing is predicted")
+            )
         for mark in q.staircases:
-            self.findings.append(finding("staircase", "warning", mark.says))
+            self.findings.append(finding(Kind.STAIRCASE, Severity.WARNING, mark.says))
         if not all(np.all(np.isfinite(g)) for g in slopes.values()):
             says = "the slope is not finite here: there is nothing to measure errors against"
-            self.findings.append(finding("infinite slope", "warning", says, hint="move the point into the domain"))
+            self.findings.append(
+                finding(Kind.INFINITE_SLOPE, Severity.WARNING, says, hint="move the point into the domain")
+            )
         if self.slope == 0 and not q.kinks:
             says = "the slope is 0 here: errors are absolute, in units of f per step"
-            self.findings.append(finding("zero slope", "info", says))
+            self.findings.append(finding(Kind.ZERO_SLOPE, Severity.INFO, says))
         self.findings += unexplained(q, self.ray, float(self.slope))
         if q.kinks:
             self._at_a_kink()
@@ -171,12 +179,14 @@ class _Study:
                 return outcome.estimate.value
             if name == "certified" and outcome.error is not None and not self.q.kinks and not self.q.untraced:
                 says = f"no certified derivative ({outcome.error.what}): errors below 1e-15 are not resolved"
-                self.findings.append(finding("reference", "warning", says))
+                self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, says))
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
 
     def _at_a_kink(self) -> None:
         says = "; ".join(mark.says for mark in self.q.kinks)
-        self.findings.append(finding("kink", "warning", f"{says}: one-sided curves, against one-sided slopes"))
+        self.findings.append(
+            finding(Kind.KINK, Severity.WARNING, f"{says}: one-sided curves, against one-sided slopes")
+        )
         self.schemes = [scheme for scheme in SCHEMES if scheme.name in ONE_SIDED]
         self.reference = "one-sided"
 
@@ -186,7 +196,7 @@ class _Study:
             ComplexStep().refuse_if_not_analytic(self.q)
         except NotSupported as error:
             self.schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-            self.findings.append(finding("complex", "info", f"no complex step: {error.what}"))
+            self.findings.append(finding(Kind.COMPLEX, Severity.INFO, f"no complex step: {error.what}"))
 
     def curves(self, formats: Sequence[Format], bits: Sequence[int]) -> tuple[list[Curve], dict[str, str]]:
         """Return the curves in every format, and why there are none in some."""
@@ -250,7 +260,9 @@ class _Study:
         if self.schemes and not schemes:
             raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
         if len(schemes) < len(self.schemes):
-            self.findings.append(finding("complex", "info", f"no complex step in {name}: it has no complex numbers"))
+            self.findings.append(
+                finding(Kind.COMPLEX, Severity.INFO, f"no complex step in {name}: it has no complex numbers")
+            )
 
     def _announce(self, name: str, calls: int) -> None:
         long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)

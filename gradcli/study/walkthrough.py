@@ -17,6 +17,7 @@ from gradcli.report.common import Target, finding
 from gradcli.report.encode import ABSENT
 from gradcli.report.trace import Contribution, Node, TraceReport
 from gradcli.verify.environment import environment
+from gradcli.words import Kind, Severity
 
 
 def walkthrough(q: Question) -> TraceReport:
@@ -37,12 +38,12 @@ def walkthrough(q: Question) -> TraceReport:
         for slot, line in enumerate(tape.lines)
     )
     findings = [
-        finding(kind, "warning", mark.says, at=place(mark.position))
-        for kind, marks in (("kink", q.kinks), ("staircase", q.staircases))
+        finding(kind, Severity.WARNING, mark.says, at=place(mark.position))
+        for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
         for mark in marks
     ]
     if q.not_finite is not None:
-        findings.append(finding("non-finite", "warning", q.not_finite.says))
+        findings.append(finding(Kind.NON_FINITE, Severity.WARNING, q.not_finite.says))
     return TraceReport(Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, nodes, tuple(findings), environment())
 
 

@@ -17,6 +17,7 @@ from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gra
 from gradcli.verify.compare import Tolerance
 from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
+from gradcli.words import Kind, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,6 @@ def _unchecked(found: Located, claiming: Claiming | None, settings: Settings) ->
         return []
     name = found.f.text.rpartition(":")[2].removesuffix("()")
     return [
-        Notice("claim", "info", f"{other} is in this file and was not checked", hint=f"--grad {other}")
+        Notice(Kind.CLAIM, Severity.INFO, f"{other} is in this file and was not checked", hint=f"--grad {other}")
         for other in pairs(found.module, name)
     ]

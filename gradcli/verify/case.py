@@ -23,6 +23,7 @@ from gradcli.verify.flats import settled_zeros
 from gradcli.verify.scales import by_scales
 from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction, one_sided
+from gradcli.words import Kind, Severity
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
@@ -56,7 +57,7 @@ class Case:
 
     def inconclusive(self, kind: str, message: str, **where: Any) -> None:
         """Note why there may be no verdict."""
-        self.findings.append(finding(kind, "inconclusive", message, **where))
+        self.findings.append(finding(kind, Severity.INCONCLUSIVE, message, **where))
 
 
 def place_findings(case: Case) -> None:
@@ -65,16 +66,16 @@ def place_findings(case: Case) -> None:
     _trace_findings(case)
     bad = q.not_finite
     if bad is None and not np.all(np.isfinite(q.value)):
-        case.inconclusive("non-finite", f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
+        case.inconclusive(Kind.NON_FINITE, f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
         return
     if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
         case.inconclusive(
-            "nothing to check", "there is nothing to differentiate: f has no entries that move", hint="name an input"
+            Kind.NOTHING_TO_CHECK, "there is nothing to differentiate: f has no entries that move", hint="name an input"
         )
         return
     if bad is not None:
         case.inconclusive(
-            "non-finite",
+            Kind.NON_FINITE,
             bad.says,
             at=_span(bad),
             operation=_operation(bad),
@@ -85,19 +86,19 @@ def place_findings(case: Case) -> None:
         names = _reached(q, mark)
         if _jumps(q, mark):
             case.inconclusive(
-                "jump", f"f jumps{' at ' + names if names else ''}: it has no gradient there", at=_span(mark)
+                Kind.JUMP, f"f jumps{' at ' + names if names else ''}: it has no gradient there", at=_span(mark)
             )
             continue
         where = f" at {names}" if names else ""
         case.inconclusive(
-            "kink", f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
+            Kind.KINK, f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
             hint="the value shown is a convention; move the point, or accept it: --allow kink",
         )  # fmt: skip
     near = _nearby(q)
     case.findings += [near] if near is not None else []
     for mark in q.staircases:
         case.inconclusive(
-            "staircase", mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
+            Kind.STAIRCASE, mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
         )
 
 
@@ -106,20 +107,21 @@ def _trace_findings(case: Case) -> None:
     q = case.q
     if q.untraced is not None:
         says = f"checked by function values alone: {q.untraced.what}"
-        case.findings.append(finding("untraced", "warning", says, at=q.untraced.where, hint=q.untraced.do))
+        case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
         return
     apart = np.abs(np.asarray(plain(q.recording[0])) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
     if np.any(apart > room):
         case.inconclusive(
-            "trace", f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called"
+            Kind.TRACE,
+            f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called",
         )
     if q.trace_test.why:
-        severity = "inconclusive" if q.trace_test.failed else "info"
+        severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
         says = f"beside the point the recorded program was not compared with the function: {q.trace_test.why}"
-        case.findings.append(finding("trace test", severity, says))
+        case.findings.append(finding(Kind.TRACE_TEST, severity, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
-        case.findings.append(finding("branch", "info", branch.says, at=place(branch.position)))
+        case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place(branch.position)))
 
 
 def _first(y: Any) -> str:
@@ -149,7 +151,7 @@ def _nearby(q: Question) -> Finding | None:
         return None
     name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
     says = f"a kink is {found.distance:.2g} away in {name}; the smooth piece at the point itself is judged"
-    return finding("kink nearby", "info", says, at=place(found.position), operation=found.primitive.name)
+    return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=place(found.position), operation=found.primitive.name)
 
 
 def _slopes(q: Question, mark: Mark) -> str:
@@ -194,7 +196,7 @@ def add_claim(case: Case, claimed: Claimed) -> None:
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
         case.inconclusive(
-            "mutates input", says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
+            Kind.MUTATES_INPUT, says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
         )
 
 
@@ -208,13 +210,15 @@ def unsteady(case: Case) -> Finding | None:
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _grows(again, first.value):
             says = "each call adds its gradient to what the calls before have left: .grad is not set to zero"
-            return finding("accumulates", "error", says, hint="zero it first: optimizer.zero_grad(), x.grad = None")
+            return finding(
+                Kind.ACCUMULATES, Severity.ERROR, says, hint="zero it first: optimizer.zero_grad(), x.grad = None"
+            )
         how = f"two calls with the same arguments give different values by {apart:.1e}"
     except (GradcliError, KeyError, ValueError):
         apart, how = np.inf, "a second call with the same arguments fails"
     hint = "fix the seed inside the claim; keep no state"
     says = f"the claimed gradient is not deterministic: {how}"
-    return finding("not deterministic", "error", says, hint=hint) if apart else None
+    return finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint) if apart else None
 
 
 def _grows(again: Any, first: Any) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
 from gradcli.errors import FunctionFailed, TraceEnded
-from gradcli.exits import Exit, worst
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
 from gradcli.modes.claim import Claimed
@@ -45,10 +44,11 @@ from gradcli.verify.projection import projected
 from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
 from gradcli.verify.verdict import detects_of, limit_of_trace, verdict_of
+from gradcli.words import Exit, Kind, Severity, Verdict, worst
 
 Progress = Callable[[int, PointReport], None]
-_BY_EARLIER_CALLS, _ALONE = "depends on earlier calls", "let it depend on its arguments alone"
-_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE}
+_ALONE = "let it depend on its arguments alone"
+_STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     """`--allow` turns the findings it names into success; never a timeout unless it is named."""
     if status is not Exit.INCONCLUSIVE:
         return int(status)
-    kinds = {f.kind for point in points for f in point.findings if f.severity == "inconclusive"}
-    excused = kinds <= request.allow or (request.allow_inconclusive and "timeout" not in kinds)
+    kinds = {f.kind for point in points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
+    excused = kinds <= request.allow or (request.allow_inconclusive and Kind.TIMEOUT not in kinds)
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 
@@ -143,8 +143,8 @@ def _steady_point(request: Request, point: Point, number: int, progress: Progres
         q = Question(request.f, point, request.wrt, blind=error)
         case = _noticed(Case(q, {}, None, request.fixed), request, point)
         says = f"the function had a value at this point, and fails in a later call: {error.what}"
-        case.inconclusive(_BY_EARLIER_CALLS, says, at=error.where, hint=_ALONE)
-        return _report(case, "inconclusive")
+        case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=_ALONE)
+        return _report(case, Verdict.INCONCLUSIVE)
 
 
 def _point(
@@ -154,8 +154,8 @@ def _point(
     q = blind or Question(
         request.f, point, request.wrt, request.seed, request.effort, request.mode_timeout, request.stepping
     )
-    if any(notice.kind == "not deterministic" for notice in point.notices):
-        return _report(_noticed(Case(q, {}, None, request.fixed), request, point), "inconclusive")
+    if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
+        return _report(_noticed(Case(q, {}, None, request.fixed), request, point), Verdict.INCONCLUSIVE)
     whole, claim, said = q, request.claim, []
     if not q.affords_slopes:
         q, claim, projection = projected(q, claim)
@@ -185,16 +185,23 @@ def _point(
     compare_all(case)
     case.findings += _about_hessians(case)
     verdict = verdict_of(case)
-    if verdict == "inconclusive" and blind is None and "finite-difference" in request.modes and _lost_its_trace(case):
+    may_go_untraced = blind is None and "finite-difference" in request.modes
+    if verdict == Verdict.INCONCLUSIVE and may_go_untraced and _lost_its_trace(case):
         return _point(request, point, number, progress, whole.unbelieved("the trace differs from the function"))
     if _changed(case):
-        return _report(case, "inconclusive")
-    planted, survived = mutants(case) if request.mutate else (ABSENT, None)
+        return _report(case, Verdict.INCONCLUSIVE)
+    report = _with_mutants(case, verdict) if request.mutate else _report(case, verdict)
+    return by_projections(case, report) if report.verdict == Verdict.INCONCLUSIVE and applies(case) else report
+
+
+def _with_mutants(case: Case, verdict: Verdict) -> PointReport:
+    """Return the report of a point with the mistakes that were planted; no pass where one of them was not caught."""
+    planted, survived = mutants(case)
     if survived is not None:
         case.findings.append(survived)
-        verdict = "inconclusive" if (verdict, survived.severity) == ("pass", "inconclusive") else verdict
-    report = replace(_report(case, verdict), mutants=planted)
-    return by_projections(case, report) if verdict == "inconclusive" and applies(case) else report
+        if verdict == Verdict.PASS and survived.severity == Severity.INCONCLUSIVE:
+            verdict = Verdict.INCONCLUSIVE
+    return replace(_report(case, verdict), mutants=planted)
 
 
 def _changed(case: Case) -> bool:
@@ -208,7 +215,7 @@ def _changed(case: Case) -> bool:
         says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
     except TraceEnded:
         says = "the function returns a value that it kept of an earlier call"
-    case.inconclusive(_BY_EARLIER_CALLS, says, hint=_ALONE)
+    case.inconclusive(Kind.EARLIER_CALLS, says, hint=_ALONE)
     case.diagnosis = None
     return True
 
@@ -216,7 +223,8 @@ def _changed(case: Case) -> bool:
 def _lost_its_trace(case: Case) -> bool:
     """Whether what was traced is not the function: its value differs, or a value went through a text and slopes differ."""
     kinds = {f.kind for f in case.findings}
-    return case.q.untraced is None and ("trace" in kinds or bool(WRITTEN and kinds & {"contradiction", "disagreement"}))
+    contrary = kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT}
+    return case.q.untraced is None and (Kind.TRACE in kinds or bool(WRITTEN and contrary))
 
 
 def _noticed(case: Case, request: Request, point: Point) -> Case:
@@ -235,21 +243,21 @@ def _about_hessians(case: Case) -> list[Finding]:
 
 def _so_far(q: Question, outcomes: dict[str, Outcome]) -> PointReport:
     """Return what the modes that are done have found, without a further evaluation of f."""
-    return _unfinished(Case(q, outcomes, None, None), "inconclusive")
+    return _unfinished(Case(q, outcomes, None, None), Verdict.INCONCLUSIVE)
 
 
-def _report(case: Case, verdict: str) -> PointReport:
+def _report(case: Case, verdict: Verdict) -> PointReport:
     """Return the report of a point, with what the trace test found and how small an error would have been seen."""
     return replace(_unfinished(case, verdict), detects=detects_of(case, verdict), trace_test=_tested(case))
 
 
-def _unfinished(case: Case, verdict: str) -> PointReport:
+def _unfinished(case: Case, verdict: Verdict) -> PointReport:
     """Return what is known of a point before its trace was tested."""
     q = case.q
     reference = None if case.reference is None else case.estimate(case.reference)
     values = ABSENT if reference is None else reference.value
     vector = shape(q.value) != ()
-    mismatches = _mismatches(case) if verdict == "fail" else ()
+    mismatches = _mismatches(case) if verdict == Verdict.FAIL else ()
     judged = case.verdicts.get("claim") or (case.verdicts.get(case.reference) if case.reference else None) or {}
     wrong = sum(int(np.sum(word == DISAGREE)) for word in judged.values())
     doubtful = sum(int(np.sum(word == CANNOT_TELL)) for word in judged.values())

@@ -13,6 +13,7 @@ from gradcli.modes.mode import Contradiction, Mode, NotRun, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Array, Estimate
 from gradcli.report.common import Finding, finding
+from gradcli.words import Kind, Severity
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; the larger is the worse
 WORDS = ("agree", "cannot tell", "disagree")
@@ -76,7 +77,9 @@ def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
 def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
     """Return a finding for each mode that was asked for and is not installed."""
     errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
-    return tuple(finding("unavailable", "warning", error.what, hint=error.do) for error in errors if error is not None)
+    return tuple(
+        finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors if error is not None
+    )
 
 
 def reference_of(outcomes: dict[str, Outcome]) -> str | None:

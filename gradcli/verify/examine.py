@@ -8,7 +8,6 @@ import numpy as np
 
 from gradcli.core.provenance import place
 from gradcli.errors import BadClaim, FunctionFailed, GradcliError, NotSupported
-from gradcli.exits import Exit
 from gradcli.frameworks.framework import EPS, KNOWN, Call, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
@@ -26,6 +25,7 @@ from gradcli.source.python import message_of, signature_of
 from gradcli.verify.narrow import exactness, rooms, scaled, told_apart
 from gradcli.verify.native import Own, own_gradient
 from gradcli.verify.probe import function_at
+from gradcli.words import Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.verify.check import Request
@@ -55,26 +55,32 @@ def examined(request: "Request", report: CheckReport, own: Own, verify: Verify) 
         found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
     report = told_apart(request, _with_cuts(replace(report, native=found), native), own, verify)
     said: tuple[Finding, ...] = ()
-    if report.verdict == "pass":  # else there is nothing to measure them by
-        said = tuple(finding(a.name, "error", a.message or "it is wrong") for a in aspects if a.status == "wrong")
-    said += tuple(finding(part.name, "error", "its own gradient is wrong") for part in parts if part.verdict == "fail")
-    if not said or report.verdict == "fail":
+    if report.verdict == Verdict.PASS:  # else there is nothing to measure them by
+        said = tuple(
+            finding(a.name, Severity.ERROR, a.message or "it is wrong") for a in aspects if a.status == "wrong"
+        )
+    said += tuple(
+        finding(part.name, Severity.ERROR, "its own gradient is wrong")
+        for part in parts
+        if part.verdict == Verdict.FAIL
+    )
+    if not said or report.verdict == Verdict.FAIL:
         return report
-    points = (replace(point, verdict="fail", findings=(*point.findings, *said)), *report.points[1:])
-    return replace(report, points=points, verdict="fail", exit_status=int(Exit.WRONG))
+    points = (replace(point, verdict=Verdict.FAIL, findings=(*point.findings, *said)), *report.points[1:])
+    return replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
 
 
 def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     """Name the lines where a value left the framework's graph, or nan came in, where its gradient is not right."""
-    if report.verdict == "pass" or native.program is None:
+    if report.verdict == Verdict.PASS or native.program is None:
         return report
     cuts = dict.fromkeys((kind, place(position)) for kind, position in native.program.cuts)
     says = f"what depends on it has no gradient for {native.framework.name}"
-    said = [finding("cut", "warning", f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
+    said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
     if any(d is not None and d.kind == "non-finite" for d in (point.diagnosis for point in report.points)):
         masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
         hint = "let the side that is masked be safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
-        said += [finding("masked nan", "warning", MASKED, at=where, hint=hint) for where in masks]
+        said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
 
@@ -108,7 +114,7 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
         looks.append(lambda case: [scaled(case.own, case.values, case.reference, rooms(point))])
     if not case.crowded:
         looks += [_again, _variants]
-    if not case.crowded and point.verdict != "fail":  # these are measured by the gradient itself
+    if not case.crowded and point.verdict != Verdict.FAIL:  # these are measured by the gradient itself
         looks += [_mapped, _second]
     found = [aspect for look in looks for aspect in look(case)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
@@ -307,7 +313,7 @@ def _calls(request: "Request", own: Own) -> list[Call]:
 
 def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
     """Check one custom gradient alone, at the values it saw."""
-    part = Part(call.name, "inconclusive")
+    part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
     try:
@@ -316,9 +322,11 @@ def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Par
             return replace(part, message="it gets no floats")
         report = verify(alone)
     except GradcliError as error:
-        return replace(part, verdict="fail" if isinstance(error, BadClaim) else "inconclusive", message=error.what)
+        return replace(
+            part, verdict=Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE, message=error.what
+        )
     part = replace(part, verdict=report.verdict)
-    if report.verdict == "pass":
+    if report.verdict == Verdict.PASS:
         return part if report.detects.relative is None else replace(part, detects=report.detects.relative)
     diagnosis = report.points[0].diagnosis
     return replace(part, message=diagnosis.message if diagnosis else report.sentence())

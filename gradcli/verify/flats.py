@@ -14,6 +14,7 @@ from gradcli.frameworks.native import native_of
 from gradcli.numerics.noise import EPS
 from gradcli.source.derived import root_of
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE
+from gradcli.words import Kind
 
 if TYPE_CHECKING:
     from gradcli.verify.case import Case
@@ -42,11 +43,11 @@ def settled_zeros(case: "Case", name: str, word: Any) -> Any:
         if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
             word[at] = CANNOT_TELL
             says = f"f is even about {entry}, and its slopes do not go to zero with the steps: it may have a kink there"
-            case.inconclusive("kink", says, hint="move the point, or accept it: --allow kink")
+            case.inconclusive(Kind.KINK, says, hint="move the point, or accept it: --allow kink")
         if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
             word[at] = CANNOT_TELL
             says = f"f is a staircase at {entry}: it does not move over small steps, and does over wider ones"
-            case.inconclusive("staircase", says, hint="accept it: --allow staircase")
+            case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
     return word[()]
 
 

@@ -12,6 +12,7 @@ from gradcli.report.check import Mutant
 from gradcli.report.common import Finding, finding
 from gradcli.verify.case import Case, witnessed
 from gradcli.verify.compare import DISAGREE, entrywise, scale_of
+from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first
 _GROSS = 0.01  # relative: entries that a mistake without a size changes by less are as good as unchanged
@@ -43,12 +44,12 @@ def mutants(case: Case) -> tuple[tuple[Mutant, ...], Finding | None]:
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would go unseen: {first.mistake}"
     return tuple(found), finding(
-        "mutant", "inconclusive", says, hint="the bounds of the modes are too wide for these entries"
+        Kind.MUTANT, Severity.INCONCLUSIVE, says, hint="the bounds of the modes are too wide for these entries"
     )
 
 
 def _unplanted(why: str) -> Finding:
-    return finding("mutant", "info", f"no mistake was planted: {why}")
+    return finding(Kind.MUTANT, Severity.INFO, f"no mistake was planted: {why}")
 
 
 def _tested(case: Case) -> tuple[Estimate | None, Estimate | None]:

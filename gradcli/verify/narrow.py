@@ -18,6 +18,7 @@ from gradcli.report.native import Aspect, Exactness
 from gradcli.source.python import PythonFunction
 from gradcli.verify.native import Own, own_gradient
 from gradcli.verify.probe import Located
+from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.verify.check import Request
@@ -71,7 +72,7 @@ def told_apart(
 ) -> CheckReport:
     """Say of a wrong gradient in a narrow format whether it is right in float64: it is too inexact then."""
     native = own.native
-    if report.verdict != "fail" or native.narrowest == _WIDE or request.derivative != "gradient":
+    if report.verdict != Verdict.FAIL or native.narrowest == _WIDE or request.derivative != "gradient":
         return report
     alone = _in_float64(request, own)
     if alone is None:
@@ -86,7 +87,7 @@ def told_apart(
         point = replace(point, diagnosis=Diagnosis("too inexact", says))
     else:
         says = f"wrong, not only inexact in {native.narrowest}: {says}"
-        point = replace(point, findings=(*point.findings, finding("precision", "info", says)))
+        point = replace(point, findings=(*point.findings, finding(Kind.PRECISION, Severity.INFO, says)))
     return replace(report, points=(point, *report.points[1:]))
 
 

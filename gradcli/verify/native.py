@@ -23,6 +23,7 @@ from gradcli.source.function import Notice, of
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf
 from gradcli.verify.probe import Located
+from gradcli.words import Kind, Severity
 
 _LIKE = 1e-6  # a gradient so near one of a surrogate is meant to be it; how near is then judged
 _LIKE_ULPS = 16  # the same in a narrow format
@@ -114,7 +115,12 @@ def _smoothed(found: Located, own: Own, at: Mapping[str, Any]) -> Located:
     made = {says: _standing_in(f, native, smooth) for says, smooth in SURROGATES.items()}
     says = next((says for says, other in made.items() if _is_of(other, own, at, claimed)), next(iter(made)))
     notices = [
-        Notice("straight-through", "info", f"{step.name} {says}; the surrogate is checked", at=place(step.position))
+        Notice(
+            Kind.STRAIGHT_THROUGH,
+            Severity.INFO,
+            f"{step.name} {says}; the surrogate is checked",
+            at=place(step.position),
+        )
         for step in steps
     ]
     points = tuple(replace(p, value=None, seconds=None) for p in found.points)

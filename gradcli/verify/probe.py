@@ -26,6 +26,7 @@ from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Named, Node, nested, with_complex
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
+from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
 
@@ -165,7 +166,7 @@ def function_at(
     given = given if narrow is None else [narrow.numbers(point) for point in given]
     found = _at_points(narrow, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
     says = "it only takes float32: its gradient is judged with the bounds of that format"
-    return replace(found, notices=(*found.notices, Notice("precision", "info", says)))
+    return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
 def _at_points(

@@ -12,6 +12,7 @@ from gradcli.modes.claim import Claimed, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import Weighted
+from gradcli.words import Kind, Severity
 
 
 class ProjectedClaim:
@@ -63,4 +64,4 @@ def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | N
     )
     point = replace(q.point, value=None, seconds=None)
     weighted = replace(q, f=Weighted(q.f, w, f"w . {q.f.text}"), point=point)
-    return weighted, ProjectedClaim(claim, w) if claim else None, finding("projection", "info", says)
+    return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)

@@ -9,6 +9,7 @@ from gradcli.core.shapes import shape
 from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
+from gradcli.words import Kind, Severity
 
 if TYPE_CHECKING:
     from gradcli.verify.case import Case
@@ -92,7 +93,7 @@ def _kink(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Findin
     says = (
         f"f has a kink at {_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
     )
-    return finding("kink", "inconclusive", says, hint="move the point, or accept it: --allow kink")
+    return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
 def _two(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
@@ -104,9 +105,9 @@ def _two(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding
     at, slope = _entry(case, name, k), f"its slope is {here} over steps of {h}"
     if np.asarray(slopes.jumps)[k]:
         says = f"f is a staircase at {at}: {slope} and {there} between its jumps"
-        return finding("staircase", "inconclusive", says, hint="accept it: --allow staircase")
+        return finding(Kind.STAIRCASE, Severity.INCONCLUSIVE, says, hint="accept it: --allow staircase")
     says = f"f has fine structure at {at}: {slope} and {there} over steps of {other_h}"
     if abs(value - float(np.asarray(slopes.other)[k])) <= bound:
         says = f"f has fine structure at {at}: {slope}; over smaller ones, which rounding hides, it may be {bound:.1e} off that"
     hint = "the smaller steps are nearer to the derivative; claim that, or accept it: --allow 'fine structure'"
-    return finding("fine structure", "inconclusive", says, hint=hint)
+    return finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, says, hint=hint)

@@ -18,6 +18,7 @@ from gradcli.report.check import Detects, Entries, Mismatch, PointReport
 from gradcli.report.common import Finding, finding
 from gradcli.verify.case import Case, unsteady
 from gradcli.verify.witness import kink_at
+from gradcli.words import Kind, Severity, Verdict
 
 _Odd = tuple[Suspect, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
@@ -44,32 +45,38 @@ def by_projections(case: Case, report: PointReport) -> PointReport:
     names = tuple(name for name in q.wrt if name in claim)
     flat = end_to_end([claim[name] for name in names])
     if not np.all(np.isfinite(flat)):
-        return replace(report, verdict="fail", diagnosis=_not_finite(case, names))
+        return replace(report, verdict=Verdict.FAIL, diagnosis=_not_finite(case, names))
     found = _screen(q, names, flat)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
-    kinks = [finding("kink", "inconclusive", kink) for *_, kink in odd if kink is not None] + _along(q, names, found)
+    kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None] + _along(
+        q, names, found
+    )
     said = (*report.findings, _coverage(found, flat), *kinks)
-    said = tuple(f for f in said if f.kind not in ("no second witness", "budget"))
+    said = tuple(f for f in said if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET))
     suspected = sum(len(group) for group in found.suspected)
     entries = Entries(len(flat), len(wrong), suspected)
     if (kinks and not wrong) or found.agrees is None:
-        noise = finding("noise", "inconclusive", "projections of function values are too noisy to decide the claim")
+        noise = finding(
+            Kind.NOISE, Severity.INCONCLUSIVE, "projections of function values are too noisy to decide the claim"
+        )
         if not found.complete:
             says = f"{found.calls:,} evaluations of f are too few to decide the claim"
-            noise = finding("budget", "inconclusive", says, hint=f"--budget {10 * found.calls}")
-        return replace(report, verdict="inconclusive", entries=entries, findings=said if kinks else (*said, noise))
+            noise = finding(Kind.BUDGET, Severity.INCONCLUSIVE, says, hint=f"--budget {10 * found.calls}")
+        return replace(
+            report, verdict=Verdict.INCONCLUSIVE, entries=entries, findings=said if kinks else (*said, noise)
+        )
     if found.agrees:
         modes = dict(report.modes)
         modes["claim"] = replace(modes["claim"], verdict="agree")
         detects = _detects(q, names, found, flat)
-        return replace(report, verdict="pass", entries=entries, findings=said, detects=detects, modes=modes)
+        return replace(report, verdict=Verdict.PASS, entries=entries, findings=said, detects=detects, modes=modes)
     modes = dict(report.modes)
     modes["claim"] = replace(modes["claim"], verdict="disagree")
     mismatches = tuple(_mismatch(name, at, flat[s.index], s) for s, name, at in wrong)
     changing = unsteady(case)
     return replace(
-        report, verdict="fail", entries=replace(entries, wrong=max(len(wrong), 1)), modes=modes, mismatches=mismatches,
+        report, verdict=Verdict.FAIL, entries=replace(entries, wrong=max(len(wrong), 1)), modes=modes, mismatches=mismatches,
         findings=(*said, changing) if changing else said,
         diagnosis=_diagnosis(q, names, claim, wrong) if wrong and not changing else None,
     )  # fmt: skip
@@ -110,14 +117,14 @@ def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding
             where = f"at {name}" + (f"[{','.join(map(str, at))}]" if at else "")
         says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
         hint = "move the point, or accept it: --allow kink"
-        said.append(finding("kink", "inconclusive", f"f has a kink {where}: {says}", hint=hint))
+        said.append(finding(Kind.KINK, Severity.INCONCLUSIVE, f"f has a kink {where}: {says}", hint=hint))
     for d in found.scales[:1]:
-        kind = "staircase" if d.jumps else "fine structure"
+        kind = Kind.STAIRCASE if d.jumps else Kind.FINE_STRUCTURE
         says = (
             f"f has fine structure along a random direction: its slope is {float(d.value):.5g} over steps of {float(d.h):.0e} "
             f"of the entries and {float(d.other):.5g} over steps of {float(d.other_h):.0e}, which the claim fits"
         )
-        said.append(finding(kind, "inconclusive", says, hint=f"accept it: --allow '{kind}'"))
+        said.append(finding(kind, Severity.INCONCLUSIVE, says, hint=f"accept it: --allow '{kind}'"))
     return said
 
 
@@ -153,7 +160,7 @@ def _coverage(found: Screened, claim: Array) -> Finding:
             f"; {sum(map(len, found.suspected)):,} more entries are in groups that disagree and were not taken apart"
         )
     more = "" if found.complete else "; not all was searched (--budget)"
-    return finding("coverage", "info" if seen > 0.99 and found.complete else "warning", says + more)
+    return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
 def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) -> Mismatch:

@@ -13,6 +13,7 @@ from gradcli.report.check import PointReport
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import STEP, Gradient, direction, gradient_in
 from gradcli.source.function import of
+from gradcli.words import Kind, Severity, Verdict
 
 _SYMMETRIC = 1e-6  # of the largest entry: a claimed Hessian that differs more from its transpose is said to
 
@@ -25,12 +26,14 @@ def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Findi
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = type(q.point)(values, q.point.drawn, q.point.number)
     report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.effort, q.mode_timeout, q.stepping))
-    if report.verdict == "pass":
+    if report.verdict == Verdict.PASS:
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"
-        return finding("first order", "info", f"the gradient that is differentiated is confirmed{better}")
-    said = next((f.message for f in report.findings if f.severity == "inconclusive"), "its modes disagree")
-    return finding("first order", "inconclusive", f"the gradient that is differentiated is not confirmed: {said}")
+        return finding(Kind.FIRST_ORDER, Severity.INFO, f"the gradient that is differentiated is confirmed{better}")
+    said = next((f.message for f in report.findings if f.severity == Severity.INCONCLUSIVE), "its modes disagree")
+    return finding(
+        Kind.FIRST_ORDER, Severity.INCONCLUSIVE, f"the gradient that is differentiated is not confirmed: {said}"
+    )
 
 
 def by_values(q: Question, right: Estimate) -> Finding | None:
@@ -50,12 +53,12 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
         return None
     if abs(float(found.value) - along) > 3 * room:
         says = "second differences of the untouched function contradict the Hessian along a random direction"
-        return finding("disagreement", "inconclusive", says)
+        return finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says)
     apart = float(np.max(np.abs(h - h.T), initial=0.0)) / max(float(np.max(np.abs(h), initial=0.0)), 1e-300)
     says = (
         f"second differences of the untouched function confirm one random direction to {room / max(scale, 1e-300):.0e}"
     )
-    return finding("second order", "info", f"{says}; the Hessian is symmetric to {apart:.0e}")
+    return finding(Kind.SECOND_ORDER, Severity.INFO, f"{says}; the Hessian is symmetric to {apart:.0e}")
 
 
 def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
@@ -71,8 +74,8 @@ def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
         return None
     i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
     return finding(
-        "not symmetric",
-        "warning",
+        Kind.NOT_SYMMETRIC,
+        Severity.WARNING,
         f"the claimed Hessian is not symmetric: {h[i, j]:.6g} at {i},{j} and {h[j, i]:.6g} at {j},{i}",
     )
 

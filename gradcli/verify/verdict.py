@@ -19,10 +19,11 @@ from gradcli.verify.compare import AGREE, DISAGREE, allowed
 from gradcli.verify.scales import findings_of, has_two_slopes
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional
+from gradcli.words import Kind, Severity, Verdict
 
 _TRACED = ("certified", "reverse", "forward")
 _BY_VALUES = ("finite-difference",)
-_UNANSWERED = ("no second witness", "no mode answered", "--modes all")
+_UNANSWERED = (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
 
 
 def _needs_a_guard(case: Case) -> bool:
@@ -53,45 +54,47 @@ def _guarded(case: Case, confirmed: dict[str, Any]) -> None:
         case.direction = direction
         case.findings.append(
             finding(
-                "direction", "info", f"the untouched function confirms one random direction to {direction.relative:.0e}"
+                Kind.DIRECTION,
+                Severity.INFO,
+                f"the untouched function confirms one random direction to {direction.relative:.0e}",
             )
         )
 
 
-def verdict_of(case: Case) -> str:
+def verdict_of(case: Case) -> Verdict:
     """Return pass, fail or inconclusive, the reason added to the findings."""
-    if case.diagnosis is None and any(f.kind in ("non-finite", "nothing to check") for f in case.findings):
-        return "inconclusive"
+    if case.diagnosis is None and any(f.kind in (Kind.NON_FINITE, Kind.NOTHING_TO_CHECK) for f in case.findings):
+        return Verdict.INCONCLUSIVE
     differs = [o for o in case.outcomes.values() if isinstance(o.error, TraceDiffers)]
     if differs:
-        case.inconclusive("trace", str(differs[0].error), hint="please report it, with the function")
-        return "inconclusive"
+        case.inconclusive(Kind.TRACE, str(differs[0].error), hint="please report it, with the function")
+        return Verdict.INCONCLUSIVE
     contradictions = [o.error for o in case.outcomes.values() if isinstance(o.error, Contradiction)]
     if contradictions:
         return _contradiction(case, contradictions[0])
     if case.diagnosis is not None:
-        return "fail"
+        return Verdict.FAIL
     for name, outcome in case.outcomes.items():
         if outcome.status == "timeout":
-            case.findings.append(finding("timeout", "info", f"{name}: {outcome.error}"))
+            case.findings.append(finding(Kind.TIMEOUT, Severity.INFO, f"{name}: {outcome.error}"))
     if case.reference is None:
         spent = next((o.error for o in case.outcomes.values() if isinstance(o.error, OverBudget)), None)
-        kind, says, hint = ("budget", spent.what, spent.do) if spent else _UNANSWERED
+        kind, says, hint = (Kind.BUDGET, spent.what, spent.do) if spent else _UNANSWERED
         case.inconclusive(kind, says, hint=hint)
-        return "inconclusive"
+        return Verdict.INCONCLUSIVE
     confirmed = witnessed(case)
     _guarded(case, confirmed)
     return _claim_verdict(case, confirmed) if case.claimed is not None else _own_verdict(case, confirmed)
 
 
-def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
+def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> Verdict:
     words = case.verdicts["claim"]
     wrong = [name for name, word in words.items() if np.any((word == DISAGREE) & confirmed[name])]
     if wrong:
         changing = unsteady(case)
         case.findings += [changing] if changing else []
         case.diagnosis = None if changing else diagnose(_wrong(case, confirmed))
-        return "fail"
+        return Verdict.FAIL
     open_ = beside_kinks(case)
     _contradicted(case)
     right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
@@ -99,27 +102,27 @@ def _claim_verdict(case: Case, confirmed: dict[str, Any]) -> str:
         changing = unsteady(case)
         if changing is not None:
             case.findings.append(changing)
-            return "fail"
+            return Verdict.FAIL
         _weak_evidence(case)
-        return "pass"
+        return Verdict.PASS
     _why_not(case, confirmed, words)
-    return "inconclusive"
+    return Verdict.INCONCLUSIVE
 
 
-def _contradiction(case: Case, error: Contradiction) -> str:
+def _contradiction(case: Case, error: Contradiction) -> Verdict:
     """A mode's own witness contradicts it: a rule is wrong, or the trace is not the function."""
     wrong = wrong_rule(case.q)
     values = case.outcomes.get("finite-difference")
     against = values is not None and values.estimate is not None and _disagrees(case, "finite-difference")
     if wrong is None and (against or on_a_flat_kink(case.q)):
         _blamed(case, "function values contradict the traced gradient")
-        return "inconclusive"
+        return Verdict.INCONCLUSIVE
     own = case.claimed is None
-    severity = "error" if own else "inconclusive"
+    severity = Severity.ERROR if own else Severity.INCONCLUSIVE
     whose = "" if wrong is None else f": the rule of {wrong[0].name}"
     at = None if wrong is None else place(wrong[1])
-    case.findings.append(finding("contradiction", severity, f"{error}{whose}", at=at, hint=error.do))
-    return "fail" if own else "inconclusive"
+    case.findings.append(finding(Kind.CONTRADICTION, severity, f"{error}{whose}", at=at, hint=error.do))
+    return Verdict.FAIL if own else Verdict.INCONCLUSIVE
 
 
 def _disagrees(case: Case, mode: str) -> bool:
@@ -132,12 +135,16 @@ def _blamed(case: Case, says: str) -> None:
     if wrong is not None:
         primitive, position = wrong
         whose = f"the rules disagree with function values: the rule of {primitive.name} is wrong"
-        case.inconclusive("contradiction", whose, at=place(position), hint="please report it, with the function")
-    elif any(f.kind in ("kink nearby", "branch") for f in case.findings) or case.q.untraced or on_a_flat_kink(case.q):
-        case.inconclusive("contradiction", f"{says}: a kink or a branch may lie nearer than its steps")
+        case.inconclusive(Kind.CONTRADICTION, whose, at=place(position), hint="please report it, with the function")
+    elif (
+        any(f.kind in (Kind.KINK_NEARBY, Kind.BRANCH) for f in case.findings)
+        or case.q.untraced
+        or on_a_flat_kink(case.q)
+    ):
+        case.inconclusive(Kind.CONTRADICTION, f"{says}: a kink or a branch may lie nearer than its steps")
     else:
         case.inconclusive(
-            "trace",
+            Kind.TRACE,
             f"the trace differs from the function: {says}, and every rule on the way is right",
             hint="a value that depends on the inputs was taken for a constant while tracing",
         )
@@ -157,8 +164,8 @@ def beside_kinks(case: Case) -> dict[str, Any]:
 
     It then is a finding; where the claim is none, that is one, and there is no verdict.
     """
-    kinks = [f for f in case.findings if f.kind == "kink" and f.severity == "inconclusive"]
-    if not kinks or any(f.severity == "inconclusive" and f.kind != "kink" for f in case.findings):
+    kinks = [f for f in case.findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
+    if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in case.findings):
         return {}
     found = hull(case.q, case.estimate("claim"))
     if found is None:
@@ -170,26 +177,26 @@ def beside_kinks(case: Case) -> dict[str, Any]:
             else f"an entry is {found.distance:.1e} of its largest slope away from every mean of the gradients of the "
             f"{found.pieces} pieces"
         )
-        case.inconclusive("not a subgradient", f"the claim at the kink is no subgradient: {why}")
+        case.inconclusive(Kind.NOT_A_SUBGRADIENT, f"the claim at the kink is no subgradient: {why}")
         return {}
-    case.findings = [replace(f, severity="warning", hint=None) if f in kinks else f for f in case.findings]
+    case.findings = [replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in case.findings]
     says = f"at the kink the claim is a subgradient: a mean of the gradients of the {found.pieces} smooth pieces that meet there"
-    case.findings.append(finding("subgradient", "warning", says))
+    case.findings.append(finding(Kind.SUBGRADIENT, Severity.WARNING, says))
     case.hull = found
     return dict(zip(case.q.wrt, case.q.undecided, strict=True))
 
 
-def _own_verdict(case: Case, confirmed: dict[str, Any]) -> str:
+def _own_verdict(case: Case, confirmed: dict[str, Any]) -> Verdict:
     _contradicted(case)
     if all(np.all(mask) for mask in confirmed.values()) and not _blocked(case):
         _weak_evidence(case)
-        return "pass"
+        return Verdict.PASS
     _why_not(case, confirmed, {})
-    return "inconclusive"
+    return Verdict.INCONCLUSIVE
 
 
 def _blocked(case: Case) -> bool:
-    return any(f.severity == "inconclusive" for f in case.findings)
+    return any(f.severity == Severity.INCONCLUSIVE for f in case.findings)
 
 
 def _contradicted(case: Case) -> None:
@@ -200,7 +207,7 @@ def _contradicted(case: Case) -> None:
     for mode in case.verdicts:
         if mode != "claim" and _disagrees(case, mode):
             case.inconclusive(
-                "disagreement", f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
+                Kind.DISAGREEMENT, f"{mode} disagrees with {case.reference}", hint="compare-modes shows both"
             )
 
 
@@ -215,7 +222,7 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
     if case.q.untraced is not None and case.claimed is None:
         says = f"function values alone have no second witness: {case.q.untraced.what}"
         case.inconclusive(
-            "no second witness", says, at=case.q.untraced.where, hint="claim a gradient of your own: --grad"
+            Kind.NO_SECOND_WITNESS, says, at=case.q.untraced.where, hint="claim a gradient of your own: --grad"
         )
         return
     answered = [o.mode for name, o in case.outcomes.items() if o.estimate is not None and name != "claim"]
@@ -224,7 +231,7 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
         values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
         missing = "forward or certified" if values else "finite-difference"
         case.inconclusive(
-            "no second witness",
+            Kind.NO_SECOND_WITNESS,
             f"{' and '.join(m.name for m in answered)} share what they rest on",
             hint=f"add {missing} to --modes",
         )
@@ -234,7 +241,7 @@ def _why_not(case: Case, confirmed: dict[str, Any], words: dict[str, Any]) -> No
     count = max(open_entries, doubtful)
     narrow = any(o.estimate is not None and o.estimate.narrow for o in case.outcomes.values())
     case.inconclusive(
-        "noise",
+        Kind.NOISE,
         f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}",
         hint="a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds",
     )
@@ -246,21 +253,21 @@ def _weak_evidence(case: Case) -> None:
     if case.q.wrt and all(np.all(np.asarray(v) == 0) for v in value.values()):
         case.findings.append(
             finding(
-                "weak",
-                "warning",
+                Kind.WEAK,
+                Severity.WARNING,
                 "every entry of the gradient is zero here, which proves little",
                 hint="check at another point too",
             )
         )
 
 
-def detects_of(case: Case, verdict: str) -> Detects:
+def detects_of(case: Case, verdict: Verdict) -> Detects:
     """Return the largest relative error that could have stayed unseen, over the entries that are not zero.
 
     An entry's is the largest of the claim's bound, the reference's bound and what could be lost in tracing: the limit of the
     trace test, or the bound of function values where that is less. At a kink it is the limit of the test for subgradients.
     """
-    if case.reference is None or verdict == "inconclusive":
+    if case.reference is None or verdict == Verdict.INCONCLUSIVE:
         return Detects(None, None)
     right = case.estimate(case.reference)
     smallest, at = -1.0, None

@@ -10,7 +10,7 @@ import pytest
 
 from gradcli.render import rendered
 from gradcli.render.markdown import escaped
-from gradcli.report.blocks import Code, Graph, Paragraph, Table, Verdict
+from gradcli.report.blocks import Code, Graph, Headline, Paragraph, Table
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ @me \"z\" 'w' \\ ]]>"
@@ -70,7 +70,7 @@ def test_markdown_code_cannot_end_its_own_fence(text: str) -> None:
 
 
 def test_markdown_begins_with_the_verdict() -> None:
-    assert markdown(Verdict("FAIL", "bad", "wrong")) == "**FAIL** wrong\n"
+    assert markdown(Headline("FAIL", "bad", "wrong")) == "**FAIL** wrong\n"
 
 
 def test_markdown_of_a_nasty_target(gradcli: Callable[..., Any]) -> None:

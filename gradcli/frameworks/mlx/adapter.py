@@ -21,6 +21,7 @@ from gradcli.frameworks.program import Program
 from gradcli.frameworks.raised import told
 from gradcli.point import Array
 from gradcli.source.function import Notice
+from gradcli.words import Kind, Severity
 
 _FORMATS = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 _NARROW = {"i8": np.int32, "c16": np.complex64}  # as MLX has Python's own
@@ -184,7 +185,7 @@ def _of_module(module: nn.Module, device: Any) -> Prepared:
     }
     changes = any(isinstance(m, nn.BatchNorm | nn.Dropout) for m in module.modules())
     mode = "training" if module.training else "evaluation"
-    notices = (Notice("module", "info", f"checked in {mode} mode, as it was handed over"),) if changes else ()
+    notices = (Notice(Kind.MODULE, Severity.INFO, f"checked in {mode} mode, as it was handed over"),) if changes else ()
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
         before = tree_unflatten([(path, x) for path, x in tree_flatten(module.parameters())])

@@ -14,6 +14,7 @@ from gradcli.frameworks.raised import told
 from gradcli.frameworks.tensorflow.record import host
 from gradcli.frameworks.tensorflow.seeds import seeded
 from gradcli.source.function import Notice
+from gradcli.words import Kind, Severity
 
 _CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # what training does otherwise
 
@@ -101,7 +102,7 @@ def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
             found = found()
     model, notices = found, []
     if any(type(layer).__name__ in _CHANGES for layer in model._flatten_layers()):
-        notices.append(Notice("module", "info", "checked as it is called without training=True"))
+        notices.append(Notice(Kind.MODULE, Severity.INFO, "checked as it is called without training=True"))
 
     def names() -> dict[str, Any]:
         return dict(zip(_named(model), model.trainable_variables, strict=True))

@@ -17,6 +17,7 @@ from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
 from gradcli.point import Array
 from gradcli.source.function import Notice
+from gradcli.words import Kind, Severity
 
 _FORMATS = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
@@ -84,7 +85,7 @@ class Torch:
                 if isinstance(_, torch.nn.modules.batchnorm._BatchNorm | torch.nn.Dropout)
             ):
                 mode = "training" if module.training else "evaluation"
-                notices.append(Notice("module", "info", f"checked in {mode} mode, as it was handed over"))
+                notices.append(Notice(Kind.MODULE, Severity.INFO, f"checked in {mode} mode, as it was handed over"))
             parameters = {
                 name: host(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
             }

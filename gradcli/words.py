@@ -1,0 +1,104 @@
+"""The words of documents and statuses that programs read: verdicts, severities, kinds of findings, exit statuses."""
+
+from collections.abc import Iterable
+from enum import IntEnum, StrEnum
+
+
+class Verdict(StrEnum):
+    """What is decided of a gradient at a point, and of all points."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Severity(StrEnum):
+    """What a finding means for the verdict: nothing, a warning, that it stays open, or that a gradient is wrong."""
+
+    INFO = "info"
+    WARNING = "warning"
+    INCONCLUSIVE = "inconclusive"
+    ERROR = "error"
+
+
+class Kind(StrEnum):
+    """What a finding is about. Names of modules and of aspects of a framework's gradient are kinds, too."""
+
+    # where the function has no gradient, or none that differences see
+    KINK = "kink"
+    JUMP = "jump"
+    STAIRCASE = "staircase"
+    FINE_STRUCTURE = "fine structure"
+    NON_FINITE = "non-finite"
+    SUBGRADIENT = "subgradient"
+    NOT_A_SUBGRADIENT = "not a subgradient"
+    KINK_NEARBY = "kink nearby"
+    BRANCH = "branch"
+    INFINITE_SLOPE = "infinite slope"
+    ZERO_SLOPE = "zero slope"
+    RANGE = "range"
+    SCALE = "scale"
+    # what the trace and the calls of the function show
+    TRACE = "trace"
+    TRACE_TEST = "trace test"
+    UNTRACED = "untraced"
+    NOT_DETERMINISTIC = "not deterministic"
+    EARLIER_CALLS = "depends on earlier calls"
+    MUTATES_INPUT = "mutates input"
+    INTEGER = "integer"
+    VALUE_AND_GRADIENT = "value and gradient"
+    NOTICE = "notice"
+    # what the modes say of each other
+    NOISE = "noise"
+    NO_SECOND_WITNESS = "no second witness"
+    DISAGREEMENT = "disagreement"
+    CONTRADICTION = "contradiction"
+    DIRECTION = "direction"
+    REFERENCE = "reference"
+    COMPLEX = "complex"
+    FIRST_ORDER = "first order"
+    SECOND_ORDER = "second order"
+    NOT_SYMMETRIC = "not symmetric"
+    WEAK = "weak"
+    PRECISION = "precision"
+    # what was asked, and what it took
+    CLAIM = "claim"
+    NOTHING_TO_CHECK = "nothing to check"
+    NOTHING_TO_COMPARE = "nothing to compare"
+    REFUSED = "refused"
+    MUTANT = "mutant"
+    COVERAGE = "coverage"
+    PROJECTION = "projection"
+    TIMEOUT = "timeout"
+    BUDGET = "budget"
+    UNAVAILABLE = "unavailable"
+    # what a framework does
+    MODULE = "module"
+    CUT = "cut"
+    MASKED_NAN = "masked nan"
+    STRAIGHT_THROUGH = "straight-through"
+    ACCUMULATES = "accumulates"
+
+
+class Exit(IntEnum):
+    """What the process says to the shell; the README's table has the same rows."""
+
+    CONFIRMED = 0
+    WRONG = 1
+    UNUSABLE = 2
+    INCONCLUSIVE = 3
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+ALLOWED = (  # kinds that leave a verdict open, which `--allow` may turn into success
+    Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
+    Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,
+    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE,
+)  # fmt: skip
+_WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
+
+
+def worst(statuses: Iterable[Exit]) -> Exit:
+    """Return the one status for several results: wrong before unusable before inconclusive before confirmed."""
+    return min(statuses, key=_WORST_FIRST.index, default=Exit.CONFIRMED)
