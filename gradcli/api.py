@@ -1,6 +1,7 @@
 """The Python interface: the command line's checks, and gradients of plain numpy functions, from Python."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,11 @@ from gradcli.core.domain import REAL
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
-from gradcli.errors import BadOption, BadShape
-from gradcli.frameworks.framework import Natively
+from gradcli.errors import BadShape
 from gradcli.interpreters import dual, tape
-from gradcli.modes.stepping import Stepping
 from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
+from gradcli.options import claim_of, from_keywords, keywords
 from gradcli.primitives.kinds import Partial
 from gradcli.programs.repeated import Repeated
 from gradcli.render import rendered
@@ -28,11 +28,10 @@ from gradcli.source.loading import load
 from gradcli.source.points import WHOLE
 from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
-from gradcli.verify.build import Settings, request_for
+from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import Located, expression_at, function_at, locate
-from gradcli.words import ALLOWED
 
 # rendering is a floor above reports, which therefore cannot print themselves
 CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
@@ -43,35 +42,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def check(
-    f: Function | str,
-    at: Any = None,
-    *more: Any,
-    grad: Function | str | None = None,
-    jac: Function | str | None = None,
-    hess: Function | str | None = None,
-    jvp: Function | None = None, vjp: Function | None = None, hvp: Function | None = None,
-    value_and_grad: bool = False,
-    order: int = 1,
-    wrt: str | Sequence[str] | None = None,
-    modes: str | Sequence[str] | None = None,
-    seed: int = 0,
-    rtol: float | None = None, atol: float | None = None,
-    mode_timeout: float | None = None,
-    allow: Sequence[str] = (),
-    h: float | None = None, budget: int | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    scale: Mapping[str, float] | None = None,
-    mutate: bool = False,
-    framework: str | None = None, dtype: str | None = None, device: str | None = None, compile: bool = False,
-    localise: bool = False, expect: Sequence[str] = (), autocast: str | None = None,
-) -> CheckReport:  # fmt: skip
+def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> CheckReport:
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
     `print(report)` shows it. `f` is a function of numpy arrays, or an expression or target as on the command line. `at` is
-    a dict by parameter, a tuple in their order, or one value for the first. The claim is a function of the same arguments.
+    a dict by parameter, a tuple in their order, or one value for the first. The claim is a function of the same arguments:
+    `grad=`, `jac=`, `hess=`, `jvp=`, `vjp=` or `hvp=`. The other options are those of the command line.
 
-    Raises  TypeError for arguments in scipy's order; GradcliError for what the command line exits with status 2.
+    Raises  TypeError for arguments in scipy's order, and for an option that is not known; GradcliError for what the
+            command line exits with status 2.
 
     >>> import numpy as np
     >>> bool(check(lambda x: np.sum(x**3), np.array([1.0, 2.0]), grad=lambda x: 3 * x**2))
@@ -79,35 +58,23 @@ def check(
     """
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
-    if order not in (1, 2):
-        raise TypeError(f"order={order!r}: the order of the derivative is 1 or 2")
-    claiming = _claiming({"grad": grad, "jac": jac, "hess": hess, "jvp": jvp, "vjp": vjp, "hvp": hvp})
-    unknown = set(allow) - set(ALLOWED)
-    if unknown:
-        raise BadOption(f"allow= does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
-    settings = Settings(
-        seed, _listed(modes), rtol, atol, mode_timeout, frozenset(allow), order=order, has_gradient=value_and_grad,
-        stepping=Stepping(h, bounds or {}, scale or {}, budget), mutate=mutate,
-        natively=Natively(framework, dtype, device, compile, localise, frozenset(expect), autocast),
-    )  # fmt: skip
-    found = _found(f, at, settings, _listed(wrt))
-    return verify(request_for(found, claiming, settings))
+    settings = settings_of(from_keywords(options))
+    claim = claim_of(settings.options)
+    found = _found(f, at, settings, settings.options.wrt)
+    return verify(request_for(found, None if claim is None else Claiming(*claim), settings))
 
 
-def _claiming(claims: Mapping[str, Any]) -> Claiming | None:
-    """Return the one claim among the arguments, or None. Raises TypeError for two."""
-    given = [Claiming(kind, claim) for kind, claim in claims.items() if claim is not None]
-    if len(given) > 1:
-        raise TypeError(f"{given[0].kind}= and {given[1].kind}= are two claims: check one at a time")
-    return given[0] if given else None
-
-
-def _listed(names: str | Sequence[str] | None) -> str | None:
-    return names if names is None or isinstance(names, str) else ",".join(names)
+check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        *list(inspect.signature(check).parameters.values())[:3],
+        *(inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default) for row in keywords()),
+    ],
+    return_annotation=CheckReport,
+)
 
 
 def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
-    seed, has_gradient = settings.seed, settings.has_gradient
+    seed, has_gradient = settings.options.seed, settings.options.value_and_grad
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}

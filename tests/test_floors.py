@@ -15,6 +15,8 @@ FLOORS = (
     ("lowering",),
     ("interpreters",),
     ("source",),
+    ("option_values",),
+    ("options",),
     ("programs",),
     ("numerics",),
     ("frameworks",),
@@ -42,7 +44,7 @@ CIRCLES = {
         "verify.check verify.examine verify.narrow",
         "derivation.constants derivation.convert derivation.indexing derivation.structure",
         "derivation.derive derivation.second derivation.steps",
-        "apart cli link process supervisor world commands.check commands.compare_modes commands.derive commands.ended commands.grad"
+        "apart cli link process supervisor world commands.check commands.compare_modes commands.derive commands.ended commands.given commands.grad"
         " commands.modes commands.ops commands.output commands.program commands.question commands.request commands.schema"
         " commands.sweep commands.trace",
     )

@@ -5,13 +5,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import typer
-
-from gradcli.commands import options
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, claiming_of, formats_of, limit_of, only, seed_of, stepping_of, words_of
+from gradcli.commands.request import Ask, asks, only
 from gradcli.errors import BadOption
+from gradcli.option_values import words_of
+from gradcli.options import Options
 from gradcli.source.tokens import folded
 from gradcli.world import World
 
@@ -35,21 +34,7 @@ EXAMPLES = """Examples:
 """
 
 
-def compare_modes(
-    context: typer.Context,
-    target: options.Target,
-    at: options.At = None, wrt: options.Wrt = None, seed: options.Seed = "0", shapes: options.Shapes = None,
-    grad: options.Grad = None, jac: options.Jac = None, hess: options.Hess = None,
-    jvp: options.Jvp = None, vjp: options.Vjp = None, hvp: options.Hvp = None,
-    value_and_grad: options.ValueAndGrad = False, require_claim: options.RequireClaim = False,
-    order: options.Order = 1, jacobian: options.Jacobian = False,
-    modes: options.Modes = None, cost: options.CostFlag = False, columns: options.Columns = None,
-    sizes: options.Sizes = None, dtype: options.Dtype = None, loss_scale: options.LossScale = None,
-    accumulate: options.Accumulate = None, budget: options.Budget = None,
-    timeout: options.TimeLimit = None, mode_timeout: options.ModeTimeout = None, threads: options.Threads = 1,
-    format: options.Format = None, json: options.Json = False, out: options.Out = None, plot: options.Plot = None,
-    quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
-) -> int:  # fmt: skip
+def compare_modes(world: World, target: list[str], options: Options) -> int:
     """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
     Below them error against step size, in short (all of it: gradcli sweep). --sizes shows how evaluations, time and memory
@@ -57,37 +42,25 @@ def compare_modes(
     """
     from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study
-    from gradcli.verify.build import Settings
+    from gradcli.verify.build import settings_of
 
-    world: World = context.obj
-    to = output(FORMATS, format, json, out, quiet, color, world, pictures=True, plot=plot)
-    deadline = limit_of(timeout, "--timeout")
-    seconds, name, values = limit_of(mode_timeout, "--mode-timeout"), *sizes_of(sizes)
-    settings = Settings(
-        seed_of(seed), modes, mode_timeout=seconds, require_claim=require_claim, order=order, has_gradient=value_and_grad,
-        stepping=stepping_of(None, None, None, budget),
-    )  # fmt: skip
-    ask = only(asks(target, at, world, claiming_of(grad=grad, jac=jac, hess=hess, jvp=jvp, vjp=vjp, hvp=hvp), wrt))
-    wanted = Wanted(settings, tuple(shapes or ()), sizes={name: values[0]} if name else {}, threads=threads)
+    to = output(FORMATS, options, world, pictures=True)
+    name, values = sizes_of(options.sizes)
+    ask = only(asks(target, options, world))
+    wanted = Wanted(settings_of(options), sizes={name: values[0]} if name else {})
+    if options.loss_scale is not None and not options.formats:
+        raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     studies = Studies(
-        cost, columns_of(columns), jacobian, dtypes_of(dtype, loss_scale), loss_scale, accumulate,
+        options.cost, columns_of(options.columns), options.jacobian, options.formats, options.loss_scale, options.accumulate,
         (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
     )  # fmt: skip
 
-    with world.users_code(ask.target, seconds=deadline), world.working("comparing modes", quiet):
+    with world.users_code(ask.target, seconds=options.time_limit), world.working("comparing modes", options.quiet):
         asked = request(ask, wanted)
         _varied(name, ask, wanted, asked.f)
         report = study(asked, studies)
     emit(report, to, world)
     return report.exit_status
-
-
-def dtypes_of(text: str | None, loss_scale: int | None) -> tuple[str, ...]:
-    """Return the formats that `--dtype` names. Raises BadOption for none, and for a scale without one."""
-    found = formats_of(text)
-    if loss_scale is not None and not found:
-        raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
-    return found
 
 
 def columns_of(text: str | None) -> tuple[str, ...]:
@@ -109,12 +82,12 @@ def _varied(name: str, ask: Ask, wanted: Wanted, f: "Function") -> None:
     from gradcli.source.points import read
 
     root = root_of(f)
-    words = {folded(word) for text in (*ask.at, *wanted.shapes) for word in re.findall(r"\w+", text)}
+    words = {folded(word) for text in (*ask.at, *wanted.settings.options.shapes) for word in re.findall(r"\w+", text)}
     if not name:
         return
     if name not in words and name not in getattr(root, "arguments", root.inputs):
         raise BadOption(f"--sizes varies '{name}', which nothing uses", do=f'use it: --at "x=randn({name})"')
-    if any(name in point for point in read(ask.at, wanted.settings.seed, wanted.sizes)):
+    if any(name in point for point in read(ask.at, wanted.settings.options.seed, wanted.sizes)):
         raise BadOption(f"'{name}' has a value in the point, and sizes in --sizes", do="leave one out")
 
 

@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
-from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, limit_of, only, seed_of, with_values
+from gradcli.commands.request import Ask, asks, only, with_values
 from gradcli.errors import BadOption
+from gradcli.options import Options
 from gradcli.source.targets import is_python
 from gradcli.world import World
 
@@ -35,17 +33,7 @@ EXAMPLES = """Examples:
 """
 
 
-def derive(
-    context: typer.Context,
-    target: options.Target,
-    at: options.At = None, shapes: options.SizedShapes = None, assume: options.Assume = None,
-    wrt: options.Wrt = None, order: options.Order = 1,
-    answer: options.AnswerText = None, layout: options.Layout = "denominator", style: options.Style = "differential",
-    no_steps: options.NoSteps = False, code: options.CodeIn = "numpy", seed: options.Seed = "0",
-    timeout: options.TimeLimit = None, threads: options.Threads = 1,
-    format: options.Format = None, json: options.Json = False, out: options.Out = None,
-    quiet: options.Quiet = False, color: options.Color = None, traceback: options.Traceback = False,
-) -> int:  # fmt: skip
+def derive(world: World, target: list[str], options: Options) -> int:
     """Derive the gradient in closed form, with the steps, and as code, checked before it is printed.
 
     Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
@@ -56,18 +44,17 @@ def derive(
     from gradcli.derivation.study import LAYOUTS, STYLES, Wanted
     from gradcli.derivation.study import derive as study
 
-    world: World = context.obj
-    to = output(FORMATS, format, json, out, quiet, color, world)
-    ask = only(asks(target, at, world, None, wrt))
+    to = output(FORMATS, options, world)
+    ask = only(asks(target, options, world))
     wanted = Wanted(
-        dims_of(shapes or ()), tuple(assume or ()), wrt, order, not no_steps, answer, layout, style, seed_of(seed)
-    )
-    _known("--layout", layout, LAYOUTS)
-    _known("--style", style, STYLES)
-    shown = _languages(code)
-    deadline = limit_of(timeout, "--timeout")
-    with world.users_code(ask.target, seconds=deadline), world.working("deriving", quiet):
-        given = _given(ask, tuple(shapes or ()), wanted) if ask.at else None
+        dims_of(options.sized_shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
+        options.layout, options.style, options.seed,
+    )  # fmt: skip
+    _known("--layout", options.layout, LAYOUTS)
+    _known("--style", options.style, STYLES)
+    shown = _languages(options.code)
+    with world.users_code(ask.target, seconds=options.time_limit), world.working("deriving", options.quiet):
+        given = _given(ask, options.sized_shapes, wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
     emit(replace(report, shown=shown), to, world)
     return report.exit_status

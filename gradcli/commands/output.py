@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
+from gradcli.options import Options
 from gradcli.render import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 from gradcli.report.common import error_report
 from gradcli.report.escape import workflow_data
@@ -28,24 +29,14 @@ class Output:
     annotations: bool = False
 
 
-def output(
-    forms: Sequence[str],
-    form: str | None,
-    json: bool,
-    out: Sequence[str] | None,
-    quiet: bool,
-    color: bool | None,
-    world: World,
-    *,
-    pictures: bool = False,
-    plot: Sequence[str] | None = None,
-) -> Output:
+def output(forms: Sequence[str], options: Options, world: World, *, pictures: bool = False) -> Output:
     """Return the output that was asked for, checked before any work is done.
 
-    `pictures` says that the command can draw its report: into files, those of `plot` among them.
+    `pictures` says that the command can draw its report: into files, those of --plot among them.
 
     Raises  BadOption for a form or a file ending that the command has not, or a picture that nothing here can draw.
     """
+    form, json = options.format, options.json
     if json and form not in (None, "json", "ndjson"):
         raise BadOption(f"--json and --format {form} are two formats", do="give one of them")
     wanted = form or ("json" if json else "text")
@@ -53,14 +44,14 @@ def output(
         raise BadOption(f"there is no format '{wanted}' for this command", do=f"formats: {', '.join(forms)}")
     # absolute: the user's code may change the folder
     wide = (*forms, *PICTURES) if pictures else forms
-    asked = [*((name, wide) for name in out or ()), *((name, PICTURES) for name in plot or ())]
+    asked = [*((name, wide) for name in options.out), *((name, PICTURES) for name in options.plot)]
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
     if any(form in PICTURES for form, _ in files):
         from gradcli.render.picture import need_matplotlib
 
         need_matplotlib()
     annotate = form is None and not json and "github" in forms and world.on_github
-    return Output(wanted, files, quiet, color, annotate)
+    return Output(wanted, files, options.quiet, options.color, annotate)
 
 
 def for_several(to: Output) -> Output:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from gradcli.commands import check, compare_modes, derive, grad, modes, ops, schema, sweep, trace
+from gradcli.commands import check, compare_modes, derive, given, grad, modes, ops, schema, sweep, trace
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -30,14 +30,14 @@ def command() -> Any:
         name="gradcli", help=ABOUT, add_completion=False, rich_markup_mode=None, no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-    app.command("check", epilog=check.EXAMPLES)(check.check)
-    app.command("compare-modes", epilog=compare_modes.EXAMPLES)(compare_modes.compare_modes)
-    app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
-    app.command("derive", epilog=derive.EXAMPLES)(derive.derive)
-    app.command("grad", epilog=grad.EXAMPLES)(grad.grad)
-    app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
-    app.command("modes")(modes.modes)
-    app.command("ops", epilog=ops.EXAMPLES)(ops.ops)
+    app.command("check", epilog=check.EXAMPLES)(given.command("check", check.check, given.TARGETS))
+    for name, body, examples in (
+        ("compare-modes", compare_modes.compare_modes, compare_modes.EXAMPLES), ("sweep", sweep.sweep, sweep.EXAMPLES),
+        ("derive", derive.derive, derive.EXAMPLES), ("grad", grad.grad, grad.EXAMPLES), ("trace", trace.trace, trace.EXAMPLES),
+    ):  # fmt: skip
+        app.command(name, epilog=examples)(given.command(name, body, given.TARGET))
+    app.command("modes")(given.command("modes", modes.modes))
+    app.command("ops", epilog=ops.EXAMPLES)(given.command("ops", ops.ops, ops.NAME, None))
     app.command("schema", epilog=schema.EXAMPLES)(schema.schema)
     app.callback()(_version)
     return get_command(app)

@@ -1,9 +1,10 @@
 """One target at one point, for the commands that look at one."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.commands.request import asks, limit_of, only, seed_of, with_values
+from gradcli.commands.request import asks, only, with_values
+from gradcli.options import Options
 from gradcli.world import World
 
 if TYPE_CHECKING:
@@ -12,18 +13,8 @@ if TYPE_CHECKING:
 Report = TypeVar("Report")
 
 
-class Asked(NamedTuple):
-    """The options that say which target is looked at, and where."""
-
-    target: Sequence[str]
-    at: Sequence[str] | None
-    wrt: str | None
-    seed: str
-    shapes: Sequence[str] | None
-
-
 def answered(
-    study: Callable[["Question"], Report], asked: Asked, world: World, doing: str, timeout: str | None, quiet: bool
+    study: Callable[["Question"], Report], words: Sequence[str], options: Options, world: World, doing: str
 ) -> Report:
     """Return the report that a study makes of the question that the options ask; `doing` says what it does."""
     from gradcli.modes.mode import Question
@@ -31,10 +22,9 @@ def answered(
     from gradcli.source.sizes import numbers
     from gradcli.verify.probe import locate
 
-    seed, shapes = seed_of(asked.seed), asked.shapes or ()
-    ask = only(asks(asked.target, asked.at, world, None, asked.wrt))
-    deadline = limit_of(timeout, "--timeout")
-    with world.users_code(ask.target, seconds=deadline), world.working(doing, quiet):
+    seed, shapes = options.seed, options.shapes
+    ask = only(asks(words, options, world))
+    with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
         at = with_values(ask)
         sizes = numbers(shapes, at, seed)
         found = locate(ask.target, at, seed=seed, shapes=read_shapes(shapes, sizes), count=1, wrt=ask.wrt, sizes=sizes)

@@ -2,24 +2,16 @@
 
 import json
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.options import Options, claim_of
 from gradcli.source.targets import is_python
-from gradcli.source.tokens import folded
-from gradcli.words import ALLOWED
 from gradcli.world import World
 
-if TYPE_CHECKING:
-    from gradcli.frameworks.framework import Natively
-    from gradcli.modes.stepping import Stepping
-
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
-_UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +35,7 @@ class Ask:
     text: str = ""
 
 
-def asks(
-    words: Sequence[str],
-    at: Sequence[str] | None,
-    world: World,
-    claim: tuple[str, str] | None = None,
-    wrt: str | None = None,
-    allow_python: bool = False,
-) -> Iterator[Ask]:
+def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
     """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
 
     Raises  BadOption, NotSupported.
@@ -59,13 +44,13 @@ def asks(
     assigned = tuple(word for k, word in enumerate(words) if k > 0 and _ASSIGNMENT.fullmatch(word))
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
-    common = (*(at or ()), *assigned)
+    common, claim = (*options.at, *assigned), claim_of(options)
     for word, target in enumerate(targets):
         if target == "-":
-            for ask in _lines(world, common, claim, wrt):
-                yield replace(ask, may_run=allow_python, word=word)
+            for ask in _lines(world, common, claim, options.wrt):
+                yield replace(ask, may_run=options.allow_python, word=word)
         else:
-            yield Ask(target, common, claim, wrt, word=word)
+            yield Ask(target, common, claim, options.wrt, word=word)
 
 
 def _lines(world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Iterator[Ask]:
@@ -145,124 +130,3 @@ def _written(name: str, x: Any) -> str:
     if isinstance(x, list):
         return "[" + ", ".join(_written(name, part) for part in x) + "]"
     return repr(x)
-
-
-def claiming_of(**claims: str | None) -> tuple[str, str] | None:
-    """Return the one claim among the options, with its kind. Raises BadOption for two."""
-    given = [(kind, text) for kind, text in claims.items() if text is not None]
-    if len(given) > 1:
-        raise BadOption(f"--{given[0][0]} and --{given[1][0]} are two claims", do="check one at a time")
-    return given[0] if given else None
-
-
-def seed_of(text: str) -> int:
-    """Return the seed that `--seed` names. Raises BadOption."""
-    if text.strip() == "random":
-        return secrets.randbelow(2**31)
-    if not text.strip().isdecimal() or len(text.strip()) > 18:
-        raise BadOption(f"--seed takes a whole number or 'random', not '{text}'", do="write --seed 0")
-    return int(text)
-
-
-def words_of(text: str | None) -> tuple[str, ...]:
-    """Return the words of a list with commas."""
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def formats_of(text: str | None) -> tuple[str, ...]:
-    """Return the formats that `--dtype` names. Raises BadOption for none."""
-    found = words_of(text)
-    if text is not None and not found:
-        raise BadOption("--dtype names no format", do="write --dtype float16,bfloat16")
-    return found
-
-
-def limit_of(text: str | None, option: str) -> float | None:
-    """Return the seconds in `90s`, `2min` or `500ms`; None without one. Raises BadOption."""
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text)
-    if match is None or float(match[1]) <= 0:
-        raise BadOption(f"{option} takes a time, not '{text}'", do=f"write {option} 10s, {option} 2min")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def stepping_of(
-    h: float | None, bounds: Sequence[str] | None, scales: Sequence[str] | None, budget: int | None
-) -> "Stepping":
-    """Return what the options say of steps. Raises BadOption."""
-    from gradcli.modes.stepping import Stepping
-
-    edges = {}
-    for name, text in _named("--bounds", bounds, "k=0:inf"):
-        low, colon, high = text.partition(":")
-        edges[name] = (_number(low, "--bounds", -float("inf")), _number(high, "--bounds", float("inf")))
-        if not colon:
-            raise BadOption(f"--bounds takes NAME=LOW:HIGH, not '{name}={text}'", do='write --bounds "k=0:inf"')
-    sizes = {name: _number(text, "--scale", 0.0) for name, text in _named("--scale", scales, "x=1e-3")}
-    return Stepping(h, edges, sizes, budget)
-
-
-def _named(option: str, texts: Sequence[str] | None, example: str) -> Iterator[tuple[str, str]]:
-    seen = set()
-    for part in (part.strip() for text in texts or () for part in text.split(",") if part.strip()):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise BadOption(f"{option} takes NAME=..., not '{part}'", do=f'write {option} "{example}"')
-        name = folded(name.strip())
-        if name in seen:
-            raise BadOption(f"{option} names '{name}' twice", do="leave one out")
-        seen.add(name)
-        yield name, value.strip()
-
-
-def _number(text: str, option: str, absent: float) -> float:
-    if not text.strip():
-        return absent
-    try:
-        return float(text)
-    except ValueError:
-        raise BadOption(
-            f"{option} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
-        ) from None
-
-
-def natively_of(
-    framework: str | None,
-    dtype: str | None,
-    device: str | None,
-    compiles: bool,
-    localises: bool,
-    expect: str | None,
-    autocast: str | None,
-) -> "Natively":
-    """Return what the options say of a framework's function. Raises BadOption."""
-    from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, Natively
-    from gradcli.source.names import nearest
-
-    words = (
-        ("--framework", framework, (*KNOWN, "numpy")), ("--dtype", dtype, tuple(EPS)), ("--autocast", autocast, MIXED),
-    )  # fmt: skip
-    for option, word, known in words:
-        if word is not None and word not in known:
-            near = nearest(word, known)
-            raise BadOption(
-                f"{option} does not know '{word}'",
-                do=f"did you mean '{near}'?" if near else f"it knows {', '.join(known)}",
-            )
-    expected = frozenset(words_of(expect))
-    if expected - EXPECTED:
-        raise BadOption(
-            f"--expect does not know {min(expected - EXPECTED)}", do=f"it knows {', '.join(sorted(EXPECTED))}"
-        )
-    return Natively(framework, dtype, device, compiles, localises, expected, autocast)
-
-
-def kinds_of(text: str | None) -> frozenset[str]:
-    """Return the findings that `--allow` names, with blanks or hyphens. Raises BadOption."""
-    slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
-    wanted = frozenset(slugs.get(word, word) for word in words_of(text))
-    unknown = wanted - set(ALLOWED)
-    if unknown:
-        raise BadOption(f"--allow does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
-    return wanted

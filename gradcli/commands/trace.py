@@ -1,10 +1,8 @@
 """`gradcli trace`."""
 
-import typer
-
-from gradcli.commands import options
 from gradcli.commands.output import emit, output
-from gradcli.commands.question import Asked, answered
+from gradcli.commands.question import answered
+from gradcli.options import Options
 from gradcli.world import World
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "dot", "mermaid")
@@ -16,30 +14,14 @@ EXAMPLES = """Examples:
 """
 
 
-def trace(
-    context: typer.Context,
-    target: options.Target,
-    at: options.At = None,
-    seed: options.Seed = "0",
-    shapes: options.Shapes = None,
-    timeout: options.TimeLimit = None,
-    threads: options.Threads = 1,
-    format: options.Format = None,
-    json: options.Json = False,
-    out: options.Out = None,
-    quiet: options.Quiet = False,
-    color: options.Color = None,
-    traceback: options.Traceback = False,
-) -> int:
+def trace(world: World, target: list[str], options: Options) -> int:
     """Show the computation as a walkthrough: forward values, local partials, adjoints and how they were summed.
 
     Formats: text, json, ndjson, markdown, csv, dot, mermaid.
     """
     from gradcli.study.walkthrough import walkthrough
 
-    world: World = context.obj
-    to = output(FORMATS, format, json, out, quiet, color, world)
-    asked = Asked(target, at, None, seed, shapes)
-    report = answered(walkthrough, asked, world, "tracing", timeout, quiet)
+    to = output(FORMATS, options, world)
+    report = answered(walkthrough, target, options, world, "tracing")
     emit(report, to, world)
     return report.exit_status

@@ -16,6 +16,7 @@ from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
+from gradcli.options import Options
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.report.encode import ABSENT
@@ -199,7 +200,7 @@ def _mistake(made: Derivation, result: Result, text: str) -> str | None:
             problem.f.text, [values], seed=problem.seed, shapes={}, count=1, wrt=result.wrt, sizes=sizes
         )
         report = check(
-            request_for(found, Claiming("grad", text), Settings(modes="certified,reverse,finite-difference"))
+            request_for(found, Claiming("grad", text), Settings(Options(modes="certified,reverse,finite-difference")))
         )
     except GradcliError:
         return None

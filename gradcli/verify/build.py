@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import Natively
+from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, Natively
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.options import DEFAULTS, Options
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
@@ -22,21 +23,38 @@ from gradcli.words import Kind, Severity
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every target."""
+    """What holds for every target: the options, and what they say of steps and of a framework."""
 
-    seed: int = 0
-    modes: str | None = None
-    rtol: float | None = None
-    atol: float | None = None
-    mode_timeout: float | None = None
-    allow: frozenset[str] = frozenset()
-    allow_inconclusive: bool = False
-    require_claim: bool = False
-    order: int = 1
-    has_gradient: bool = False
+    options: Options = DEFAULTS
     stepping: Stepping = AS_WE_LIKE
-    mutate: bool = False
     natively: Natively = PLAIN
+
+
+def settings_of(options: Options) -> Settings:
+    """Return what the options say. Raises BadOption for steps, formats and frameworks that cannot be."""
+    stepping = Stepping(options.h, options.bounds or {}, options.scale or {}, options.budget)
+    known = (
+        ("--framework", options.framework, (*KNOWN, "numpy")), ("--dtype", options.dtype, tuple(EPS)),
+        ("--autocast", options.autocast, MIXED),
+    )  # fmt: skip
+    for flag, word, words in known:
+        if word is not None and word not in words:
+            near = nearest(word, words)
+            hint = f"did you mean '{near}'?" if near else f"it knows {', '.join(words)}"
+            raise BadOption(f"{flag} does not know '{word}'", do=hint)
+    if options.expect - EXPECTED:
+        unknown = min(options.expect - EXPECTED)
+        raise BadOption(f"--expect does not know {unknown}", do=f"it knows {', '.join(sorted(EXPECTED))}")
+    natively = Natively(
+        options.framework,
+        options.dtype,
+        options.device,
+        options.compile,
+        options.localise,
+        options.expect,
+        options.autocast,
+    )
+    return Settings(options, stepping, natively)
 
 
 def request_for(
@@ -46,29 +64,26 @@ def request_for(
 
     Raises  BadOption, BadClaim, BadTarget.
     """
-    own = None
-    if claiming is None and not settings.has_gradient:
-        own = own_gradient(found, settings.seed, settings.order, settings.natively.expect)
-        if settings.natively.expect and not (own and any(n.kind in settings.natively.expect for n in own[0].notices)):
+    own, options = None, settings.options
+    if claiming is None and not options.value_and_grad:
+        own = own_gradient(found, options.seed, options.order, options.expect)
+        if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
             raise BadOption(
                 "straight-through estimators are expected, and there is no staircase", do="leave out --expect"
             )
-    notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, settings))
-    modes = chosen(settings.modes)
-    if own is not None and settings.modes is None:
+    notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
+    modes = chosen(options.modes)
+    if own is not None and options.modes is None:
         modes = tuple(mode for mode in modes if mode != "symbolic")  # it would take longer than all else
     _known_inputs(found, settings.stepping)
-    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, settings)
+    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
     not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
-    fixed = (
-        None
-        if settings.rtol is None and settings.atol is None
-        else Tolerance(settings.rtol or 0.0, settings.atol or 0.0)
-    )
+    given = options.rtol is not None or options.atol is not None
+    fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
     return Request(
-        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, settings.seed, fixed,
-        settings.mode_timeout, effort_of(settings.modes), notices,
-        settings.allow, settings.allow_inconclusive, command, _derivative(claiming, settings), settings.stepping, settings.mutate,
+        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
+        options.mode_timeout, effort_of(options.modes), notices,
+        options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
         None if own is None else own[2], settings.natively, not_claimed,
     )  # fmt: skip
 
@@ -85,7 +100,7 @@ def _left_out(
     if isinstance(claim, ClaimedFunction) and claim.for_first:
         return ()
     left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
-    if left and settings.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
+    if left and settings.options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
         raise BadOption(
             f"--require-claim is given, and the claim leaves out {', '.join(left)}",
             do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
@@ -110,28 +125,28 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
                 )
 
 
-def _derivative(claiming: Claiming | None, settings: Settings) -> str:
-    kind = claiming.kind if claiming is not None else "hess" if settings.order == 2 else "grad"
+def _derivative(claiming: Claiming | None, options: Options) -> str:
+    kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
     return {"hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v"}.get(kind, "gradient")
 
 
-def _claimed(found: Located, claiming: Claiming | None, settings: Settings) -> tuple[Located, Claimed | None]:
-    if settings.has_gradient:
+def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tuple[Located, Claimed | None]:
+    if options.value_and_grad:
         if claiming is not None:
             raise BadOption("--value-and-grad is itself a claim", do="leave out the other one")
         return value_and_gradient(found)
     if claiming is None:
-        if settings.require_claim:
+        if options.require_claim:
             raise BadOption("--require-claim is given, and there is no claim", do='add --grad "x=..."')
-        return (second_order(found) if settings.order == 2 else found), None
-    if settings.order == 2 and claiming.kind not in ("hess", "hvp"):
+        return (second_order(found) if options.order == 2 else found), None
+    if options.order == 2 and claiming.kind not in ("hess", "hvp"):
         raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
-    return claimed(found, claiming, settings.seed)
+    return claimed(found, claiming, options.seed)
 
 
-def _unchecked(found: Located, claiming: Claiming | None, settings: Settings) -> list[Notice]:
+def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
     """Say that the file of the function holds what looks like its gradient, where that is not checked."""
-    if claiming is not None or settings.has_gradient or found.module is None:
+    if claiming is not None or options.value_and_grad or found.module is None:
         return []
     name = found.f.text.rpartition(":")[2].removesuffix("()")
     return [

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from gradcli.commands.request import stepping_of
 from gradcli.errors import BadOption
 from gradcli.modes.stepping import Stepping
 from gradcli.modes.workers import WORKERS
+from gradcli.option_values import edges
+from gradcli.options import Options, rows_of
+from gradcli.verify.build import settings_of
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "reverse,fd")
@@ -95,8 +97,8 @@ READ = [
     ({"bounds": ["a=0:1", "b=2:3"]},              Stepping(edges={"a": (0.0, 1.0), "b": (2.0, 3.0)})),
     ({"bounds": ["params.W=0:1"]},                Stepping(edges={"params.W": (0.0, 1.0)})),
     ({"bounds": ["µ=0:1"]},                       Stepping(edges={"μ": (0.0, 1.0)})),
-    ({"scales": ["x=1e-3, y=5"]},                 Stepping(scales={"x": 1e-3, "y": 5.0})),
-    ({"scales": ["x=1e-3", "y=5"]},               Stepping(scales={"x": 1e-3, "y": 5.0})),
+    ({"scale": ["x=1e-3, y=5"]},                 Stepping(scales={"x": 1e-3, "y": 5.0})),
+    ({"scale": ["x=1e-3", "y=5"]},               Stepping(scales={"x": 1e-3, "y": 5.0})),
     ({"h": 1e-5, "budget": 7},                    Stepping(1e-5, {}, {}, 7)),
     ({},                                          Stepping()),
 ]
@@ -105,12 +107,13 @@ READ = [
 
 @pytest.mark.parametrize(("options", "stepping"), READ)
 def test_the_options_are_read(options: dict[str, Any], stepping: Stepping) -> None:
-    assert stepping_of(**{"h": None, "bounds": None, "scales": None, "budget": None} | options) == stepping
+    rows = {row.name: row for row in rows_of("check")}
+    assert settings_of(Options(**{name: rows[name].value(x) for name, x in options.items()})).stepping == stepping
 
 
 def test_a_bad_option_says_what_was_written() -> None:
     with pytest.raises(BadOption) as error:
-        stepping_of(None, ["a=0:1, b"], None, None)
+        edges("--bounds", ["a=0:1, b"])
     assert error.value.what == "--bounds takes NAME=..., not 'b'"
 
 

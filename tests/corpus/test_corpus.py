@@ -11,6 +11,7 @@ import pytest
 import gradcli
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
+from gradcli.options import Options
 from gradcli.report.check import CheckReport, ModeResult
 from gradcli.source.points import WHOLE
 from gradcli.verify.build import Settings, request_for
@@ -77,7 +78,7 @@ def cases(points: Mapping[Function, Any], reasons: Mapping[str, str]) -> list[An
 def checked(f: Function, at: Any, order: int) -> CheckReport:
     """Return what `gradcli.check` finds with the modes of this process, certified where it is little work."""
     found = function_at(f, f.__name__, [{WHOLE: at}], seed=0, wrt=None)
-    request = request_for(found, None, Settings(modes=IN_PROCESS, order=order))
+    request = request_for(found, None, Settings(Options(modes=IN_PROCESS, order=order)))
     q = Question(request.f, request.points[0], request.wrt)
     dear = {"certified"} if q.untraced or q.ball_work > Effort.DEFAULT.value else set()
     return check(replace(request, modes=tuple(mode for mode in request.modes if mode not in dear)))

@@ -13,6 +13,7 @@ import pytest
 
 from gradcli.commands.output import emit, for_several, output
 from gradcli.errors import BadOption
+from gradcli.options import Options
 from gradcli.render import ENDINGS, PICTURES, Page, as_file, rendered
 from gradcli.render import chart as drawing
 from gradcli.render import picture as painting
@@ -358,7 +359,8 @@ FORMS = ("text", "json")
 def planned(
     *, pictures: bool = True, out: tuple[str, ...] = (), plot: tuple[str, ...] = (), form: str | None = None
 ) -> Any:
-    return output(FORMS, form, False, out, True, None, World(environ={}), pictures=pictures, plot=plot)
+    options = Options(format=form, out=out, plot=plot, quiet=True)
+    return output(FORMS, options, World(environ={}), pictures=pictures)
 
 
 def test_plot_and_out_write_pictures(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.request import Ask
 from gradcli.errors import BadOption, TooLarge
+from gradcli.options import Options
 from gradcli.report.growth import Cell, Growth, Row
 from gradcli.study import growth as study
 from gradcli.study import prediction
@@ -37,7 +38,7 @@ def grown(
     wrt: str = "x",
     mode_timeout: float = 10.0,
 ) -> Growth:
-    settings = Settings(modes=modes, mode_timeout=mode_timeout)
+    settings = Settings(Options(modes=modes, mode_timeout=mode_timeout))
     return growth(name, sizes, lambda n: request(Ask(target, at, wrt=wrt), Wanted(settings, sizes={name: n})))
 
 

@@ -1,0 +1,63 @@
+"""From a row of the table to an option of the command line, and from what was given to the values."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from gradcli.options import Option, Options, rows_of
+from gradcli.world import World
+
+TARGETS = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET... [NAME=VALUE]...",
+        help="Expressions or file.py:name, then values; - reads lines from standard input.",
+        show_default=False,
+    ),
+]
+TARGET = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET [NAME=VALUE]...", help="An expression or file.py:name, then values.", show_default=False
+    ),
+]
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def command(name: str, body: Callable[..., int], argument: Any = None, default: Any = inspect.Parameter.empty) -> Any:
+    """Return a command for typer: `body(world, words, options)`, or without the words where there is no argument."""
+    rows = rows_of(name)
+
+    def run(context: typer.Context, **given: Any) -> int:
+        world: World = context.obj
+        words = [given.pop("words")] if argument is not None else []
+        return body(world, *words, Options(**{option.name: option.value(given[option.name]) for option in rows}))
+
+    parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    if argument is not None:
+        parameters.append(inspect.Parameter("words", _KEYWORD, annotation=argument, default=default))
+    parameters += map(_parameter, rows)
+    run.__doc__ = body.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    shown, kind = _on_the_line(option)
+    about = typer.Option(
+        *option.flags, metavar=option.metavar or None, help=option.help, rich_help_panel=option.group,
+        min=option.low, max=option.high, show_default=shown is not None and option.kind is not bool,
+    )  # fmt: skip
+    return inspect.Parameter(option.name, _KEYWORD, default=shown, annotation=Annotated[kind, about])
+
+
+def _on_the_line(option: Option) -> tuple[Any, Any]:
+    """Return the default of an option as it is written, and the type of what is given."""
+    if option.repeated:
+        return None, list[str] | None
+    if option.default is None or option.default in ((), frozenset()):
+        return None, option.kind | None
+    return (str(option.default) if option.kind is str else option.default), option.kind

@@ -1,0 +1,115 @@
+"""From the texts of options to their values."""
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradcli.errors import BadOption
+from gradcli.source.tokens import folded
+from gradcli.words import ALLOWED
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
+_UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(flag: str, text: str) -> float:
+    """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
+    match = _DURATION.fullmatch(text)
+    if match is None or float(match[1]) <= 0:
+        raise BadOption(f"{flag} takes a time, not '{text}'", do=f"write {flag} 10s, {flag} 2min")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def seed(flag: str, text: str) -> int:
+    """Return the seed that a text names, drawn for `random`. Raises BadOption."""
+    if text.strip() == "random":
+        return secrets.randbelow(2**31)
+    if not text.strip().isdecimal() or len(text.strip()) > 18:
+        raise BadOption(f"{flag} takes a whole number or 'random', not '{text}'", do="write --seed 0")
+    return int(text)
+
+
+def words_of(text: str | None) -> tuple[str, ...]:
+    """Return the words of a list with commas."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def formats(flag: str, text: str) -> tuple[str, ...]:
+    """Return the formats that a list names. Raises BadOption for none."""
+    found = words_of(text)
+    if not found:
+        raise BadOption(f"{flag} names no format", do=f"write {flag} float16,bfloat16")
+    return found
+
+
+def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
+    """Return the whole numbers of a list. Raises BadOption."""
+    words = words_of(text)
+    if not words or not all(word.isdecimal() and len(word) < 7 for word in words):
+        raise BadOption(f"{flag} takes whole numbers, not '{text}'", do=f"{flag} 113,400")
+    return tuple(map(int, words))
+
+
+def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
+    """Return the edges of the domain by input, of `k=0:inf`. Raises BadOption."""
+    found = {}
+    for name, text in _named(flag, texts, "k=0:inf"):
+        low, colon, high = text.partition(":")
+        found[name] = (_number(low, flag, -float("inf")), _number(high, flag, float("inf")))
+        if not colon:
+            raise BadOption(f"{flag} takes NAME=LOW:HIGH, not '{name}={text}'", do=f'write {flag} "k=0:inf"')
+    return found
+
+
+def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
+    """Return the typical sizes by input, of `x=1e-3`. Raises BadOption."""
+    return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
+
+
+def _named(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
+    seen = set()
+    for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise BadOption(f"{flag} takes NAME=..., not '{part}'", do=f'write {flag} "{example}"')
+        name = folded(name.strip())
+        if name in seen:
+            raise BadOption(f"{flag} names '{name}' twice", do="leave one out")
+        seen.add(name)
+        yield name, value.strip()
+
+
+def _number(text: str, flag: str, absent: float) -> float:
+    if not text.strip():
+        return absent
+    try:
+        return float(text)
+    except ValueError:
+        raise BadOption(
+            f"{flag} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
+        ) from None
+
+
+def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+    """Return the kinds of findings that are allowed, with blanks or hyphens. Raises BadOption."""
+    slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
+    wanted = frozenset(slugs.get(word, word) for word in (words_of(text) if isinstance(text, str) else text))
+    unknown = wanted - set(ALLOWED)
+    if unknown:
+        raise BadOption(f"{flag} does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
+    return wanted
+
+
+def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+    """Return the names of a list with commas."""
+    return frozenset(words_of(text) if isinstance(text, str) else text)
+
+
+def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of an option that is repeated."""
+    return tuple(texts)
+
+
+def joined(name: str, names: str | Sequence[str] | None) -> str | None:
+    """Return names as one list with commas, as the command line has them."""
+    return names if names is None or isinstance(names, str) else ",".join(names)

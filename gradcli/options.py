@@ -1,0 +1,354 @@
+"""The one table of options: the command line, Python's keywords, the replayed command and the reference come from its rows.
+
+A row is a field of `Options`: its value as the program uses it, and how it is written, read, and which commands have it.
+To add an option is to add a row, and to use its value.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradcli.errors import BadOption
+from gradcli.option_values import (
+    as_tuple,
+    duration,
+    edges,
+    formats,
+    joined,
+    kinds,
+    names_in,
+    scales,
+    seed,
+    whole_numbers,
+)
+
+POINT, RESULT, PROGRAM, FRAMEWORK = "Point", "Result", "Program", "Framework"
+AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
+CLAIMS = ("check", "compare-modes", "sweep")
+PRINTS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
+RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
+_ROW = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one option is written and read.
+
+    `kind` is what the command line takes: a text, which `read` turns into the value, a number, or nothing, of a flag.
+    `write` gives the texts that a replayed command has for the value, `take` the value of Python's keyword; without them
+    an option is not replayed, and no keyword.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    metavar: str
+    help: str
+    on: tuple[str, ...]
+    group: str | None
+    default: Any
+    kind: type
+    repeated: bool
+    low: int | None
+    high: int | None
+    read: Callable[[str, Any], Any] | None
+    write: Callable[[Any], Sequence[str]] | None
+    take: Callable[[str, Any], Any] | None
+
+    @property
+    def flag(self) -> str:
+        """The long spelling."""
+        return self.flags[0]
+
+    def value(self, given: Any) -> Any:
+        """Return the value of what the command line gives. Raises BadOption."""
+        if given is None:
+            return self.default
+        return given if self.read is None else self.read(self.flag, given)
+
+
+def row(
+    flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, kind: type = str, group: str | None = None,
+    repeated: bool = False, low: int | None = None, high: int | None = None,
+    read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
+    take: Callable[[str, Any], Any] | None = None,
+) -> Any:  # fmt: skip
+    """Return a field of `Options` and what the table says of it."""
+    about = Option(
+        "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take
+    )
+    return dataclasses.field(default=default, metadata={_ROW: about})
+
+
+def _as_given(name: str, value: Any) -> Any:
+    return value
+
+
+def _first_or_second(name: str, order: int) -> int:
+    if order not in (1, 2):
+        raise TypeError(f"{name}={order!r}: the order of the derivative is 1 or 2")
+    return order
+
+
+def _one(value: Any) -> Sequence[str]:
+    return (value if isinstance(value, str) else repr(value),)
+
+
+def _all(values: Sequence[str]) -> Sequence[str]:
+    return values
+
+
+def _flag(value: bool) -> Sequence[str]:
+    return ("",)
+
+
+def _list(values: frozenset[str]) -> Sequence[str]:
+    return (",".join(sorted(values)),)
+
+
+def _seconds(value: float) -> Sequence[str]:
+    return (f"{value:g}s",)
+
+
+def _short(x: float) -> str:
+    return repr(float(x)).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The values of all options; those that a command does not have keep their defaults."""
+
+    # fmt: off
+    at: tuple[str, ...] = row(
+        "--at -a", "POINT", 'Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz or file.py:name is a whole point.',
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=_all)
+    wrt: str | None = row(
+        "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
+        on=(*CLAIMS, "derive", "grad"), group=POINT, write=_one, take=joined)
+    seed: int = row(
+        "--seed", "N|random", "Seed of everything drawn.",
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=0, read=seed, write=_one, take=_as_given)
+    shapes: tuple[str, ...] = row(
+        "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
+        on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=_all)
+    sized_shapes: tuple[str, ...] = row(
+        "--shapes", "SHAPES", 'Sizes by name or number: "W: m n; x: n; lam:"; an input that is not named is a number.',
+        on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
+    assume: tuple[str, ...] = row(
+        "--assume", "FACTS",
+        'What holds of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: diagonal, orthogonal".',
+        on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
+    points: int | None = row(
+        "--points", "N", "How many points to draw when none is given.  [default: 3]",
+        on=("check",), group=POINT, kind=int, low=1, high=1000, write=_one)
+    grad: Any = row(
+        "--grad", "CLAIM",
+        'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
+        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, write=_one, take=_as_given)
+    jac: Any = row(
+        "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
+        on=CLAIMS, write=_one, take=_as_given)
+    hess: Any = row("--hess", "CLAIM", "Your Hessian.", on=CLAIMS, write=_one, take=_as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, write=_one, take=_as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, write=_one, take=_as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, write=_one, take=_as_given)
+    value_and_grad: bool = row(
+        "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
+        on=CLAIMS, default=False, kind=bool, write=_flag, take=_as_given)
+    require_claim: bool = row(
+        "--require-claim", "", "Without a claim, exit with status 2.", on=CLAIMS, default=False, kind=bool, write=_flag)
+    order: int = row(
+        "--order", "N", "Order of the derivative: 2 checks the Hessian.",
+        on=(*CLAIMS, "derive"), default=1, kind=int, low=1, high=2, write=_one, take=_first_or_second)
+    allow_python: bool = row(
+        "--allow-python", "", "Lines of standard input may name Python code, which is run.",
+        on=("check",), default=False, kind=bool)
+    answer: str | None = row("--answer", "EXPR", "A derivation of your own: is it right?", on=("derive",))
+    layout: str = row(
+        "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
+        on=("derive",), default="denominator")
+    style: str = row(
+        "--style", "KIND", "Steps by differential, graph (adjoints) or index.", on=("derive",), default="differential")
+    no_steps: bool = row(
+        "--no-steps", "", "Only the result, not how it is found.", on=("derive",), default=False, kind=bool)
+    code: str = row(
+        "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
+        on=("derive",), default="numpy")
+    jacobian: bool = row(
+        "--jacobian", "", "Insist on a vector result, and compare its Jacobian.",
+        on=("compare-modes",), default=False, kind=bool)
+    modes: str | None = row(
+        "--modes", "LIST",
+        "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
+        "[default: all, certified if quick]", on=("check", "compare-modes"), write=_one, take=joined)
+    cost: bool = row(
+        "--cost", "", "Show operations by kind, and memory, of each mode.",
+        on=("compare-modes",), default=False, kind=bool)
+    columns: str | None = row(
+        "--columns", "LIST",
+        "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps.",
+        on=("compare-modes",))
+    sizes: str | None = row(
+        "--sizes", "NAME=N,N,...",
+        "How cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).", on=("compare-modes",))
+    schemes: str | None = row(
+        "--schemes", "LIST",
+        "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
+        on=("sweep",))
+    formats: tuple[str, ...] = row(
+        "--dtype", "LIST",
+        "Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
+        on=("compare-modes", "sweep"), default=(), read=formats)
+    loss_scale: int | None = row(
+        "--loss-scale", "K",
+        "With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
+        on=("compare-modes",), kind=int, low=0, high=120)
+    accumulate: int | None = row(
+        "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
+        on=("compare-modes",), kind=int, low=2)
+    bits: tuple[int, ...] = row(
+        "--bits", "LIST", "Numbers of so many bits, too, rounded to nearest: 113, 400.",
+        on=("sweep",), default=(), read=whole_numbers)
+    each: bool = row(
+        "--each", "", "Sweep along every entry, not along all inputs at once.", on=("sweep",), default=False, kind=bool)
+    rtol: float | None = row(
+        "--rtol", "R", "A fixed relative tolerance for the claim instead of a computed one.",
+        on=("check",), kind=float, low=0, write=_one, take=_as_given)
+    atol: float | None = row(
+        "--atol", "A", "A fixed absolute tolerance for the claim instead of a computed one.",
+        on=("check",), kind=float, low=0, write=_one, take=_as_given)
+    h: float | None = row(
+        "--h", "H", "A fixed step for differences; gradcli chooses its own.",
+        on=("check", "sweep"), kind=float, write=_one, take=_as_given)
+    bounds: Mapping[str, tuple[float, float]] | None = row(
+        "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
+        on=("check", "sweep"), repeated=True, read=edges, take=_as_given,
+        write=lambda found: [f"{name}={_short(low)}:{_short(high)}" for name, (low, high) in found.items()])
+    scale: Mapping[str, float] | None = row(
+        "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
+        on=("check", "sweep"), repeated=True, read=scales, take=_as_given,
+        write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
+    budget: int | None = row(
+        "--budget", "N", "Evaluations of f that differences may take.",
+        on=CLAIMS, kind=int, low=1, write=_one, take=_as_given)
+    mutate: bool = row(
+        "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
+        on=("check",), default=False, kind=bool, write=_flag, take=_as_given)
+    save_point: str | None = row(
+        "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
+        on=("check",), group=RESULT)
+    check: bool = row(
+        "--check", "", "Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3.",
+        on=("ops",), default=False, kind=bool)
+    timeout: float | None = row(
+        "--timeout", "TIME", "Time for all of it: 90s, 5min; then what is finished is shown.",
+        on=("check",), read=duration, write=_seconds)
+    time_limit: float | None = row(
+        "--timeout", "TIME",
+        "Time for all of it: 90s, 5min; where it is not enough nothing is shown, and the status is 3.",
+        on=(*AT_ONE_POINT, "derive", "ops"), read=duration)
+    mode_timeout: float | None = row(
+        "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
+        on=CLAIMS, read=duration, write=_seconds, take=_as_given)
+    threads: int = row(
+        "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
+        on=RUNS, default=1, kind=int, low=1, high=1024, write=_one)
+    framework: str | None = row(
+        "--framework", "NAME", "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: told by its names]",
+        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+    device: str | None = row(
+        "--device", "NAME", "Where it runs: cpu, cuda, cuda:1, mps.",
+        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+    dtype: str | None = row(
+        "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
+        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+    autocast: str | None = row(
+        "--autocast", "NAME", "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
+        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+    compile: bool = row(
+        "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
+    localise: bool = row(
+        "--localise", "", "Check each module met on the way alone, too.",
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
+    expect: frozenset[str] = row(
+        "--expect", "KINDS", "What is deliberate: straight-through estimators, of which the surrogate is checked.",
+        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=_list, take=names_in)
+    allow: frozenset[str] = row(
+        "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
+        on=("check",), default=frozenset(), read=kinds, write=_list, take=kinds)
+    allow_inconclusive: bool = row(
+        "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
+        on=("check",), default=False, kind=bool, write=_flag)
+    format: str | None = row("--format", "FORM", "What standard output carries.  [default: text]", on=PRINTS, group=RESULT)
+    json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=RESULT, default=False, kind=bool)
+    out: tuple[str, ...] = row(
+        "--out -o", "FILE", "Also write a file; its ending says the form. Repeatable.",
+        on=PRINTS, group=RESULT, default=(), repeated=True, read=as_tuple)
+    plot: tuple[str, ...] = row(
+        "--plot", "FILE", "Draw it: a file .svg or .png (matplotlib). Repeatable.",
+        on=("compare-modes", "sweep"), group=RESULT, default=(), repeated=True, read=as_tuple)
+    quiet: bool = row(
+        "--quiet -q", "", "Print nothing; the exit status says it all.", on=PRINTS, group=RESULT, default=False, kind=bool)
+    color: bool | None = row(
+        "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]",
+        on=PRINTS, group=RESULT, kind=bool)
+    traceback: bool = row(
+        "--traceback", "", "Show Python's traceback with an error.", on=PRINTS, group=PROGRAM, default=False, kind=bool)
+    # fmt: on
+
+
+ROWS: tuple[Option, ...] = tuple(
+    dataclasses.replace(field.metadata[_ROW], name=field.name) for field in dataclasses.fields(Options)
+)
+DEFAULTS = Options()
+CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
+_FIRST = ("at", "shapes", *CLAIM_KINDS)  # of a replayed command
+
+
+def claim_of(options: Options) -> tuple[str, Any] | None:
+    """Return the one claim among the options, with its kind. Raises BadOption for two."""
+    given = [(kind, getattr(options, kind)) for kind in CLAIM_KINDS if getattr(options, kind) is not None]
+    if len(given) > 1:
+        raise BadOption(f"--{given[0][0]} and --{given[1][0]} are two claims", do="check one at a time")
+    return given[0] if given else None
+
+
+def with_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
+    """Return the options with this claim, or none, in place of theirs."""
+    claims: dict[str, Any] = dict.fromkeys(CLAIM_KINDS)
+    return dataclasses.replace(options, **(claims | dict([] if claim is None else [claim])))
+
+
+def rows_of(command: str) -> tuple[Option, ...]:
+    """Return the options of a command."""
+    return tuple(option for option in ROWS if command in option.on)
+
+
+def keywords() -> tuple[Option, ...]:
+    """Return the options that `gradcli.check` takes as keywords."""
+    return tuple(option for option in ROWS if option.take is not None)
+
+
+def from_keywords(given: Mapping[str, Any]) -> Options:
+    """Return the options that Python's keywords give. Raises TypeError for one that is not known, BadOption."""
+    known = {option.name: option for option in keywords()}
+    for name in given:
+        if name not in known:
+            raise TypeError(f"check() got an unexpected keyword argument '{name}'; it takes {', '.join(known)}")
+    claims = [name for name in CLAIM_KINDS if given.get(name) is not None]
+    if len(claims) > 1:
+        raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
+    taken = {name: known[name].take for name in given}
+    return Options(**{name: take(f"{name}=", given[name]) for name, take in taken.items() if take is not None})
+
+
+def replayed(options: Options) -> tuple[str, ...]:
+    """Return the words of a `check` command that give these options: the point and the claim first, the seed at the end."""
+    words: list[str] = []
+    for option in sorted(rows_of("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)):
+        value = getattr(options, option.name)
+        if option.write is not None and (value != option.default or option.name == "seed"):
+            for text in option.write(value):
+                words += [option.flag, text] if text or option.kind is not bool else [option.flag]
+    return tuple(words)

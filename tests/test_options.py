@@ -1,0 +1,79 @@
+"""The table of options: what a replayed command says is read back, and nothing on `check` is forgotten by it."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from gradcli.errors import BadOption
+from gradcli.options import DEFAULTS, PRINTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
+
+NOT_REPLAYED = {  # what says where a report goes, or how a line of standard input is read
+    "allow_python", "save_point", "format", "json", "out", "quiet", "color", "traceback",
+}  # fmt: skip
+SAMPLES: dict[str, Any] = {
+    "at": ("x=1", "y=[1, 2]"),
+    "seed": 7,
+    "shapes": ("W: 3 4",),
+    "bounds": {"k": (0.0, float("inf")), "x": (-1e-3, 2.0)},
+    "scale": {"x": 1e-3},
+    "timeout": 90.0,
+    "mode_timeout": 0.5,
+    "expect": frozenset({"straight-through"}),
+    "allow": frozenset({"kink", "no second witness"}),
+}
+BY_KIND: dict[Any, Any] = {str: "a, b", int: 2, float: 1e-3, bool: True}
+CHECK = [row for row in rows_of("check") if row.name not in NOT_REPLAYED]
+names = lambda row: row.name
+
+
+def sample(row: Option) -> Any:
+    return SAMPLES.get(row.name, BY_KIND[row.kind])
+
+
+def read_back(row: Option, words: tuple[str, ...]) -> Any:
+    """Return the value that the command line reads from the words of one option."""
+    texts = [text for flag, text in itertools.pairwise(words) if flag == row.flag]
+    if row.kind is bool:
+        return row.flag in words
+    return row.value(texts if row.repeated else row.kind(texts[0]))
+
+
+@pytest.mark.parametrize("row", CHECK, ids=names)
+def test_a_replayed_option_is_read_back(row: Option) -> None:
+    words = replayed(Options(**{row.name: sample(row)}))
+    assert read_back(row, words) == sample(row) != row.default
+
+
+def test_every_option_of_a_check_is_replayed_or_only_says_where_it_goes() -> None:
+    assert {row.name for row in rows_of("check") if row.write is None} == NOT_REPLAYED
+    assert replayed(DEFAULTS) == ("--seed", "0")
+
+
+def test_a_spelling_means_one_option_of_a_command() -> None:
+    for command in PRINTS:
+        flags = [flag for row in rows_of(command) for flag in row.flags]
+        assert len(flags) == len(set(flags))
+    assert all(set(row.on) <= set(PRINTS) for row in ROWS)
+
+
+@pytest.mark.parametrize("row", keywords(), ids=names)
+def test_pythons_keywords_are_the_options(row: Option) -> None:
+    value = {"order": 2, "expect": ["straight-through"], "allow": ["kink"]}.get(row.name, sample(row))
+    taken = getattr(from_keywords({row.name: value}), row.name)
+    assert taken == (frozenset(value) if isinstance(value, list) else value)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"rtoll": 1.0}, TypeError, "rtoll"),
+        ({"quiet": True}, TypeError, "quiet"),
+        ({"order": 3}, TypeError, "order"),
+        ({"grad": "x", "jac": "x"}, TypeError, "two claims"),
+        ({"allow": ["knik"]}, BadOption, "knik"),
+    ],
+)
+def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        from_keywords(given)
