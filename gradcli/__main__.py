@@ -4,9 +4,9 @@ import contextlib
 import gc
 import os
 import sys
+from collections.abc import Sequence
 
-from gradcli.apart import main as run
-from gradcli.apart import status_of
+from gradcli.apart import VERSION, asks_for_version, needs_child, status_of
 from gradcli.threads import set_threads
 
 
@@ -18,6 +18,22 @@ def main() -> None:
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # what the user's code registered for the end must not change the status
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the program on its arguments, in a child where they may name Python code; return the exit status."""
+    if asks_for_version(argv) and sys.stdout is not None:
+        with contextlib.suppress(OSError):  # the command line will meet it again, and say it
+            sys.stdout.write(VERSION)
+            sys.stdout.flush()
+            return 0
+    if needs_child(argv):
+        from gradcli.supervisor import Supervisor
+
+        return Supervisor(argv).run()
+    from gradcli.cli import run_once
+
+    return run_once(argv)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 from gradcli import __version__
@@ -11,22 +10,6 @@ from gradcli import __version__
 INTERNAL, INTERRUPTED = 70, 130
 VERSION = f"gradcli {__version__}\n"
 _NEEDS_CHILD = ("--allow-python", "--timeout")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Run the program on its arguments, in a child where they may name Python code; return the exit status."""
-    if asks_for_version(argv) and sys.stdout is not None:
-        with contextlib.suppress(OSError):  # the command line will meet it again, and say it
-            sys.stdout.write(VERSION)
-            sys.stdout.flush()
-            return 0
-    if needs_child(argv):
-        from gradcli.supervisor import Supervisor
-
-        return Supervisor(argv).run()
-    from gradcli.cli import run_once
-
-    return run_once(argv)
 
 
 def asks_for_version(argv: Sequence[str]) -> bool:

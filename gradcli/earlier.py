@@ -1,5 +1,6 @@
 """What the supervisor hands from one child to the next."""
 
+import signal
 from typing import NamedTuple
 
 
@@ -15,3 +16,13 @@ class Earlier(NamedTuple):
     points: tuple[tuple[int, bytes], ...] = ()  # what it had finished of that target, by number
     statuses: tuple[int, ...] = ()  # of the targets before
     written: bool = False  # whether one of them has a report, which is in the files then
+
+
+def name_of(status: int) -> str:
+    """Return how a process ended, in words: an exit status, or a signal by its name."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"

@@ -1,20 +1,15 @@
 """The child's end of the pipes to the supervisor: what it says, and the streams it has."""
 
-import contextlib
-import faulthandler
 import io
 import os
 import pickle
 import sys
 import threading
 from collections.abc import Iterator
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
-from gradcli.apart import status_of
 from gradcli.earlier import Earlier
-from gradcli.process import LENGTH, die_with, framed, inherited, write_all
-from gradcli.threads import set_threads
-from gradcli.world import World
+from gradcli.pipes import LENGTH, framed, write_all
 
 _exit = os._exit
 
@@ -121,42 +116,6 @@ class Lines:
             with io.FileIO(0, closefd=False) as stream:
                 for line in stream:
                     yield line.decode(known.encoding, known.errors or "strict")
-
-
-def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
-    """Run the program in a child, tell the supervisor the status, and end."""
-    up, down, stack = inherited((up, down, stack))
-    die_with(parent)
-    set_threads(sys.argv[1:])
-    link = Link(up, down)
-    _leave_stacks_in(stack)
-    out = Documents(link, sys.stdout)
-    os.dup2(2, 1)  # only what comes over the pipe goes to standard output
-
-    def work() -> int:
-        from gradcli.cli import run_once
-
-        return run_once(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
-
-    status = status_of(work)
-    with contextlib.suppress(Exception):
-        sys.stderr.flush()
-    link.done(status)
-    _exit(status)
-
-
-def _leave_stacks_in(file: int) -> None:
-    """Write where it was to a file if the process is ended by os._exit, or by a signal of a fault."""
-    own = os.getpid()
-
-    def exit(status: int) -> NoReturn:
-        if os.getpid() == own:
-            faulthandler.dump_traceback(file, all_threads=False)
-        _exit(status)
-
-    os._exit = exit
-    if not faulthandler.is_enabled():
-        faulthandler.enable(file, all_threads=False)
 
 
 def _message(down: int) -> Any:

@@ -11,39 +11,24 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gradcli.apart import status_of
+from gradcli.pipes import FORKS, LENGTH, POSIX, framed, prctl, write_all
 
-LENGTH = 8  # bytes before each message, which say how long it is
-_POSIX = os.name == "posix"
-_FORKS = sys.platform == "linux"  # elsewhere the system's own libraries may not survive a fork
 _POLLING = 0.01  # seconds between two looks, where a system cannot wait for a pipe and a process at once
-_CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.link import started; started(*{ends!r}, {parent})"
-
-
-def framed(message: tuple[Any, ...]) -> bytes:
-    """Return a message as it travels through a pipe."""
-    data = marshal.dumps(message)
-    return len(data).to_bytes(LENGTH, "big") + data
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+_CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.child import started; started(*{ends!r}, {parent})"
 
 
 class Process:
-    """A child that runs `gradcli.link.started`; `status` is its exit status, negative for a signal, once it has ended."""
+    """A child that runs `gradcli.child.started`; `status` is its exit status, negative for a signal, once it has ended."""
 
     wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
 
-    def __init__(self, argv: Sequence[str], first: tuple[Any, ...], *, forks: bool = _FORKS) -> None:
+    def __init__(self, argv: Sequence[str], first: tuple[Any, ...], *, forks: bool = FORKS) -> None:
         self.status: int | None = None
         self._buffer = b""
         self._up, up = os.pipe()
         down, self._down = os.pipe()
         self._stack = _unnamed_file()
-        if _POSIX:
+        if POSIX:
             os.set_blocking(self._up, False)
             _wake_on_signals()
         ends = (up, down, self._stack)
@@ -113,13 +98,13 @@ class Process:
 
     def end_family(self) -> None:
         """End it and all its descendants: those it has, and on Linux also those whose own parent has ended."""
-        if not _POSIX:
+        if not POSIX:
             import subprocess
 
             subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
             return
         stopped: set[int] = set()
-        while new := {self.pid, *_descendants(os.getpid() if _FORKS else self.pid)} - stopped:
+        while new := {self.pid, *_descendants(os.getpid() if FORKS else self.pid)} - stopped:
             _signal_all(new, signal.SIGSTOP)  # what is stopped starts no other
             stopped |= new
         _signal_all(stopped, signal.SIGKILL)
@@ -135,7 +120,7 @@ class Process:
             self.status = os.waitstatus_to_exitcode(status)
 
     def _read(self) -> None:
-        while self._open and (_POSIX or _waiting(self._up)):
+        while self._open and (POSIX or _waiting(self._up)):
             try:
                 data = os.read(self._up, 1 << 20)
             except BlockingIOError:
@@ -165,7 +150,7 @@ class Process:
 
 def _child(ends: tuple[int, int, int], parent: int) -> NoReturn:
     def work() -> int:
-        from gradcli.link import started
+        from gradcli.child import started
 
         started(*ends, parent)
 
@@ -179,7 +164,7 @@ def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
     numbers = list(ends)
     for k, fd in enumerate(ends):
         os.set_inheritable(fd, True)
-        if not _POSIX:
+        if not POSIX:
             import msvcrt
 
             numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
@@ -188,43 +173,15 @@ def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
     return subprocess.Popen([sys.executable, *flags, "-c", code, *argv], close_fds=False)
 
 
-def inherited(ends: Sequence[int]) -> list[int]:
-    """Return the pipes' ends as file descriptors, which nothing that the child starts inherits."""
-    if _POSIX:
-        fds = list(ends)
-    else:
-        import msvcrt
-
-        modes = (os.O_WRONLY, os.O_RDONLY, os.O_RDWR)
-        fds = [msvcrt.open_osfhandle(handle, mode) for handle, mode in zip(ends, modes, strict=True)]  # type: ignore[attr-defined]
-    for fd in fds:
-        os.set_inheritable(fd, False)
-    return fds
-
-
-def die_with(parent: int) -> None:
-    """On Linux: end when the parent does, however it ends, so that nothing is left running."""
-    if _FORKS:
-        _prctl(1, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(70)
-
-
 def orphans_come_here() -> None:
     """On Linux: let descendants whose parent ends become children of this process, where they can be found."""
-    if _FORKS:
-        _prctl(36, 1)
-
-
-def _prctl(option: int, value: int) -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    if FORKS:
+        prctl(36, 1)
 
 
 def at_terminal() -> bool:
     """Whether Ctrl-C of a terminal reaches this process's whole group, and with it the child."""
-    if not _POSIX:
+    if not POSIX:
         return True
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
@@ -288,7 +245,7 @@ def _descendants(root: int) -> set[int]:
 
 def _parents() -> list[tuple[int, int]]:
     """Return every process that runs, and its parent."""
-    if not _FORKS:
+    if not FORKS:
         import subprocess
 
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout

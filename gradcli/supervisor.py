@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradcli.apart import INTERRUPTED
-from gradcli.earlier import Earlier
-from gradcli.process import Process, at_terminal, orphans_come_here, write_all
+from gradcli.earlier import Earlier, name_of
+from gradcli.pipes import write_all
+from gradcli.process import Process, at_terminal, orphans_come_here
 
 _UNUSABLE = 2
 _DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
@@ -149,16 +150,6 @@ class Supervisor:
         else:
             os.write(2, f"error: {says}\n  {hint}\n".encode())
         return _UNUSABLE
-
-
-def name_of(status: int) -> str:
-    """Return how a process ended, in words: an exit status, or a signal by its name."""
-    if status >= 0:
-        return f"exit status {status}"
-    try:
-        return signal.Signals(-status).name
-    except ValueError:
-        return f"signal {-status}"
 
 
 def _open_all_streams() -> None:

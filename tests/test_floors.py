@@ -26,7 +26,21 @@ FLOORS = (
     ("study",),
     ("derivation",),
     ("render",),
-    ("api", "commands", "cli", "world", "apart", "earlier", "link", "supervisor", "process", "__init__", "__main__"),
+    (
+        "api",
+        "commands",
+        "cli",
+        "world",
+        "apart",
+        "earlier",
+        "link",
+        "supervisor",
+        "process",
+        "child",
+        "pipes",
+        "__init__",
+        "__main__",
+    ),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 TOP = len(FLOORS) - 1
@@ -44,9 +58,6 @@ CIRCLES = {
         "verify.check verify.examine verify.narrow",
         "derivation.constants derivation.convert derivation.indexing derivation.structure",
         "derivation.derive derivation.second derivation.steps",
-        "apart cli link process supervisor world commands.check commands.compare_modes commands.derive commands.ended commands.given commands.grad"
-        " commands.modes commands.ops commands.output commands.program commands.question commands.request commands.schema"
-        " commands.sweep commands.trace",
     )
 }
 

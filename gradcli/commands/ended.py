@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.core.provenance import is_users, shown
-from gradcli.earlier import Earlier
+from gradcli.earlier import Earlier, name_of
 from gradcli.errors import OutOfTime, Place, ProcessEnded
 from gradcli.words import Kind, Severity, Verdict
 
@@ -41,8 +41,6 @@ def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime 
         error = TimeIsUp(f"time is up after {limit:g} s", do=_longer(limit))
         error.points = tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
         return error
-    from gradcli.supervisor import name_of
-
     name = name_of(earlier.status)
     by = f"was ended by {name}{_in_words(earlier.status)}" if earlier.status < 0 else f"ended with {name}"
     says = f"the process that ran {target[-_SHOWN:]} {by}"

@@ -473,6 +473,7 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
         "gradcli.apart",
         "gradcli.earlier",
         "gradcli.__main__",
+        "gradcli.pipes",
         "gradcli.process",
         "gradcli.supervisor",
         "gradcli.threads",
@@ -483,7 +484,7 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
 def test_python_started_anew_does_the_same(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradcli.process._FORKS", False)
+    monkeypatch.setattr("gradcli.process.FORKS", False)
     monkeypatch.setattr(Process.__init__, "__kwdefaults__", {"forks": False})
     ends_, good = (
         target(tmp_path, c, f"{k}.py") for k, c in enumerate((PLACES["in f"][0].format("os._exit(0)"), GOOD))

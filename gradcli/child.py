@@ -1,0 +1,51 @@
+"""The child: it does the work, in the same terminal as the supervisor, and may end in any way."""
+
+import contextlib
+import faulthandler
+import os
+import sys
+from typing import NoReturn
+
+from gradcli.apart import status_of
+from gradcli.link import Documents, Lines, Link
+from gradcli.pipes import die_with, inherited
+from gradcli.threads import set_threads
+from gradcli.world import World
+
+_exit = os._exit
+
+
+def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
+    """Run the program in a child, tell the supervisor the status, and end."""
+    up, down, stack = inherited((up, down, stack))
+    die_with(parent)
+    set_threads(sys.argv[1:])
+    link = Link(up, down)
+    _leave_stacks_in(stack)
+    out = Documents(link, sys.stdout)
+    os.dup2(2, 1)  # only what comes over the pipe goes to standard output
+
+    def work() -> int:
+        from gradcli.cli import run_once
+
+        return run_once(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+
+    status = status_of(work)
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+    link.done(status)
+    _exit(status)
+
+
+def _leave_stacks_in(file: int) -> None:
+    """Write where it was to a file if the process is ended by os._exit, or by a signal of a fault."""
+    own = os.getpid()
+
+    def exit(status: int) -> NoReturn:
+        if os.getpid() == own:
+            faulthandler.dump_traceback(file, all_threads=False)
+        _exit(status)
+
+    os._exit = exit
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file, all_threads=False)
