@@ -49,13 +49,9 @@ SHARED = {"gradcli"}  # the package itself: its version
 CIRCLES = {
     frozenset(f"gradcli.{name}" for name in names.split())
     for names in (
-        "core.storage core.tracer",
         "report.check report.check_blocks",
         "report.compare report.compare_blocks",
-        "frameworks.torch.adapter frameworks.torch.calls",
-        "modes.bounds modes.limits modes.mode modes.tracing",
-        "verify.case verify.flats verify.scales",
-        "verify.check verify.examine verify.narrow",
+        "modes.bounds modes.mode modes.tracing",
         "derivation.constants derivation.convert derivation.indexing derivation.structure",
         "derivation.derive derivation.second derivation.steps",
     )

@@ -18,7 +18,7 @@ from gradcli.world import World
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
     from gradcli.verify.build import Settings
-    from gradcli.verify.check import Request
+    from gradcli.verify.request import Request
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github")
 EXAMPLES = """Examples:

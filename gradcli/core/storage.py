@@ -9,7 +9,7 @@ memory and comes back to every view that is still alive, so that reading costs n
 import operator
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,10 +17,18 @@ from gradcli.core.bind import bind
 from gradcli.core.shapes import size
 from gradcli.errors import TraceEnded
 
-if TYPE_CHECKING:
-    from gradcli.core.tracer import Tracer
-
 _MANY = 64
+
+
+class Shared(Protocol):
+    """A traced array: one that is rebound after a write to its memory."""
+
+    storage: "Storage | None"
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def rebind(self, other: Any) -> None: ...
 
 
 class Storage:
@@ -28,21 +36,21 @@ class Storage:
 
     __slots__ = ("base", "index", "version", "views")
 
-    def __init__(self, base: "Tracer | None" = None, index: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, base: Shared | None = None, index: Callable[[Any], Any] | None = None) -> None:
         self.base = base
         self.index = index
         self.version = 0
         self.views: list[weakref.ref[Any]] = []
 
 
-def storage(x: "Tracer") -> Storage:
+def storage(x: Shared) -> Storage:
     """Return the storage of `x`, made when it is first asked for."""
     if x.storage is None:
         x.storage = Storage()
     return x.storage
 
 
-def view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
+def view(base: Shared, index: Callable[[Any], Any]) -> Any:
     """Return `index(base)`, sharing memory with it where numpy would; `index` takes tracers and arrays alike."""
     seen = index(base)
     if not seen.shape or seen is base or not base.shape:
@@ -55,7 +63,7 @@ def view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
     return seen
 
 
-def positions(x: "Tracer") -> tuple["Tracer", Any]:
+def positions(x: Shared) -> tuple[Shared, Any]:
     """Return the owner of the memory behind `x`, and which of its entries `x` holds; a copy becomes its own owner."""
     memory = storage(x)
     if memory.base is None or memory.index is None:
@@ -68,13 +76,13 @@ def positions(x: "Tracer") -> tuple["Tracer", Any]:
     return x, np.arange(size(x)).reshape(x.shape)
 
 
-def shares(x: "Tracer", y: "Tracer") -> bool:
+def shares(x: Shared, y: Shared) -> bool:
     """Whether two traced arrays have an entry of memory in common."""
     (owner, mine), (other, yours) = positions(x), positions(y)
     return owner is other and np.intersect1d(mine, yours).size > 0
 
 
-def assign(x: "Tracer", new: "Tracer") -> None:
+def assign(x: Shared, new: Shared) -> None:
     """Let `x` stand for `new` from now on, in every array that shares its memory.
 
     Raises  ValueError for a view that numpy makes read-only.
@@ -103,7 +111,7 @@ def write(x: Any, index: Any, value: Any) -> None:
     assign(x, bind(operator.setitem, x, index, value))
 
 
-def _refresh(x: "Tracer") -> None:
+def _refresh(x: Shared) -> None:
     memory = storage(x)
     memory.version += 1
     for seen in [view for ref in memory.views if (view := ref()) is not None]:

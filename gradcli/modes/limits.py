@@ -5,14 +5,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
 
 from gradcli.core.primitive import Value
 from gradcli.errors import OutOfTime
 from gradcli.point import Estimate
-
-if TYPE_CHECKING:
-    from gradcli.modes.mode import Question
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
 
@@ -33,12 +29,12 @@ def out_of_time(seconds: float) -> OutOfTime:
     return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or leave that out")
 
 
-def timed(compute: "Callable[[Question], Estimate]", q: "Question") -> Estimate:
+def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
     """Return the estimate with the seconds it took. Raises OutOfTime after those that a mode may take."""
     start = time.perf_counter()
-    token = _DEADLINE.set(time.monotonic() + (inf if q.mode_timeout is None else q.mode_timeout))
+    token = _DEADLINE.set(time.monotonic() + (inf if seconds is None else seconds))
     try:
-        estimate = compute(q)
+        estimate = compute()
     finally:
         _DEADLINE.reset(token)
     if estimate.cost.seconds:

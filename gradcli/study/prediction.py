@@ -10,7 +10,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort, least
 from gradcli.study.counts import Counts, Outline, counts, outline
 from gradcli.study.polynomials import NotPolynomial, at_size
-from gradcli.verify.check import Request
+from gradcli.verify.request import Request
 
 SPACINGS = (12, 64, 60)  # of the sizes that are tried: alike by these, size // 2, // 3, // 4, ... are polynomials too
 TRIED = 5  # sizes: a polynomial of degree 3 at most, and one point to spare

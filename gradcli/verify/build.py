@@ -13,11 +13,11 @@ from gradcli.options import DEFAULTS, Options
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
-from gradcli.verify.check import Request
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
 from gradcli.verify.compare import Tolerance
 from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
+from gradcli.verify.request import Request
 from gradcli.words import Kind, Severity
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,37 +10,22 @@ import numpy as np
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape
 from gradcli.errors import FunctionFailed, TraceEnded
-from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import Natively
-from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.modes.work import Effort
 from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport, Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import STEP, root_of
-from gradcli.source.function import Function, Notice
 from gradcli.source.outputs import named_outputs
-from gradcli.verify.case import Case, add_claim, compare_all, place_findings
-from gradcli.verify.compare import (
-    CANNOT_TELL,
-    DISAGREE,
-    Outcome,
-    Tolerance,
-    allowed,
-    missing,
-    reference_of,
-    run,
-    word_of,
-)
+from gradcli.verify.case import Case
+from gradcli.verify.compare import CANNOT_TELL, DISAGREE, Outcome, allowed, missing, reference_of, run, word_of
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
+from gradcli.verify.gather import add_claim, compare_all, place_findings
 from gradcli.verify.mutate import mutants
-from gradcli.verify.native import Own
 from gradcli.verify.projection import projected
+from gradcli.verify.request import Request
 from gradcli.verify.screened import applies, by_projections
 from gradcli.verify.second_order import asymmetry, by_values, first_order
 from gradcli.verify.verdict import detects_of, limit_of_trace, verdict_of
@@ -49,31 +34,6 @@ from gradcli.words import Exit, Kind, Severity, Verdict, worst
 Progress = Callable[[int, PointReport], None]
 _ALONE = "let it depend on its arguments alone"
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What `check` was asked."""
-
-    f: Function
-    points: tuple[Point, ...]
-    wrt: tuple[str, ...]
-    modes: tuple[str, ...]
-    claim: Claimed | None = None
-    seed: int = 0
-    fixed: Tolerance | None = None
-    mode_timeout: float | None = None
-    effort: Effort = Effort.NAMED
-    notices: tuple[Notice, ...] = ()
-    allow: frozenset[str] = frozenset()
-    allow_inconclusive: bool = False
-    command: tuple[str, ...] = ()
-    derivative: str = "gradient"
-    stepping: Stepping = AS_WE_LIKE
-    mutate: bool = False
-    own: Own | None = None  # the framework's own gradient, where it is the claim
-    natively: Natively = PLAIN
-    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
 
 
 def check(request: Request, progress: Progress | None = None) -> CheckReport:

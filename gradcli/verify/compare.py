@@ -58,7 +58,7 @@ def attempt(mode: Mode, q: Question) -> Outcome:
     if not available.yes:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
     try:
-        return Outcome(mode, "ok", timed(mode.gradient, q))
+        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.mode_timeout))
     except NotRun as error:
         return Outcome(mode, "not run", error=error)
     except OutOfTime as error:

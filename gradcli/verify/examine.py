@@ -28,7 +28,7 @@ from gradcli.verify.probe import function_at
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
-    from gradcli.verify.check import Request
+    from gradcli.verify.request import Request
 
 _SAME = 1e-9  # of the size of what is summed: two float64 computations of the same number, in another order
 _ULPS = 64  # the same in a narrow format

@@ -5,7 +5,7 @@ rounds inside has the slope 0 nearly everywhere, whatever its differences over w
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from gradcli.core.shapes import shape
 from gradcli.frameworks.native import native_of
 from gradcli.numerics.noise import EPS
 from gradcli.source.derived import root_of
+from gradcli.verify.case import Case
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.words import Kind
-
-if TYPE_CHECKING:
-    from gradcli.verify.case import Case
 
 _MOST = 50  # entries that are looked at
 _STEPS = 10.0 ** -np.array(
@@ -28,7 +26,7 @@ _SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less,
 _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 
 
-def settled_zeros(case: "Case", name: str, word: Any) -> Any:
+def settled_zeros(case: Case, name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
 
     Cost  up to 24 evaluations of f for each entry that is claimed to be zero.
@@ -51,7 +49,7 @@ def settled_zeros(case: "Case", name: str, word: Any) -> Any:
     return word[()]
 
 
-def _one_sided(case: "Case", name: str, at: tuple[int, ...]) -> Any:
+def _one_sided(case: Case, name: str, at: tuple[int, ...]) -> Any:
     """Return how far f moves to the right and to the left, over the step, a row for each step."""
     q = case.q
     k = q.wrt.index(name)
@@ -66,7 +64,7 @@ def _one_sided(case: "Case", name: str, at: tuple[int, ...]) -> Any:
     return np.array(found)
 
 
-def _by_symmetry(case: "Case", slopes: Any, size: float) -> bool:
+def _by_symmetry(case: Case, slopes: Any, size: float) -> bool:
     """Whether f moves alike to both sides at every step, and over the smallest as steeply as over wide ones."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
@@ -76,19 +74,19 @@ def _by_symmetry(case: "Case", slopes: Any, size: float) -> bool:
     return bool(even and smallest.size and np.max(smallest) > _SHRINKS * wide)
 
 
-def _visible(case: "Case", slope: float, size: float) -> Any:
+def _visible(case: Case, slope: float, size: float) -> Any:
     """Return over which steps a slope would show in f beside its rounding, and that of its inputs."""
     native = native_of(root_of(case.q.f))
     eps = EPS * (1.0 if native is None else native.coarseness)
     return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
 
 
-def _size(case: "Case", name: str, at: Sequence[int]) -> float:
+def _size(case: Case, name: str, at: Sequence[int]) -> float:
     x = case.q.xs[case.q.wrt.index(name)]
     return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
 
 
-def _is_level(case: "Case", slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
+def _is_level(case: Case, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
     """Whether f does not move at all over steps over which its slope would show."""
     level = np.all(slopes == 0, axis=1)
     return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))

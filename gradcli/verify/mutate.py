@@ -10,8 +10,9 @@ from gradcli.core.shapes import shape
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Mutant
 from gradcli.report.common import Finding, finding
-from gradcli.verify.case import Case, witnessed
+from gradcli.verify.case import Case
 from gradcli.verify.compare import DISAGREE, entrywise, scale_of
+from gradcli.verify.gather import witnessed
 from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first

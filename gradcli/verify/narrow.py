@@ -21,7 +21,7 @@ from gradcli.verify.probe import Located
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
-    from gradcli.verify.check import Request
+    from gradcli.verify.request import Request
 
 _SCALE = 2.0**16  # where torch's GradScaler begins
 _HALVINGS = 16

@@ -1,24 +1,22 @@
 """What differences show of a function at several scales: kinks, and slopes that are others over wider steps."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
+from gradcli.verify.case import Case
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 from gradcli.words import Kind, Severity
-
-if TYPE_CHECKING:
-    from gradcli.verify.case import Case
 
 _MOST = 10  # entries that findings are given for
 _CLEAR = 10.0  # bounds that a claim must be off by where they are wide beside the slope
 
 
-def by_scales(case: "Case", mode: str, name: str, word: Any) -> Any:
+def by_scales(case: Case, mode: str, name: str, word: Any) -> Any:
     """Return the verdicts of one input's entries where differences are one of two modes: what they do not show is open.
 
     A mode that differs from the slope of the smaller steps but fits that of the wider ones is not shown to be wrong; nor
@@ -53,14 +51,14 @@ def kinked(slopes: Slopes) -> Any:
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
 
-def has_two_slopes(case: "Case") -> bool:
+def has_two_slopes(case: Case) -> bool:
     """Whether differences of an entry have another slope over wider steps, by which no other mode is to be contradicted."""
     outcome = case.outcomes.get("finite-difference")
     slopes = {} if outcome is None or outcome.estimate is None else outcome.estimate.slopes
     return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
 
 
-def findings_of(case: "Case") -> list[Finding]:
+def findings_of(case: Case) -> list[Finding]:
     """Return what differences show at the entries that are open: kinks, and second slopes."""
     outcome = case.outcomes.get("finite-difference")
     if outcome is None or outcome.estimate is None:
@@ -81,14 +79,14 @@ def _first(mask: Any) -> Iterator[tuple[int, ...]]:
     return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
 
 
-def _entry(case: "Case", name: str, k: tuple[int, ...]) -> str:
+def _entry(case: Case, name: str, k: tuple[int, ...]) -> str:
     """Return an entry in words: `x[1]`, or of a vector `output [0] by x[1]`."""
     outputs = len(shape(case.q.value))
     entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
     return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
 
 
-def _kink(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _kink(case: Case, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     left, right = float(slopes.left[k]), float(slopes.right[k])
     says = (
         f"f has a kink at {_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
@@ -96,7 +94,7 @@ def _kink(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Findin
     return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
-def _two(case: "Case", name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _two(case: Case, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     """Return that there are two slopes: a staircase where f jumps between their scales, else fine structure."""
     found = case.estimate("finite-difference")
     value, bound = (float(np.asarray(part[name])[k]) for part in (found.value, found.bound))

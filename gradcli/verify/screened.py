@@ -16,7 +16,8 @@ from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
 from gradcli.report.check import Detects, Entries, Mismatch, PointReport
 from gradcli.report.common import Finding, finding
-from gradcli.verify.case import Case, unsteady
+from gradcli.verify.case import Case
+from gradcli.verify.gather import unsteady
 from gradcli.verify.witness import kink_at
 from gradcli.words import Kind, Severity, Verdict
 

@@ -14,8 +14,9 @@ from gradcli.point import Array, Estimate, Witness
 from gradcli.report.check import Detects
 from gradcli.report.common import finding
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
-from gradcli.verify.case import Case, independent, unsteady, witnessed
+from gradcli.verify.case import Case
 from gradcli.verify.compare import AGREE, DISAGREE, allowed
+from gradcli.verify.gather import independent, unsteady, witnessed
 from gradcli.verify.scales import findings_of, has_two_slopes
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional

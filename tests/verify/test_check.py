@@ -8,8 +8,9 @@ import pytest
 import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.report.check import CheckReport
-from gradcli.verify.check import Request, check
+from gradcli.verify.check import check
 from gradcli.verify.probe import locate
+from gradcli.verify.request import Request
 
 FAST = ("certified", "forward", "reverse", "complex-step", "finite-difference")
 

@@ -12,7 +12,7 @@ import torch
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Tensor
 from gradcli.frameworks.program import Program
-from gradcli.frameworks.torch.calls import custom_calls
+from gradcli.frameworks.torch.calls import applied, custom_calls
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
 from gradcli.point import Array
@@ -234,22 +234,6 @@ class Torch:
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with torch.enable_grad(), _seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
-
-
-def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return how a custom function is applied, with the signature of its forward without ctx."""
-    parameters = list(inspect.signature(function.forward).parameters.values())
-    own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
-    new = function.setup_context is not torch.autograd.Function.setup_context
-    kept = parameters if new and own_context else parameters[1:]
-
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
-        return function.apply(*order)
-
-    apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
-    apply.__name__ = function.__name__
-    return apply
 
 
 def _of_module(module: torch.nn.Module, placed: Placed) -> Callable[..., Any]:

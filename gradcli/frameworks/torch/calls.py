@@ -16,7 +16,6 @@ _MOST = 64  # calls that are looked at
 
 def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
     """Return one call for each custom function that a run meets, and for each module where `every` is asked for."""
-    from gradcli.frameworks.torch.adapter import applied
 
     found: dict[Any, Call] = {}
 
@@ -103,3 +102,19 @@ def _key(a: Any) -> Any:
 
 def _copied(a: Any) -> Any:
     return a.detach().clone() if isinstance(a, torch.Tensor) else a
+
+
+def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Return how a custom function is applied, with the signature of its forward without ctx."""
+    parameters = list(inspect.signature(function.forward).parameters.values())
+    own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
+    new = function.setup_context is not torch.autograd.Function.setup_context
+    kept = parameters if new and own_context else parameters[1:]
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
+        return function.apply(*order)
+
+    apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
+    apply.__name__ = function.__name__
+    return apply

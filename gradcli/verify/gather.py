@@ -1,0 +1,277 @@
+"""What is found at a point: by the recorded run, by the claim, by comparing the modes, and which of them confirm each other."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.provenance import place
+from gradcli.core.shapes import shape
+from gradcli.core.tracer import plain
+from gradcli.diagnosis.whole import not_reduced
+from gradcli.errors import GradcliError, Place, Span
+from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape
+from gradcli.modes.mode import Question
+from gradcli.numerics.kinks import Mark
+from gradcli.numerics.margins import nearest
+from gradcli.report.check import Diagnosis
+from gradcli.report.common import Finding, finding
+from gradcli.source.derived import gradient_in
+from gradcli.verify.case import Case
+from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, entrywise, scale_of
+from gradcli.verify.flats import settled_zeros
+from gradcli.verify.scales import by_scales
+from gradcli.verify.witness import one_sided
+from gradcli.words import Kind, Severity
+
+_SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
+_BRANCHES = 3
+_STAIRCASE = 2.0**30  # roundings of float64 that one of the function's is: more than one of float32
+_WHOLE = 1e-6  # of a number of calls: so near a whole one is it
+_NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
+
+
+def place_findings(case: Case) -> None:
+    """What the recorded run says about the place: not finite, kinks, staircases."""
+    q = case.q
+    _trace_findings(case)
+    bad = q.not_finite
+    if bad is None and not np.all(np.isfinite(q.value)):
+        case.inconclusive(Kind.NON_FINITE, f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
+        return
+    if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
+        case.inconclusive(
+            Kind.NOTHING_TO_CHECK, "there is nothing to differentiate: f has no entries that move", hint="name an input"
+        )
+        return
+    if bad is not None:
+        case.inconclusive(
+            Kind.NON_FINITE,
+            bad.says,
+            at=_span(bad),
+            operation=_operation(bad),
+            hint="move the point into the domain of the function",
+        )
+        return
+    for mark in q.kinks:
+        names = _reached(q, mark)
+        if _jumps(q, mark):
+            case.inconclusive(
+                Kind.JUMP, f"f jumps{' at ' + names if names else ''}: it has no gradient there", at=_span(mark)
+            )
+            continue
+        where = f" at {names}" if names else ""
+        case.inconclusive(
+            Kind.KINK, f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
+            hint="the value shown is a convention; move the point, or accept it: --allow kink",
+        )  # fmt: skip
+    near = _nearby(q)
+    case.findings += [near] if near is not None else []
+    for mark in q.staircases:
+        case.inconclusive(
+            Kind.STAIRCASE, mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
+        )
+
+
+def _trace_findings(case: Case) -> None:
+    """What recording the run showed: what ended it, whether it is the function, the branches it took."""
+    q = case.q
+    if q.untraced is not None:
+        says = f"checked by function values alone: {q.untraced.what}"
+        case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
+        return
+    apart = np.abs(np.asarray(plain(q.recording[0])) - np.asarray(q.value))
+    room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
+    if np.any(apart > room):
+        case.inconclusive(
+            Kind.TRACE,
+            f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called",
+        )
+    if q.trace_test.why:
+        severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
+        says = f"beside the point the recorded program was not compared with the function: {q.trace_test.why}"
+        case.findings.append(finding(Kind.TRACE_TEST, severity, says))
+    for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
+        case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place(branch.position)))
+
+
+def _first(y: Any) -> str:
+    return f"{float(np.ravel(plain(y))[0]):.17g}" if np.size(plain(y)) else "nothing"
+
+
+def _jumps(q: Question, mark: Mark) -> bool:
+    """Whether f takes different values on the two sides of a tie."""
+    sides = []
+    for sign in (-1.0, 1.0):
+        moved = [x + sign * 1e-9 * np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(q.xs, mark.reach, strict=True)]
+        sides.append(np.asarray(q.near(*moved), dtype=float))
+    size = 1.0 + np.max(np.abs(sides[0]), initial=0.0)
+    return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
+
+
+def _nearby(q: Question) -> Finding | None:
+    """Return how near the nearest kink is, where it is so near that steps of differences would cross it."""
+    if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
+        return None
+    with np.errstate(all="ignore"):
+        found = nearest(q.recording[2], q.bars, q.recording[1])
+    if found is None:
+        return None
+    x = np.asarray(q.xs[found.number])
+    if not found.distance < _NEAR * max(1.0, abs(float(x[found.at]))):
+        return None
+    name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
+    says = f"a kink is {found.distance:.2g} away in {name}; the smooth piece at the point itself is judged"
+    return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=place(found.position), operation=found.primitive.name)
+
+
+def _slopes(q: Question, mark: Mark) -> str:
+    """Return the slopes on both sides of a kink, by the first entry that reaches it."""
+    for name, mask in zip(q.wrt, mark.reach, strict=True):
+        for at in map(tuple, np.argwhere(mask)[:1]) if shape(q.value) == () else ():
+            left, right = one_sided(q, name, at)
+            if np.isfinite(left) and np.isfinite(right):
+                return f"; the slope is {left:.5g} from the left and {right:.5g} from the right"
+    return ""
+
+
+def _span(mark: Mark) -> Span | Place | None:
+    return place(mark.position)
+
+
+def _operation(mark: Mark) -> str:
+    return mark.primitive.name
+
+
+def _reached(q: Question, mark: Mark) -> str:
+    """Return the entries a kink reaches, `x[1] = 0`, three at most."""
+    found = []
+    for name, x, mask in zip(q.wrt, q.xs, mark.reach, strict=True):
+        for at in np.argwhere(mask)[:3]:
+            entry = f"{name}[{','.join(map(str, at))}]" if len(at) else name
+            found.append(f"{entry} = {float(np.asarray(x)[tuple(at)]):.6g}")
+    return ", ".join(found[:3])
+
+
+def add_claim(case: Case, claimed: Claimed) -> None:
+    """Put the claim among the modes; one of the wrong shape is a diagnosis already."""
+    claim = Claim(claimed)
+    case.claimed = claimed.names
+    try:
+        estimate = claim.gradient(case.q)
+    except WrongShape as error:
+        case.diagnosis = _of_shape(case, error)
+        case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
+        return
+    case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
+    if claimed.mutates:
+        says = f"{claimed.text} writes into its input; it was given copies"
+        case.inconclusive(
+            Kind.MUTATES_INPUT, says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
+        )
+
+
+def unsteady(case: Case) -> Finding | None:
+    """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
+    mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
+    if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
+        return None  # an expression is data, which gives the same at every call
+    try:
+        again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
+        apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
+        if apart and _grows(again, first.value):
+            says = "each call adds its gradient to what the calls before have left: .grad is not set to zero"
+            return finding(
+                Kind.ACCUMULATES, Severity.ERROR, says, hint="zero it first: optimizer.zero_grad(), x.grad = None"
+            )
+        how = f"two calls with the same arguments give different values by {apart:.1e}"
+    except (GradcliError, KeyError, ValueError):
+        apart, how = np.inf, "a second call with the same arguments fails"
+    hint = "fix the seed inside the claim; keep no state"
+    says = f"the claimed gradient is not deterministic: {how}"
+    return finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint) if apart else None
+
+
+def _grows(again: Any, first: Any) -> bool:
+    """Whether a second gradient is the first one once more on top of a whole number of them."""
+    pairs = [(np.ravel(again[name]), np.ravel(x)) for name, x in first.items()]
+    after, before = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    size = float(np.dot(before, before))
+    ratio = float(np.dot(after, before)) / size if size else 0.0
+    calls = 1.0 / (ratio - 1.0) if ratio > 1.0 else 0.5
+    return abs(calls - round(calls)) < _WHOLE and bool(np.allclose(after, ratio * before, rtol=_WHOLE))
+
+
+def _beyond(again: Any, x: Any, bound: Any) -> float:
+    """Return the largest difference of two arrays where it is larger than a bound, else 0."""
+    apart = np.where(np.isnan(again) & np.isnan(x) | (again == x), 0.0, np.abs(again - x))
+    return float(np.max(np.where(apart <= bound, 0.0, np.nan_to_num(apart, nan=np.inf)), initial=0.0))
+
+
+def _of_shape(case: Case, error: WrongShape) -> Diagnosis:
+    """Return the diagnosis of a claim of the wrong shape: what would make it right, where something does."""
+    says = None
+    if error.claimed is not None and case.reference is not None:
+        says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)
+    return Diagnosis("shape", error.what + (f"; {says}" if says else ""))
+
+
+def compare_all(case: Case) -> None:
+    """Compare every mode with the reference, entry by entry; entries that a kink leaves open cannot be told."""
+    if case.reference is None:
+        return
+    right = case.estimate(case.reference)
+    scale = scale_of(case.q, right)
+    for mode, outcome in case.outcomes.items():
+        if outcome.estimate is None:
+            continue
+        fixed = case.fixed if mode == "claim" else None
+        words = {}
+        for k, name in enumerate(case.q.wrt):
+            if name in outcome.estimate.value:
+                word = entrywise(outcome.estimate, right, name, scale, fixed)
+                if mode == "claim":
+                    known = np.isfinite(outcome.estimate.value[name])
+                    word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+                if mode == "claim" and case.q.untraced is not None and _too_coarse(outcome):
+                    word = np.where(word == DISAGREE, CANNOT_TELL, word)
+                if "finite-difference" in (mode, case.reference) and mode != case.reference:
+                    word = by_scales(case, mode, name, word)
+                if mode == "claim":
+                    word = settled_zeros(case, name, word)
+                open_ = case.q.undecided[k]
+                words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
+        case.verdicts[mode] = words
+
+
+def _too_coarse(claim: Outcome) -> bool:
+    """Whether function values are in so narrow a format that they are a staircase, whose differences contradict nothing."""
+    return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE
+
+
+def independent(a: Outcome, b: Outcome) -> bool:
+    """Whether two modes rest on nothing in common."""
+    return not (a.mode.rests_on & b.mode.rests_on)
+
+
+def witnessed(case: Case) -> dict[str, Any]:
+    """Return, for each input, which entries two modes agree on that rest on nothing in common.
+
+    Where there is no trace, the claim itself is the second witness: differences of known error stand against it.
+    """
+    if case.q.untraced is not None and case.claimed is not None and case.reference is not None:
+        right = case.estimate(case.reference)
+        return {name: np.isfinite(right.bound[name]) & np.isfinite(right.value[name]) for name in case.q.wrt}
+    names = [mode for mode in case.verdicts if mode != "claim"]
+    confirmed = {
+        name: np.zeros(shape(case.q.value) + shape(x), dtype=bool)
+        for name, x in zip(case.q.wrt, case.q.xs, strict=True)
+    }
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            if independent(case.outcomes[a], case.outcomes[b]):
+                for name, mask in confirmed.items():
+                    mask |= (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
+    for mode in names:  # what some mode contradicts, no two others confirm
+        for name, mask in confirmed.items():
+            mask &= case.verdicts[mode][name] != DISAGREE
+    return confirmed

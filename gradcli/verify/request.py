@@ -1,0 +1,38 @@
+"""What `check` is asked."""
+
+from dataclasses import dataclass
+
+from gradcli.frameworks.adapt import PLAIN
+from gradcli.frameworks.framework import Natively
+from gradcli.modes.claim import Claimed
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.work import Effort
+from gradcli.point import Point
+from gradcli.source.function import Function, Notice
+from gradcli.verify.compare import Tolerance
+from gradcli.verify.native import Own
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `check` was asked."""
+
+    f: Function
+    points: tuple[Point, ...]
+    wrt: tuple[str, ...]
+    modes: tuple[str, ...]
+    claim: Claimed | None = None
+    seed: int = 0
+    fixed: Tolerance | None = None
+    mode_timeout: float | None = None
+    effort: Effort = Effort.NAMED
+    notices: tuple[Notice, ...] = ()
+    allow: frozenset[str] = frozenset()
+    allow_inconclusive: bool = False
+    command: tuple[str, ...] = ()
+    derivative: str = "gradient"
+    stepping: Stepping = AS_WE_LIKE
+    mutate: bool = False
+    own: Own | None = None  # the framework's own gradient, where it is the claim
+    natively: Natively = PLAIN
+    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
