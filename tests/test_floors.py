@@ -49,8 +49,6 @@ SHARED = {"gradcli"}  # the package itself: its version
 CIRCLES = {
     frozenset(f"gradcli.{name}" for name in names.split())
     for names in (
-        "report.check report.check_blocks",
-        "report.compare report.compare_blocks",
         "modes.bounds modes.mode modes.tracing",
         "derivation.constants derivation.convert derivation.indexing derivation.structure",
         "derivation.derive derivation.second derivation.steps",

@@ -13,8 +13,9 @@ from gradcli.errors import OutOfTime, Place, ProcessEnded
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport, PointReport
+    from gradcli.report.check import CheckReport
     from gradcli.report.common import Target
+    from gradcli.report.point import PointReport
 
 _SHOWN = 300  # characters of a target, the last ones: they name the file
 _ENOUGH = 10.0  # seconds: no shorter time is worth trying again
@@ -73,9 +74,10 @@ def unfinished_check(
     over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
     """Return the report of what was checked in time."""
-    from gradcli.report.check import CheckReport, Detects, Entries, PointReport
+    from gradcli.report.check import CheckReport
     from gradcli.report.common import finding
     from gradcli.report.encode import ABSENT
+    from gradcli.report.point import Detects, Entries, PointReport
     from gradcli.verify.environment import environment
 
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)

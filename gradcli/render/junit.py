@@ -6,9 +6,10 @@ from xml.sax.saxutils import escape, quoteattr
 from gradcli.render import Page
 from gradcli.report import numbers
 from gradcli.report.blocks import Code, Paragraph, text_of
-from gradcli.report.check import CheckReport, PointReport
+from gradcli.report.check import CheckReport
 from gradcli.report.check_blocks import MAX_ROWS
 from gradcli.report.escape import visible
+from gradcli.report.point import PointReport
 from gradcli.words import Verdict
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -1,15 +1,15 @@
 """What people read of a point that was checked: blocks, which renderers turn into text."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.report.check import CheckReport, Diagnosis, ModeResult, Mutant, PointReport
-from gradcli.report.common import Finding
+from gradcli.report.common import Finding, Target
 from gradcli.report.encode import Absent, Values
+from gradcli.report.point import Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.words import Kind, Severity, Verdict
 
 MAX_ROWS = 10
@@ -21,7 +21,23 @@ _TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
 
-def point_blocks(report: CheckReport, point: PointReport, number: int) -> list[Block]:
+class Checked(Protocol):
+    """What the blocks of a point show of the whole report."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def derivative(self) -> str: ...
+
+    @property
+    def points(self) -> tuple[PointReport, ...]: ...
+
+
+def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block]:
     blocks: list[Block] = []
     place = ", ".join(f"{name} = {_at(point, name, report.seed)}" for name in point.at)
     looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)

@@ -1,148 +1,24 @@
-"""The report of `compare-modes`: every mode side by side."""
+"""The report of `compare-modes`: every mode side by side, as data, as blocks for people, and as pictures."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gradcli.report.blocks import Block, Picture
+from gradcli.report import numbers
+from gradcli.report.blocks import WORDS, Bars, Block, Cell, Headline, HeatMap, Paragraph, Picture, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
+from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
 from gradcli.report.encode import ABSENT, Absent, Given, Values
 from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
-from gradcli.words import Verdict
+from gradcli.words import Kind, Verdict
 
-EXACT = 99.0  # digits of a reference whose bound is zero
-
-
-@dataclass(frozen=True, slots=True)
-class RightDigits:
-    """How many digits are right, in the worst and in the median entry.
-
-    `at_least` where the reference itself is known to no more: the figures are lower bounds then.
-    """
-
-    worst: float
-    median: float
-    at_least: bool | Absent = ABSENT
-
-
-@dataclass(frozen=True, slots=True)
-class ModeRow:
-    """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, sweeps, bytes.
-
-    Of the evaluations, `recomputed` are those that reverse sweeps over a checkpointed function run again. `sweeps` go back
-    for each output, or forward for each entry of the inputs.
-    """
-
-    status: str
-    gradient: dict[str, Values] | Absent = ABSENT
-    jacobian: dict[str, Values] | Absent = ABSENT
-    right_digits: RightDigits | Absent = ABSENT
-    bound: dict[str, Values] | Absent = ABSENT
-    proved: bool | Absent = ABSENT
-    bound_held: bool | Absent = ABSENT
-    reference: bool | Absent = ABSENT
-    evaluations: int | Absent = ABSENT
-    recomputed: int | Absent = ABSENT
-    sweeps: int | Absent = ABSENT
-    operations: int | Absent | None = ABSENT
-    additions: int | Absent = ABSENT
-    multiplications: int | Absent = ABSENT
-    transcendental: int | Absent = ABSENT
-    formula: int | Absent = ABSENT
-    formula_shared: int | Absent = ABSENT
-    seconds: float | Absent = ABSENT
-    relative_time: float | Absent = ABSENT
-    peak_bytes: int | Absent | None = ABSENT
-    message: str | Absent = ABSENT
-    hint: str | Absent | None = ABSENT
-
-    @property
-    def values(self) -> dict[str, Values]:
-        """The gradient or Jacobian, by input."""
-        return self.gradient or self.jacobian or {}
-
-
-@dataclass(frozen=True, slots=True)
-class SchemeSummary:
-    """One difference scheme along one direction: what was observed and what theory predicts. h in units of the inputs' size."""
-
-    scheme: str
-    order: float | None
-    best_h: float
-    relative_error: float
-    digits: float
-    predicted_h: float | None
-    predicted_error: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """A gradient in low precision. Units: ulps of that precision; entries; events of the whole reverse sweep.
-
-    `loss_scale` is k where the loss was scaled by 2^k; `restored` entries are finite then, and no longer zero.
-    """
-
-    dtype: str
-    ulps_worst: float
-    ulps_median: float
-    zeros: int
-    not_finite: int
-    underflows: int
-    subnormals: int
-    overflows: int
-    loss_scale: int | None = None
-    restored: int | None = None
-    scaled_ulps_worst: float | None = None
-    scaled_ulps_median: float | None = None
-    scaled_overflows: int | None = None
-    scaled_not_finite: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulation:
-    """Gradients of micro-batches against that of the full batch: differences relative to its largest entry."""
-
-    count: int
-    inputs: tuple[str, ...]
-    batch: int
-    how: str | None
-    mean_differs: float
-    sum_differs: float
-    uneven: bool
-
-    def says(self) -> str:
-        """Return the finding in a sentence."""
-        whole = f"{self.count} micro-batches of {', '.join(self.inputs)} ({self.batch} rows)"
-        weighted = "mean, weighted by their rows," if self.uneven else "mean"
-        if not np.isfinite(self.mean_differs):
-            return f"{whole}: a gradient is not finite, so there is nothing to compare"
-        if self.how is None:
-            return (
-                f"{whole}: neither the {weighted} ({self.mean_differs:.1e} off) nor the sum ({self.sum_differs:.1e} off) "
-                "of their gradients is that of the full batch: the loss mixes rows (batch statistics, a norm over rows)"
-            )
-        differs = self.mean_differs if self.how == "mean" else self.sum_differs
-        other = "their sum" if self.how == "mean" else "their mean"
-        off = self.sum_differs if self.how == "mean" else self.mean_differs
-        which = weighted if self.how == "mean" else "sum"
-        right = f"the {which} of their gradients is that of the full batch to {differs:.1e} (rounding)"
-        return f"{whole}: {right}; {other} is off by {off:.2g} {'times' if off >= 1 else 'of'} the largest entry"
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """One way to a product H v. Units: evaluations of the gradient, seconds, time in those of one gradient.
-
-    `at_least` where the Hessian that digits are counted against is known to no more.
-    """
-
-    name: str
-    evaluations: int
-    seconds: float
-    relative_time: float
-    digits: float | None
-    at_least: bool | Absent = ABSENT
+_SHOWN = 2  # entries of a gradient beside each other
+_MARKED = 3  # worst entries in a heat map
+_LARGEST_MAP = 1_000  # rows or columns of a picture
+_FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +52,11 @@ class CompareReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
-        from gradcli.report.compare_blocks import blocks
-
-        return blocks(self)
+        return _blocks(self)
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
-        from gradcli.report.compare_blocks import pictures
-
-        return pictures(self)
+        return _pictures(self)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode as a row."""
@@ -196,3 +68,312 @@ class CompareReport:
                     for (index, g), (_, b) in zip(entries(x), entries((row.bound or {})[name]), strict=True)
                 ]
         return ("mode", "input", "index", "value", "bound"), rows
+
+
+def _blocks(report: CompareReport) -> tuple[Block, ...]:
+    """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
+    found: list[Block] = []
+    if isinstance(report.verdict, str) and isinstance(report.message, str):
+        found.append(Headline(*WORDS[report.verdict], report.message))
+    place = ", ".join(
+        f"{name} = {numbers.value(x)}{' (drawn)' if name in report.drawn else ''}" for name, x in report.at.items()
+    )
+    found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
+    found += [Paragraph(f"at {place}", 0)] if place else []
+    found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
+    found += [Paragraph(said) for said in _said(report)]
+    for f in report.findings:
+        install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
+        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
+    found += _products(report)
+    found += _precision(report.precision or ())
+    if report.accumulation:
+        found.append(Paragraph(f"{report.accumulation.says()}."))
+    if report.growth:
+        found += report.growth.blocks()
+    elif report.sweep:
+        found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
+    return tuple(found)
+
+
+def _gradients(report: CompareReport) -> Table:
+    reference = report.modes[report.reference].values if report.reference else {}
+    entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:_SHOWN]
+    total = sum(int(np.size(g)) for g in reference.values())
+    columns = ["mode", *(_derivative(report, name, at) for name, at in entries)]
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status == "ok":
+            cells = [_entry(row.values, reference, name, at) for name, at in entries]
+            rows.append((mode, *cells))
+    more = f"the first {len(entries)} of {total:,} entries" if total > len(entries) else ""
+    return Table(tuple(columns), tuple(rows), title=more)
+
+
+def _derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
+    """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
+    count = np.ndim(report.value)
+    output, entry = at[:count], numbers.entry_name(name, at[count:])
+    if report.derivative == "Hessian" and report.outputs:
+        return f"d2f/d{report.outputs[output[0]].removeprefix('df/d')}d{entry}"
+    index = f"[{','.join(map(str, output))}]" if output else ""
+    return f"df{index}/d{entry}"
+
+
+def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
+    if name not in values:
+        return Piece("not claimed", "dim")
+    return numbers.compared(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
+
+
+def _known(x: Any, write: Callable[[Any], str]) -> str:
+    return "" if x is None or isinstance(x, Absent) else write(x)
+
+
+def _worst(row: ModeRow) -> Cell:
+    found = row.right_digits
+    return _count(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
+
+
+def _median(row: ModeRow) -> Cell:
+    found = row.right_digits
+    return _count(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
+
+
+def _count(digits: float, at_least: bool | Absent = ABSENT) -> str:
+    if digits >= EXACT:
+        return "exact"
+    return f"{'>=' if at_least is True else ''}{digits:.1f}"
+
+
+def _bound(row: ModeRow) -> Cell:
+    return numbers.power(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
+
+
+def _held(row: ModeRow) -> Cell:
+    if row.proved and not isinstance(row.bound_held, Absent):
+        return Piece("proved", "good")
+    if isinstance(row.bound_held, Absent):
+        return Piece("reference" if row.reference else "-", "dim")
+    held: tuple[str, Tone] = ("yes", "good") if row.bound_held else ("NO", "bad")
+    return Piece(*held)
+
+
+COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
+    "digits": (_worst, "right in the worst entry"),
+    "median": (_median, "right in the median entry"),
+    "bound": (_bound, "the mode's own error bound"),
+    "held": (_held, "whether the error lies within it"),
+    "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
+    "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
+    "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
+    "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
+    "adds": (lambda row: _known(row.additions, numbers.two), "additions"),
+    "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
+    "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
+    "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+    "sweeps": (
+        lambda row: _known(row.sweeps, numbers.two),
+        "sweeps back for each output, or forward for each input entry",
+    ),
+}
+USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
+OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
+COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
+
+
+def _shown(report: CompareReport) -> tuple[str, ...]:
+    return report.columns or (OF_JACOBIANS if np.ndim(report.value) else USUAL)
+
+
+def _costs(report: CompareReport) -> Table:
+    columns = _shown(report)
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status != "ok":
+            rows.append((mode, Piece(row.status if not row.message else f"{row.status}: {row.message}", "dim")))
+        else:
+            rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
+    right = frozenset(k + 1 for k, name in enumerate(columns) if name != "held")
+    return Table(("mode", *columns), tuple(rows), right)
+
+
+def _units(report: CompareReport) -> str:
+    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+    return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
+
+
+def _said(report: CompareReport) -> list[str]:
+    """Return what one sweep buys, what the shape of a Jacobian decides, and how large the formula is."""
+    lines = []
+    ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
+    entries = sum(int(np.size(x)) for row in list(ok.values())[:1] for x in row.values.values())
+    outputs = int(np.size(report.value))
+    unit = "gradients" if report.derivative == "Hessian" else "f"
+    reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
+    if np.ndim(report.value) and (reverse or forward):
+        n = entries // max(1, outputs)
+        ways = [
+            (reverse, f"by rows it takes {_many(outputs, 'reverse sweep')}"),
+            (forward, f"by columns {_many(n, 'forward one')}"),
+        ]
+        said = ", ".join(f"{way} ({_times(row)} {unit})" for row, way in ways if row)
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_fewer(reverse, forward)}.")
+    elif reverse and entries > 1:
+        others = [
+            f"{name} {numbers.two(row.evaluations or 0)}"
+            for name, row in (("differences", differences), ("forward", forward))
+            if row
+        ]
+        needs = f"; evaluations needed: {', '.join(others)}" if others else ""
+        again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
+        lines.append(
+            f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
+        )
+    symbolic = ok.get("symbolic")
+    if symbolic and isinstance(symbolic.formula, int):
+        program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""
+        lines.append(
+            f"The derivative as a formula has {_many(symbolic.formula, 'operation')}, "
+            f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
+        )
+    return lines
+
+
+def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
+    """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
+    if not reverse or not forward or not reverse.operations or not forward.operations:
+        return ""
+    return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _times(row: ModeRow) -> str:
+    return numbers.two(row.relative_time or 0.0)
+
+
+def _products(report: CompareReport) -> list[Block]:
+    if not report.products:
+        return []
+    rows = tuple(
+        (
+            p.name,
+            "" if p.digits is None else _count(p.digits, p.at_least),
+            str(p.evaluations),
+            numbers.two(p.relative_time),
+        )
+        for p in report.products
+    )
+    columns = ("one product H v", "digits", "gradients", "time, in gradients")
+    return [Table(columns, rows, frozenset({1, 2, 3}))]
+
+
+def _precision(found: tuple[Precision, ...]) -> list[Block]:
+    if not found:
+        return []
+    columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
+    rows: list[tuple[Cell, ...]] = []
+    for p in found:
+        rows.append((
+            p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
+            f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
+        ))  # fmt: skip
+    says = [said for p in found for said in _precision_in_words(p)]
+    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
+
+
+def _precision_in_words(p: Precision) -> Iterator[str]:
+    """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
+    if p.loss_scale is not None:
+        restored, infinite = p.restored or 0, p.scaled_not_finite or 0
+        yield (
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries {_be(restored)} "
+            f"restored, the worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median "
+            f"{numbers.two(p.scaled_ulps_median)}), {_many(p.scaled_overflows or 0, 'overflow')}"
+            f"{f', {_entries(infinite)} {_be(infinite)} not finite' if infinite else ''}."
+        )
+    if p.zeros and not p.underflows:
+        cause = (
+            f"0 after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            if p.overflows
+            else "lost to saturation or cancellation (1 - y where y rounds to 1)"
+        )
+        yield (
+            f"{p.dtype}: {_entries(p.zeros)} {_be(p.zeros)} 0 although nothing underflowed: a slope is {cause}, which no "
+            "loss scale restores."
+        )
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:
+    columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
+    rows = tuple(_step_row(s) for s in sweep)
+    return Table(columns, rows, frozenset(range(1, 7)), title="error against step size (gradcli sweep shows all of it)")
+
+
+def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
+    order = "-" if s.order is None else f"{s.order:.2f}"
+    observed = (numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}")
+    predicted = ("-" if x is None else numbers.short(x, 2) for x in (s.predicted_h, s.predicted_error))
+    return s.scheme, order, *observed, *predicted
+
+
+def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
+    best = max(sweep, key=lambda s: s.digits)
+    if best.digits < 1:
+        return "No step gives a right digit: gradcli sweep says why."
+    reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
+    return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
+
+
+def _pictures(report: CompareReport) -> tuple[Picture, ...]:
+    """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+    ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
+    digits = tuple(
+        (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
+    )
+    costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
+    found: list[Picture] = [
+        Bars("right digits of the worst entry", f"digits{_silent(report)}", digits),
+        Bars("time of a gradient", "evaluations of f", costs, log=True),
+    ]
+    reference = report.modes[report.reference].values if report.reference else {}
+    for mode, row in ok.items():
+        if mode != report.reference:
+            found += _maps(mode, row.values, reference)
+    if report.precision:
+        ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
+        found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
+    return (*found, *(report.growth.pictures() if report.growth else ()))
+
+
+def _silent(report: CompareReport) -> str:
+    """Return which modes gave no digits."""
+    names = [mode for mode, row in report.modes.items() if not isinstance(row.right_digits, RightDigits)]
+    return f" (none: {', '.join(names)})" if names else ""
+
+
+def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) -> list[HeatMap]:
+    """Return the errors of each matrix of a mode, in powers of ten of the entry."""
+    found = []
+    for name, g in reference.items():
+        shape = np.shape(g)
+        if name not in values or len(shape) != 2 or not 1 < max(shape) <= _LARGEST_MAP:
+            continue
+        with np.errstate(all="ignore"):
+            error = np.abs(np.asarray(values[name]) - g) / np.where(np.asarray(g) == 0, 1.0, np.abs(g))
+        worst = np.argsort(-error, axis=None)[:_MARKED]
+        marked = tuple(tuple(int(k) for k in np.unravel_index(at, shape)) for at in worst if np.ravel(error)[at] > 0)
+        title = f"{mode}: relative error of the entries of {name}, the worst ringed"
+        found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
+    return found

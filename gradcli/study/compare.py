@@ -14,8 +14,8 @@ from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort, least
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import CompareReport, ModeRow
-from gradcli.report.compare_blocks import COST
+from gradcli.report.compare import COST, CompareReport
+from gradcli.report.compare_rows import ModeRow
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import Gradient, root_of
 from gradcli.source.outputs import named_outputs

@@ -7,7 +7,7 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
-from gradcli.report.compare import EXACT, RightDigits
+from gradcli.report.compare_rows import EXACT, RightDigits
 from gradcli.report.encode import ABSENT, Absent
 
 FULL = 16.0  # digits of a float64

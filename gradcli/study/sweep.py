@@ -21,7 +21,7 @@ from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import SchemeSummary
+from gradcli.report.compare_rows import SchemeSummary
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of

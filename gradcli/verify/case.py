@@ -5,8 +5,8 @@ from typing import Any
 
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
-from gradcli.report.check import Diagnosis
 from gradcli.report.common import Finding, finding
+from gradcli.report.point import Diagnosis
 from gradcli.verify.compare import Outcome, Tolerance
 from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction

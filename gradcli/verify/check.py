@@ -13,9 +13,10 @@ from gradcli.errors import FunctionFailed, TraceEnded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Point, Witness
-from gradcli.report.check import CheckReport, Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.report.point import Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.source.derived import STEP, root_of
 from gradcli.source.outputs import named_outputs
 from gradcli.verify.case import Case

@@ -16,10 +16,11 @@ from gradcli.modes.mode import MANY
 from gradcli.modes.work import Effort
 from gradcli.numerics.steps import derivative
 from gradcli.report import numbers
-from gradcli.report.check import CheckReport, PointReport
+from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
+from gradcli.report.point import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
 from gradcli.verify.narrow import exactness, rooms, scaled, told_apart

@@ -14,8 +14,8 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
-from gradcli.report.check import Detects, Entries, Mismatch, PointReport
 from gradcli.report.common import Finding, finding
+from gradcli.report.point import Detects, Entries, Mismatch, PointReport
 from gradcli.verify.case import Case
 from gradcli.verify.gather import unsteady
 from gradcli.verify.witness import kink_at

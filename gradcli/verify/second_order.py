@@ -9,8 +9,8 @@ from gradcli.core.shapes import shape, size
 from gradcli.modes.mode import Question
 from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
-from gradcli.report.check import PointReport
 from gradcli.report.common import Finding, finding
+from gradcli.report.point import PointReport
 from gradcli.source.derived import STEP, Gradient, direction, gradient_in
 from gradcli.source.function import of
 from gradcli.words import Kind, Severity, Verdict

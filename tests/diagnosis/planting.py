@@ -15,7 +15,8 @@ from gradcli.core.primitive import Rule
 from gradcli.core.provenance import place
 from gradcli.interpreters.replay import pulled, with_rules
 from gradcli.interpreters.tape import Tape, record
-from gradcli.report.check import CheckReport, Diagnosis
+from gradcli.report.check import CheckReport
+from gradcli.report.point import Diagnosis
 
 Point = dict[str, Any]
 MODES = "reverse,finite-difference"
