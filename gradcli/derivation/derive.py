@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ from gradcli.derivation.simplify import bulk, simplified
 from gradcli.derivation.sizes import sizes_of
 from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
-from gradcli.derivation.verified import Verifier
-from gradcli.errors import BadOption, NotSupported
+from gradcli.derivation.verified import ALLOWED, Verifier
+from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.tape import Recorded
 from gradcli.report.derive import Formula, Result
 from gradcli.report.encode import ABSENT
+from gradcli.source.expression import Expression
 
 _UNPRINTABLE = 10**6
 _RANK_TWO = 3  # operations that an outer product inside another product counts as: it makes a matrix of two vectors
@@ -80,8 +81,30 @@ class Derivation:
         if self.problem.order == 1 or self.wrt == wrt:
             return self
         own = Derivation(second.directed(self.problem, wrt), self.sizes)
-        own.wrt, own.begun = wrt, second.begun(own, wrt)
+        own.wrt, own.begun = wrt, own.begin(wrt)
         return own
+
+    def begin(self, wrt: str) -> second.Begun | None:
+        """Return the gradient's closed form, checked; None where it has none.
+
+        What is assumed of the input itself holds at a point and not around it: inv(S).T is inv(S), and yet moves otherwise.
+        """
+        problem = self.problem
+        words = problem.facts.get(wrt, frozenset())
+        facts = {**problem.facts, wrt: words & second.OPEN}
+        dims = {n: d for n, d in problem.dims.items() if n != problem.direction}
+        own = replace(problem, order=1, dims=dims, facts=facts, direction=None, layout="denominator")
+        drawn = replace(own, facts={**facts, wrt: frozenset("symmetric" if w == "tied" else w for w in words)})
+        try:
+            closed = Derivation(own, self.sizes, self.points).closed(wrt)
+            f = Expression(
+                program(closed.e, [*dims, *self.sizes], closed.known, least=1).text()
+            )  # each part moves once
+            if not Verifier(drawn, self.sizes, wrt, "gradient").error(f) <= ALLOWED:
+                return None
+        except GradcliError:  # the recorded gradient may have a derivative that has a form all the same
+            return None
+        return second.Begun(f, closed.made, {e: name for e, name in closed.known.items() if name != problem.direction})
 
     def closed(self, wrt: str) -> Closed:
         """Return the closed form of the derivative by one input, not yet checked. Raises NotSupported."""

@@ -1,19 +1,16 @@
 """Parts of arrays, and their transposes, which put them back among zeros: entries, slices, diagonals at fixed places."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, of_atom, slot
 from gradcli.derivation.products import identity, multiply, sum_over
-from gradcli.derivation.structure import Axis, Value, ordered
+from gradcli.derivation.structure import Axis, Sized, Value, ordered
 from gradcli.derivation.units import cut, rows, triangle, unit
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-
-if TYPE_CHECKING:
-    from gradcli.derivation.convert import Reader
 
 _NOWHERE = "an index that depends on the values, or on the sizes in this way, has no formula"
 _PARTS = "write the function of each part by itself"
@@ -103,7 +100,7 @@ def edge(places: Sequence[int], lengths: Sequence[int]) -> str:
     raise NotSupported(_NOWHERE, do=_WHOLE)
 
 
-def _getitem(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     wanted = picks([p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs])
     after = iter(reader.axes([g.shape for g in graphs]))
     own, tensor = iter(xs[0].axes), xs[0].tensor
@@ -148,7 +145,7 @@ def _single(span: str) -> int:
     return int(span.partition(":")[0] or ("-1" if span.endswith(":-1") else "0"))
 
 
-def _scatter(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     """The transpose of taking a part: what is outside of it is zero."""
     wanted = picks([p["index"] for p in params], [p["into"] for p in params])
     into = reader.axes([p["into"] for p in params])
@@ -200,7 +197,7 @@ def _padded(x: Value, span: str, j: Axis) -> Value | None:
     return Value((new,), of_atom(atom, (new,)))
 
 
-def _concatenate(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _concatenate(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     """Parts end to end: each among zeros, where at most one of them has a length that is not the same at all sizes."""
     k = params[0]["axis"]
     if len(xs) == 1:
@@ -241,7 +238,7 @@ def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
     return found
 
 
-def _cumsum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _cumsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     """Sums up to each entry: the product with a triangle of ones."""
     k = params[0]["axis"]
     i = xs[0].axes[k]
@@ -252,6 +249,6 @@ def _cumsum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequen
     return ordered([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
 
 
-INDEXING: dict[str, Callable[["Reader", list[Value], list[Any], Sequence[Graph]], Value]] = {
+INDEXING: dict[str, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
     "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate,
 }  # fmt: skip

@@ -1,26 +1,26 @@
 """How a derivative is found: what is named, each differential or adjoint by its rule, what is read off, what is simplified."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import spread_like
+from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import text
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.index_notation import indexed
 from gradcli.derivation.lines import names, products, where
 from gradcli.derivation.matrices import Printer
+from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import RULES, Sweep
+from gradcli.derivation.second import Begun
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, transpose
 from gradcli.report.derive import Step
-
-if TYPE_CHECKING:
-    from gradcli.derivation.derive import Derivation
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines of a program that are told one by one
@@ -50,8 +50,28 @@ class _Named:
     where: str | None = None
 
 
+class Explained(Protocol):
+    """What the steps show of a derivation."""
+
+    begun: Begun | None
+
+    @property
+    def problem(self) -> Problem: ...
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[int, ...]]: ...
+
+    @property
+    def function(self) -> str: ...
+
+    @property
+    def letter(self) -> str: ...
+
+    def reader(self) -> Reader: ...
+
+
 def told(
-    made: "Derivation", wrt: str, sweeps: Sequence[Sweep], tensor: Tensor, moves: Sequence[tuple[str, Tensor]],
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], tensor: Tensor, moves: Sequence[tuple[str, Tensor]],
     printer: Printer, axes: Sequence[Index | None],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps from the function to the result."""
@@ -81,7 +101,7 @@ def letter_for(taken: Iterable[str], order: int = 1) -> str:
     return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
-def _pairing(made: "Derivation", wrt: str) -> str:
+def _pairing(made: Explained, wrt: str) -> str:
     """Return what the derivative is read off from."""
     if made.problem.order == 1:
         return f"df = <{made.letter}, d{wrt}>"
@@ -99,7 +119,7 @@ def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> str |
         return None
 
 
-def _differentials(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[Step]:
+def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[Step]:
     style = made.problem.style
     named = _lines(made, wrt, sweeps, backward=style == "graph")
     reader = made.reader()
@@ -119,7 +139,7 @@ def _differentials(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], printe
     return steps
 
 
-def _lines(made: "Derivation", wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
+def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
     """Return the lines of the program by name, each in terms of those before it; what only moves entries is not told.
 
     How they move is their differential or, `backward`, their adjoint in terms of those after them.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gradcli.derivation.algebra import HALF, absolute, inverse, logarithm
 from gradcli.derivation.index import Index, Tensor, add, fresh, function, of_matrix, scalar, scaled  # fmt: skip
@@ -11,9 +11,6 @@ from gradcli.derivation.products import multiply, power, product, sum_over
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-
-if TYPE_CHECKING:
-    from gradcli.derivation.convert import Reader
 
 Axis = Index | None  # an axis of length 1 has no index
 
@@ -24,6 +21,14 @@ class Value:
 
     axes: tuple[Axis, ...]
     tensor: Tensor
+
+
+class Sized(Protocol):
+    """What reads lengths at several sizes as sizes with names."""
+
+    def dim(self, sizes: Sequence[int]) -> str: ...
+
+    def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]: ...
 
 
 def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
@@ -47,14 +52,14 @@ def ordered(axes: Sequence[Axis], tensor: Tensor) -> Value:
     return Value(tuple(axes), Tensor(tuple(dict.fromkeys(i for i in axes if i is not None)), tensor.terms))
 
 
-def _sum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
     over = [xs[0].axes[k] for k in gone]
     return ordered(axes, sum_over(xs[0].tensor, [i for i in over if i is not None]))
 
 
-def _reshape(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     """Axes of length 1 come and go; anything else has no indices."""
     dims = [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
     kept = [a for a in xs[0].axes if a is not None]
@@ -64,11 +69,11 @@ def _reshape(reader: "Reader", xs: list[Value], params: list[Any], graphs: Seque
     return ordered([None if d == "1" else next(rest) for d in dims], xs[0].tensor)
 
 
-def _transpose(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     return ordered([xs[0].axes[k] for k in params[0]["axes"]], xs[0].tensor)
 
 
-def _broadcast_to(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     axes = list(reader.axes([g.shape for g in graphs]))
     for k, mine in enumerate(reversed(xs[0].axes), 1):
         if mine is not None:
@@ -76,7 +81,7 @@ def _broadcast_to(reader: "Reader", xs: list[Value], params: list[Any], graphs: 
     return ordered(axes, xs[0].tensor)
 
 
-def _matmul(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     a, b = _renamed(xs[0]), _renamed(xs[1])
     if len(a.axes) != 2 or len(b.axes) != 2:
         raise NotSupported("a product of stacks of matrices has no formula here", do="use einsum")
@@ -86,7 +91,7 @@ def _matmul(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequen
     return ordered([a.axes[0], b.axes[1]], sum_over(whole, [inner]) if inner is not None else whole)
 
 
-def _einsum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     inside, _, out = params[0]["subscripts"].partition("->")
     letters: dict[str, Axis] = {}
     parts = []
@@ -106,7 +111,7 @@ def _einsum(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequen
     return ordered([letters[letter] for letter in out], sum_over(product(parts), gone))
 
 
-def _inv(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     return Value(xs[0].axes, inverse(xs[0].tensor, *_square(xs[0])))
 
 
@@ -116,14 +121,14 @@ def _square(x: Value) -> tuple[Index, Index]:
     return x.axes[0], x.axes[1]
 
 
-def _det(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     i, j = _square(xs[0])
     if graphs[0].op == "logdet":
         return Value((), logarithm(absolute(of_matrix("det", xs[0].tensor, i, j))))
     return Value((), of_matrix("det", xs[0].tensor, i, j))
 
 
-def _solve(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     a, b = _renamed(xs[0]), _renamed(xs[1])
     i, j = _square(a)
     found = inverse(a.tensor, i, j)
@@ -132,7 +137,7 @@ def _solve(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequenc
     return ordered([i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed({b.axes[0]: j})), [j]))
 
 
-def _logsumexp(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
     free = tuple(i for i in xs[0].axes if i is not None)
@@ -140,12 +145,12 @@ def _logsumexp(reader: "Reader", xs: list[Value], params: list[Any], graphs: Seq
     return ordered(axes, function("log", [total], tuple(i for i in axes if i is not None)))
 
 
-def _norm(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     squares = multiply(xs[0].tensor, xs[0].tensor)
     return Value((), power(sum_over(squares, [i for i in xs[0].axes if i is not None]), HALF))
 
 
-def _where(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     axes = reader.axes([g.shape for g in graphs])
     free = tuple(i for i in axes if i is not None)
     condition, a, b = (placed(x, axes) for x in xs)
@@ -153,7 +158,7 @@ def _where(reader: "Reader", xs: list[Value], params: list[Any], graphs: Sequenc
     return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))
 
 
-STRUCTURE: dict[str, Callable[["Reader", list[Value], list[Any], Sequence[Graph]], Value]] = {
+STRUCTURE: dict[str, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
     "sum": _sum, "reshape": _reshape, "transpose": _transpose, "broadcast_to": _broadcast_to,
     "matmul": _matmul, "einsum": _einsum, "inv": _inv, "det": _det, "logdet": _det, "solve": _solve,
     "logsumexp": _logsumexp, "norm": _norm, "where": _where,
