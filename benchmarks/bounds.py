@@ -169,7 +169,7 @@ def question(found: Located) -> Question:
 
 
 def written(text: str, point: dict[str, Any]) -> Question:
-    return question(expression_at(text, [point], seed=0, shapes={}, count=1))
+    return question(expression_at(text, [point]))
 
 
 def listed(table: str) -> list[str]:

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from gradcli.source.targets import is_python
 from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
-from gradcli.verify.probe import Located, expression_at, function_at, locate
+from gradcli.verify.probe import Located, Wanted, expression_at, function_at, locate
 
 # rendering is a floor above reports, which therefore cannot print themselves
 CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
@@ -74,35 +75,30 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 
 def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
-    seed, has_gradient = settings.options.seed, settings.options.value_and_grad
+    options = settings.options
+    wanted = Wanted(
+        options.seed,
+        wrt=wrt,
+        has_gradient=options.value_and_grad,
+        stepping=settings.stepping,
+        natively=settings.natively,
+    )
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
-        return function_at(f, text, [point], seed=seed, wrt=wrt, has_gradient=has_gradient, natively=settings.natively)
+        return function_at(f, text, [point], wanted)
     if at is None or isinstance(at, str):
         texts = [] if at is None else [at]
-        return locate(
-            f, texts, seed=seed, shapes={}, count=3, wrt=wrt, has_gradient=has_gradient, stepping=settings.stepping,
-            natively=settings.natively,
-        )  # fmt: skip
+        return locate(f, texts, replace(wanted, count=3))
     if is_python(f):
         loaded = load(f)
-        return function_at(
-            loaded.found,
-            loaded.text,
-            [{WHOLE: at}],
-            seed=seed,
-            wrt=wrt,
-            has_gradient=has_gradient,
-            module=loaded.module,
-            natively=settings.natively,
-        )
+        return function_at(loaded.found, loaded.text, [{WHOLE: at}], wanted, module=loaded.module)
     point = (
         at
         if isinstance(at, dict)
         else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
     )
-    return expression_at(f, [point], seed=seed, shapes={}, count=1, wrt=wrt)
+    return expression_at(f, [point], wanted)
 
 
 def derive(

@@ -134,16 +134,18 @@ def request(ask: Ask, wanted: Wanted) -> "Request":
     from gradcli.source.sizes import numbers
     from gradcli.verify.build import request_for
     from gradcli.verify.claims import Claiming
+    from gradcli.verify.probe import Wanted as Looking
     from gradcli.verify.probe import locate
 
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
     at = with_values(ask)
     sizes = numbers(shapes, at, seed, wanted.sizes)
-    found = locate(
-        ask.target, at, seed=seed, shapes=read_shapes(shapes, sizes), count=wanted.points, wrt=ask.wrt,
-        has_gradient=settings.options.value_and_grad, sizes=sizes, stepping=settings.stepping, natively=settings.natively,
+    looked_at = Looking(
+        seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,
+        settings.natively,
     )  # fmt: skip
+    found = locate(ask.target, at, looked_at)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     return request_for(found, claiming, settings, _replay(ask, wanted, at))
 

@@ -72,11 +72,12 @@ def _given(ask: Ask, shapes: tuple[str, ...], wanted: "Wanted") -> "Given":
     from gradcli.derivation.given import given_at
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
+    from gradcli.verify.probe import Wanted as Looking
     from gradcli.verify.probe import locate
 
     at = with_values(ask)
     sizes = numbers(shapes, at, wanted.seed)
-    found = locate(ask.target, at, seed=wanted.seed, shapes=read_shapes(shapes, sizes), count=1, sizes=sizes)
+    found = locate(ask.target, at, Looking(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
     return given_at(found, wanted.shapes)
 
 

@@ -25,7 +25,7 @@ from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
 from gradcli.verify.narrow import exactness, rooms, scaled, told_apart
 from gradcli.verify.native import Own, own_gradient
-from gradcli.verify.probe import function_at
+from gradcli.verify.probe import Wanted, function_at
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
     point = _by_name(held, prepared) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
-    found = function_at(alone, call.name, [point], seed=request.seed)
+    found = function_at(alone, call.name, [point], Wanted(request.seed))
     made = own_gradient(found, request.seed, 1, request.natively.expect, weighted=True)
     if made is None:
         return None

@@ -1,7 +1,7 @@
 """Finding points: completing the user's, and drawing others inside the smooth domain."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -49,37 +49,43 @@ class Located:
     sizes: Sizes = field(default_factory=dict)
 
 
-def locate(
-    text: str,
-    at: Sequence[str],
-    *,
-    seed: int,
-    shapes: dict[str, tuple[int, ...]],
-    count: int,
-    wrt: str | None = None,
-    has_gradient: bool = False,
-    sizes: Sizes = NO_SIZES,
-    stepping: Stepping = AS_WE_LIKE,
-    natively: Natively = PLAIN,
-) -> Located:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a target is to be looked at: what is drawn where no point is given, what is differentiated, what the options say.
+
+    `count` points are drawn for an expression; `shapes` are those of inputs that are drawn, `sizes` the numbers of names of
+    sizes.
+    """
+
+    seed: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    count: int = 1
+    wrt: str | None = None
+    has_gradient: bool = False
+    sizes: Sizes = field(default_factory=lambda: NO_SIZES)
+    stepping: Stepping = AS_WE_LIKE
+    natively: Natively = PLAIN
+
+
+PLAINLY = Wanted()
+
+
+def locate(text: str, at: Sequence[str], wanted: Wanted = PLAINLY) -> Located:
     """Return what a target's text names, at the points that texts name; inputs called like a size have its value.
 
     Raises  BadExpression, BadTarget, BadPoint, TooLarge.
     """
     if is_python(text):
         loaded = load(text)
-        given = [_sized(point, sizes, _parameters(loaded.found)) for point in read(at, seed, sizes) or [{}]]
-        found = function_at(
-            loaded.found, loaded.text, given, seed=seed, shapes=shapes, wrt=wrt, typed=True, has_gradient=has_gradient,
-            module=loaded.module, stepping=stepping, natively=natively,
-        )  # fmt: skip
-        return replace(found, sizes=sizes)
+        named = _parameters(loaded.found)
+        given = [_sized(point, wanted.sizes, named) for point in read(at, wanted.seed, wanted.sizes) or [{}]]
+        found = function_at(loaded.found, loaded.text, given, wanted, typed=True, module=loaded.module)
+        return replace(found, sizes=wanted.sizes)
     _meant_as_python(text)
-    refuse_options(natively)
-    if has_gradient:
+    refuse_options(wanted.natively)
+    if wanted.has_gradient:
         raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
-    given = read(at, seed, sizes)
-    return expression_at(text, given, seed=seed, shapes=shapes, count=count, wrt=wrt, sizes=sizes, stepping=stepping)
+    return expression_at(text, read(at, wanted.seed, wanted.sizes), wanted)
 
 
 def _parameters(function: Any) -> Sequence[str]:
@@ -99,25 +105,21 @@ def _meant_as_python(text: str) -> None:
         raise BadTarget(f"'{text.strip()}' is no expression", do=f"did you mean {first}.py:{rest}?")
 
 
-def expression_at(
-    text: str,
-    given: list[dict[str, Any]],
-    *,
-    seed: int,
-    shapes: dict[str, tuple[int, ...]],
-    count: int,
-    wrt: str | None = None,
-    sizes: Sizes = NO_SIZES,
-    stepping: Stepping = AS_WE_LIKE,
-) -> Located:
+def expression_at(text: str, given: list[dict[str, Any]], wanted: Wanted = PLAINLY) -> Located:
+    """Return an expression at the points given, or at as many as are drawn.
+
+    Raises  BadExpression, BadPoint, TooLarge.
+    """
     given = [_spelled_out(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
-    _known(f, [*given, dict.fromkeys(shapes)])
-    fixed = set(sizes) - {name for point in given for name in point}
-    names = chosen_inputs([name for name in f.inputs if name not in fixed or wrt is not None], wrt)
-    wanted = [_sized(point, sizes, f.inputs) for point in given or [{} for _ in range(count if f.inputs else 1)]]
-    points = tuple(_complete(f, point, number, seed, shapes, stepping) for number, point in enumerate(wanted))
-    return Located(f, points, names, wrt is not None, {name: Leaf(name) for name in f.inputs}, sizes=sizes)
+    _known(f, [*given, dict.fromkeys(wanted.shapes)])
+    chosen = wanted.wrt is not None
+    fixed = set(wanted.sizes) - {name for point in given for name in point}
+    names = chosen_inputs([name for name in f.inputs if name not in fixed or chosen], wanted.wrt)
+    drawn_points: list[dict[str, Any]] = [{} for _ in range(wanted.count if f.inputs else 1)]
+    begun = [_sized(point, wanted.sizes, f.inputs) for point in given or drawn_points]
+    points = tuple(_complete(f, point, number, wanted) for number, point in enumerate(begun))
+    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=wanted.sizes)
 
 
 def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
@@ -134,52 +136,38 @@ def function_at(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
+    wanted: Wanted = PLAINLY,
     *,
-    seed: int = 0,
-    shapes: dict[str, tuple[int, ...]] | None = None,
-    wrt: str | None = None,
     typed: bool = False,
-    has_gradient: bool = False,
     module: ModuleType | None = None,
-    stepping: Stepping = AS_WE_LIKE,
-    natively: Natively = PLAIN,
 ) -> Located:
     """Return a Python function at points given by parameter; values of a report's flat paths are put together again.
 
     A framework's function is one of numpy arrays from here on, a module's parameters are inputs by their names, and what
     cannot be called in float64 is called in float32.
     """
-    native = adapted(function, text, module, natively, seed)
+    native = adapted(function, text, module, wanted.natively, wanted.seed)
     if native is None:
-        return _at_points(function, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+        return _at_points(function, text, given, wanted, typed, module)
     given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
         native.build(point)
     if native.parameters:
         given = [{"parameters": Named(native.parameters), **point} for point in given]
     try:
-        return _at_points(native, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+        return _at_points(native, text, given, wanted, typed, module)
     except FunctionFailed as error:
-        if not takes_less(error.what, natively):
+        if not takes_less(error.what, wanted.natively):
             raise
-    narrow = adapted(function, text, module, replace(natively, dtype="float32"), seed)
+    narrow = adapted(function, text, module, replace(wanted.natively, dtype="float32"), wanted.seed)
     given = given if narrow is None else [narrow.numbers(point) for point in given]
-    found = _at_points(narrow, text, given, seed, shapes, wrt, typed, has_gradient, module, stepping)
+    found = _at_points(narrow, text, given, wanted, typed, module)
     says = "it only takes float32: its gradient is judged with the bounds of that format"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
 def _at_points(
-    function: Any,
-    text: str,
-    given: Sequence[dict[str, Any]],
-    seed: int,
-    shapes: dict[str, tuple[int, ...]] | None,
-    wrt: str | None,
-    typed: bool,
-    has_gradient: bool,
-    module: ModuleType | None,
-    stepping: Stepping,
+    function: Any, text: str, given: Sequence[dict[str, Any]], wanted: Wanted, typed: bool, module: ModuleType | None
 ) -> Located:
     f: PythonFunction | None = None
     points: list[Point] = []
@@ -187,12 +175,12 @@ def _at_points(
     for number, point in enumerate(given):
         named = nested(named_arguments(function, point))
         named |= {
-            name: stepping.moved_inside(name, drawn(name, size, seed, number, 0))
-            for name, size in (shapes or {}).items()
+            name: wanted.stepping.moved_inside(name, drawn(name, size, wanted.seed, number, 0))
+            for name, size in wanted.shapes.items()
             if name not in named
         }
-        named |= _defaults_wanted(function, named, wrt)
-        this, values, notices = bound(function, text, named, typed=typed, has_gradient=has_gradient)
+        named |= _defaults_wanted(function, named, wanted.wrt)
+        this, values, notices = bound(function, text, named, typed=typed, has_gradient=wanted.has_gradient)
         if f is None:
             f = this
         elif list(values) != list(points[0].values):
@@ -208,8 +196,8 @@ def _at_points(
             f"{text} has no float input to differentiate",
             do='give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))',
         )
-    names = chosen_inputs(f.inputs, wrt)
-    return Located(f, tuple(points), names, wrt is not None, f.arguments, module, tuple(said.values()))
+    names = chosen_inputs(f.inputs, wanted.wrt)
+    return Located(f, tuple(points), names, wanted.wrt is not None, f.arguments, module, tuple(said.values()))
 
 
 def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
@@ -268,11 +256,10 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
-def _complete(
-    f: Expression, given: dict[str, Any], number: int, seed: int, shapes: dict[str, tuple[int, ...]], stepping: Stepping
-) -> Point:
+def _complete(f: Expression, given: dict[str, Any], number: int, wanted: Wanted) -> Point:
     """Return a point with every input: given, or drawn inside its edges, where f is smooth."""
     values = {name: as_input(name, x) for name, x in given.items()}
+    seed, shapes, stepping = wanted.seed, wanted.shapes, wanted.stepping
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
         notices = _survey(f, values, (), shapes)
@@ -292,7 +279,7 @@ def _complete(
 
 
 def _survey(
-    f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: dict[str, tuple[int, ...]]
+    f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[Notice, ...]:
     """Evaluate once, sizes checked before anything is allocated, and return what deserves a warning."""
     try:

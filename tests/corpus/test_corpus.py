@@ -78,7 +78,7 @@ def cases(points: Mapping[Function, Any], reasons: Mapping[str, str]) -> list[An
 
 def checked(f: Function, at: Any, order: int) -> CheckReport:
     """Return what `gradcli.check` finds with the modes of this process, certified where it is little work."""
-    found = function_at(f, f.__name__, [{WHOLE: at}], seed=0, wrt=None)
+    found = function_at(f, f.__name__, [{WHOLE: at}])
     request = request_for(found, None, Settings(Options(modes=IN_PROCESS, order=order)))
     q = Question(request.f, request.points[0], request.wrt)
     dear = {"certified"} if q.untraced or q.ball_work > Effort.DEFAULT.value else set()

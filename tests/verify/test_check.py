@@ -9,7 +9,7 @@ import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.report.check import CheckReport
 from gradcli.verify.check import check
-from gradcli.verify.probe import locate
+from gradcli.verify.probe import Wanted, locate
 from gradcli.verify.request import Request
 
 FAST = ("certified", "forward", "reverse", "complex-step", "finite-difference")
@@ -20,7 +20,7 @@ def checked(
 ) -> CheckReport:
     """Check one expression in this process."""
     wrt = rest.pop("wrt", None)
-    found = locate(text, [at] if at else [], seed=0, shapes=rest.pop("shapes", {}), count=3, wrt=wrt)
+    found = locate(text, [at] if at else [], Wanted(shapes=rest.pop("shapes", {}), count=3, wrt=wrt))
     claim = ClaimedExpressions(grad, found.wrt) if grad is not None else None
     return check(Request(found.f, found.points, found.wrt, modes, claim, **rest))
 
@@ -159,7 +159,7 @@ def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
 
 
 def test_several_points_take_the_worst_verdict() -> None:
-    found = locate("abs(x)", ["x=1", "x=0"], seed=0, shapes={}, count=1)
+    found = locate("abs(x)", ["x=1", "x=0"])
     assert [p.verdict for p in check(Request(found.f, found.points, found.wrt, FAST)).points] == [
         "pass",
         "inconclusive",

@@ -182,7 +182,7 @@ def test_a_step_at_the_tie_is_no_kink_to_have_subgradients() -> None:
 
 
 def lies(text: str, at: str, **claim: Any) -> Hull:
-    found = locate(text, [at], seed=0, shapes={}, count=1, wrt=None)
+    found = locate(text, [at])
     value = {name: np.asarray(x, dtype=float)[()] for name, x in claim.items()}
     bound = {name: np.zeros(np.shape(x))[()] for name, x in value.items()}
     made = hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
@@ -212,6 +212,6 @@ def test_the_hull_counts_the_pieces_and_measures_the_distance(
 
 
 def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
-    found = locate("max(x, y)", ["x=1, y=1"], seed=0, shapes={}, count=1, wrt=None)
+    found = locate("max(x, y)", ["x=1, y=1"])
     q = Question(found.f, found.points[0], found.wrt)
     assert hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
