@@ -48,12 +48,12 @@ def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) 
 
 
 @pytest.fixture(autouse=True)
-def _modules_stay_in_their_test() -> Iterator[None]:
-    """Forget the modules that a test wrote into a temporary folder and loaded: another test may use their names."""
-    known, path = {*sys.modules}, [*sys.path]
+def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget the modules that a test wrote into its temporary folder and loaded: another test may use their names."""
+    known, path, folder = {*sys.modules}, [*sys.path], str(tmp_path_factory.getbasetemp())
     yield
     for name in sys.modules.keys() - known:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
     sys.path[:] = path
 
