@@ -32,7 +32,7 @@ from gradcli.source.targets import is_python
 from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
-from gradcli.verify.probe import Located, Wanted, expression_at, function_at, locate
+from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
 
 # rendering is a floor above reports, which therefore cannot print themselves
 CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
@@ -76,7 +76,7 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
     options = settings.options
-    wanted = Wanted(
+    wanted = LocateOptions(
         options.seed,
         wrt=wrt,
         has_gradient=options.value_and_grad,

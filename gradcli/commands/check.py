@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradcli.commands.asks import Ask, asks, several, with_values
 from gradcli.commands.ended import TimeIsUp, unfinished_check
 from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
 from gradcli.commands.points import keep_point, keepable
-from gradcli.commands.request import Ask, asks, several, with_values
 from gradcli.errors import GradcliError
-from gradcli.options import Options, claim_of, replayed, with_claim
+from gradcli.options import Options, replayed, with_claim
 from gradcli.source.targets import is_python
 from gradcli.words import Exit, Kind, worst
 from gradcli.world import World
@@ -50,7 +50,6 @@ def check(world: World, targets: list[str], options: Options) -> int:
     settings = settings_of(options)
     keep = None if options.save_point is None else keepable(options.save_point)
     wanted = Wanted(settings, options.points or 3, keep)
-    claim_of(options)  # two are refused before anything is read
     return _all(asks(targets, options, world), wanted, to, world, several(targets))
 
 
@@ -134,14 +133,13 @@ def request(ask: Ask, wanted: Wanted) -> "Request":
     from gradcli.source.sizes import numbers
     from gradcli.verify.build import request_for
     from gradcli.verify.claims import Claiming
-    from gradcli.verify.probe import Wanted as Looking
-    from gradcli.verify.probe import locate
+    from gradcli.verify.probe import LocateOptions, locate
 
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
     at = with_values(ask)
     sizes = numbers(shapes, at, seed, wanted.sizes)
-    looked_at = Looking(
+    looked_at = LocateOptions(
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,
         settings.natively,
     )  # fmt: skip

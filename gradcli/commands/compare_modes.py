@@ -5,9 +5,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from gradcli.commands.asks import Ask, asks, only
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, only
 from gradcli.errors import BadOption
 from gradcli.option_values import words_of
 from gradcli.options import Options

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gradcli.commands.asks import Ask, asks, only, with_values
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import Ask, asks, only, with_values
 from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.source.targets import is_python
@@ -72,12 +72,11 @@ def _given(ask: Ask, shapes: tuple[str, ...], wanted: "Wanted") -> "Given":
     from gradcli.derivation.given import given_at
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
-    from gradcli.verify.probe import Wanted as Looking
-    from gradcli.verify.probe import locate
+    from gradcli.verify.probe import LocateOptions, locate
 
     at = with_values(ask)
     sizes = numbers(shapes, at, wanted.seed)
-    found = locate(ask.target, at, Looking(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
+    found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
     return given_at(found, wanted.shapes)
 
 

@@ -15,7 +15,7 @@ from gradcli.words import Kind, Severity, Verdict
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
     from gradcli.report.common import Target
-    from gradcli.report.point import PointReport
+    from gradcli.report.point_report import PointReport
 
 _SHOWN = 300  # characters of a target, the last ones: they name the file
 _ENOUGH = 10.0  # seconds: no shorter time is worth trying again
@@ -77,7 +77,7 @@ def unfinished_check(
     from gradcli.report.check import CheckReport
     from gradcli.report.common import finding
     from gradcli.report.encode import ABSENT
-    from gradcli.report.point import Detects, Entries, PointReport
+    from gradcli.report.point_report import Detects, Entries, PointReport
     from gradcli.verify.environment import environment
 
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)

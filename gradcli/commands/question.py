@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.commands.request import asks, only, with_values
+from gradcli.commands.asks import asks, only, with_values
 from gradcli.options import Options
 from gradcli.world import World
 
@@ -20,14 +20,14 @@ def answered(
     from gradcli.modes.mode import Question
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
-    from gradcli.verify.probe import Wanted, locate
+    from gradcli.verify.probe import LocateOptions, locate
 
     seed, shapes = options.seed, options.shapes
     ask = only(asks(words, options, world))
     with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
         at = with_values(ask)
         sizes = numbers(shapes, at, seed)
-        found = locate(ask.target, at, Wanted(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
+        found = locate(ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
         q = Question(found.f, found.points[0], found.wrt, seed)
         q.refuse_untraced()
         return study(q)

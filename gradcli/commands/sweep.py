@@ -1,8 +1,8 @@
 """`gradcli sweep`."""
 
+from gradcli.commands.asks import asks, only
 from gradcli.commands.check import Wanted, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.request import asks, only
 from gradcli.options import Options
 from gradcli.world import World
 

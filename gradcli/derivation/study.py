@@ -27,8 +27,7 @@ from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
 from gradcli.verify.environment import environment
-from gradcli.verify.probe import Wanted as Looking
-from gradcli.verify.probe import chosen_inputs, expression_at, function_at
+from gradcli.verify.probe import LocateOptions, chosen_inputs, expression_at, function_at
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 _LENGTH = 3  # of every named size, when a Python function is first called
@@ -197,7 +196,7 @@ def _mistake(made: Derivation, result: Result, text: str) -> str | None:
     values = {n: x for n, x in made.points[0].items() if n in problem.f.inputs}
     try:
         sizes = {n: v[0] for n, v in made.sizes.items()}
-        found = expression_at(problem.f.text, [values], Looking(problem.seed, wrt=result.wrt, sizes=sizes))
+        found = expression_at(problem.f.text, [values], LocateOptions(problem.seed, wrt=result.wrt, sizes=sizes))
         report = check(
             request_for(found, Claiming("grad", text), Settings(Options(modes="certified,reverse,finite-difference")))
         )

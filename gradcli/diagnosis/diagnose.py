@@ -16,7 +16,7 @@ from gradcli.diagnosis.whole import (
     slightly_off,
 )
 from gradcli.diagnosis.wrong import Wrong
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
     as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,

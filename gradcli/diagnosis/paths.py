@@ -11,7 +11,7 @@ from gradcli.diagnosis.local import Replaced, omitted
 from gradcli.diagnosis.search import Changed, Edge, Search, said
 from gradcli.interpreters.replay import with_rules
 from gradcli.interpreters.tape import CONSTANT, Tape
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 
 _MOST_USES = 40  # of one value, in turns: more are no paths one writes out
 _PAIRS = 12  # siblings of which two may be missing together

@@ -16,7 +16,7 @@ from gradcli.errors import GradcliError, Place, Span
 from gradcli.interpreters.replay import pulled, with_rules
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.numerics.jacobians import directions, stacked
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 
 Changed = dict[int, dict[int, Rule]]
 

@@ -8,7 +8,7 @@ from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
 from gradcli.interpreters.replay import with_rules
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 
 
 def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:

@@ -268,7 +268,7 @@ class Question:
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
         moved = [
-            np.asarray(bar) * np.asarray(y) * (1.0 if primitive is None else roundings_of(primitive, xs))
+            np.asarray(bar) * np.asarray(y) * roundings_of(primitive, xs)
             for bar, (primitive, _, xs, y, _, _) in zip(self.bars, self.lines, strict=True)
             if bar is not None and primitive is not None
         ]

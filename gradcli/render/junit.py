@@ -9,7 +9,7 @@ from gradcli.report.blocks import Code, Paragraph, text_of
 from gradcli.report.check import CheckReport
 from gradcli.report.check_blocks import MAX_ROWS
 from gradcli.report.escape import visible
-from gradcli.report.point import PointReport
+from gradcli.report.point_report import PointReport
 from gradcli.words import Verdict
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

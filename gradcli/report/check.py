@@ -12,7 +12,7 @@ from gradcli.report.check_blocks import point_blocks
 from gradcli.report.common import Target
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.native import NativeReport
-from gradcli.report.point import Detects, PointReport
+from gradcli.report.point_report import Detects, PointReport
 from gradcli.report.tidy import entries
 from gradcli.words import Kind, Severity, Verdict
 

@@ -9,7 +9,7 @@ from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import Absent, Values
-from gradcli.report.point import Diagnosis, ModeResult, Mutant, PointReport
+from gradcli.report.point_report import Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.words import Kind, Severity, Verdict
 
 MAX_ROWS = 10

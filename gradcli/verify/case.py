@@ -6,7 +6,7 @@ from typing import Any
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, finding
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 from gradcli.verify.compare import Outcome, Tolerance
 from gradcli.verify.subgradient import Hull
 from gradcli.verify.witness import Direction

@@ -16,7 +16,7 @@ from gradcli.point import Point, Witness
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
-from gradcli.report.point import Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.report.point_report import Detects, Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.source.derived import STEP, root_of
 from gradcli.source.outputs import named_outputs
 from gradcli.verify.case import Case
@@ -95,7 +95,7 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
 
 
 def _steady_point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
-    """Judge one point; a function that gave a value there and raises in a later call keeps something of its calls."""
+    """Check one point; a function that gave a value there and raises in a later call keeps something of its calls."""
     try:
         return _point(request, point, number, progress)
     except (FunctionFailed, TraceEnded) as error:

@@ -20,12 +20,12 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
-from gradcli.report.point import PointReport
+from gradcli.report.point_report import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
 from gradcli.verify.narrow import exactness, rooms, scaled, told_apart
 from gradcli.verify.native import Own, own_gradient
-from gradcli.verify.probe import Wanted, function_at
+from gradcli.verify.probe import LocateOptions, function_at
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
     point = _by_name(held, prepared) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
-    found = function_at(alone, call.name, [point], Wanted(request.seed))
+    found = function_at(alone, call.name, [point], LocateOptions(request.seed))
     made = own_gradient(found, request.seed, 1, request.natively.expect, weighted=True)
     if made is None:
         return None

@@ -14,7 +14,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.margins import nearest
 from gradcli.report.common import Finding, finding
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
 from gradcli.verify.case import Case
 from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, entrywise, scale_of

@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.common import Finding, finding
-from gradcli.report.point import Mutant
+from gradcli.report.point_report import Mutant
 from gradcli.verify.case import Case
 from gradcli.verify.compare import DISAGREE, entrywise, scale_of
 from gradcli.verify.gather import witnessed

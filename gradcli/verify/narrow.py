@@ -15,7 +15,7 @@ from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import finding
 from gradcli.report.native import Aspect, Exactness
-from gradcli.report.point import Diagnosis, PointReport
+from gradcli.report.point_report import Diagnosis, PointReport
 from gradcli.source.python import PythonFunction
 from gradcli.verify.native import Own, own_gradient
 from gradcli.verify.probe import Located

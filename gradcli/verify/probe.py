@@ -50,7 +50,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LocateOptions:
     """How a target is to be looked at: what is drawn where no point is given, what is differentiated, what the options say.
 
     `count` points are drawn for an expression; `shapes` are those of inputs that are drawn, `sizes` the numbers of names of
@@ -67,10 +67,10 @@ class Wanted:
     natively: Natively = PLAIN
 
 
-PLAINLY = Wanted()
+AS_GIVEN = LocateOptions()
 
 
-def locate(text: str, at: Sequence[str], wanted: Wanted = PLAINLY) -> Located:
+def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> Located:
     """Return what a target's text names, at the points that texts name; inputs called like a size have its value.
 
     Raises  BadExpression, BadTarget, BadPoint, TooLarge.
@@ -78,14 +78,14 @@ def locate(text: str, at: Sequence[str], wanted: Wanted = PLAINLY) -> Located:
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
-        given = [_sized(point, wanted.sizes, named) for point in read(at, wanted.seed, wanted.sizes) or [{}]]
-        found = function_at(loaded.found, loaded.text, given, wanted, typed=True, module=loaded.module)
-        return replace(found, sizes=wanted.sizes)
+        given = [_sized(point, options.sizes, named) for point in read(at, options.seed, options.sizes) or [{}]]
+        found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
+        return replace(found, sizes=options.sizes)
     _meant_as_python(text)
-    refuse_options(wanted.natively)
-    if wanted.has_gradient:
+    refuse_options(options.natively)
+    if options.has_gradient:
         raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
-    return expression_at(text, read(at, wanted.seed, wanted.sizes), wanted)
+    return expression_at(text, read(at, options.seed, options.sizes), options)
 
 
 def _parameters(function: Any) -> Sequence[str]:
@@ -105,21 +105,21 @@ def _meant_as_python(text: str) -> None:
         raise BadTarget(f"'{text.strip()}' is no expression", do=f"did you mean {first}.py:{rest}?")
 
 
-def expression_at(text: str, given: list[dict[str, Any]], wanted: Wanted = PLAINLY) -> Located:
+def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
     """Return an expression at the points given, or at as many as are drawn.
 
     Raises  BadExpression, BadPoint, TooLarge.
     """
     given = [_spelled_out(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
-    _known(f, [*given, dict.fromkeys(wanted.shapes)])
-    chosen = wanted.wrt is not None
-    fixed = set(wanted.sizes) - {name for point in given for name in point}
-    names = chosen_inputs([name for name in f.inputs if name not in fixed or chosen], wanted.wrt)
-    drawn_points: list[dict[str, Any]] = [{} for _ in range(wanted.count if f.inputs else 1)]
-    begun = [_sized(point, wanted.sizes, f.inputs) for point in given or drawn_points]
-    points = tuple(_complete(f, point, number, wanted) for number, point in enumerate(begun))
-    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=wanted.sizes)
+    _known(f, [*given, dict.fromkeys(options.shapes)])
+    chosen = options.wrt is not None
+    fixed = set(options.sizes) - {name for point in given for name in point}
+    names = chosen_inputs([name for name in f.inputs if name not in fixed or chosen], options.wrt)
+    drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
+    begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
+    points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))
+    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=options.sizes)
 
 
 def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def function_at(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
-    wanted: Wanted = PLAINLY,
+    options: LocateOptions = AS_GIVEN,
     *,
     typed: bool = False,
     module: ModuleType | None = None,
@@ -146,28 +146,33 @@ def function_at(
     A framework's function is one of numpy arrays from here on, a module's parameters are inputs by their names, and what
     cannot be called in float64 is called in float32.
     """
-    native = adapted(function, text, module, wanted.natively, wanted.seed)
+    native = adapted(function, text, module, options.natively, options.seed)
     if native is None:
-        return _at_points(function, text, given, wanted, typed, module)
+        return _at_points(function, text, given, options, typed, module)
     given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
         native.build(point)
     if native.parameters:
         given = [{"parameters": Named(native.parameters), **point} for point in given]
     try:
-        return _at_points(native, text, given, wanted, typed, module)
+        return _at_points(native, text, given, options, typed, module)
     except FunctionFailed as error:
-        if not takes_less(error.what, wanted.natively):
+        if not takes_less(error.what, options.natively):
             raise
-    narrow = adapted(function, text, module, replace(wanted.natively, dtype="float32"), wanted.seed)
+    narrow = adapted(function, text, module, replace(options.natively, dtype="float32"), options.seed)
     given = given if narrow is None else [narrow.numbers(point) for point in given]
-    found = _at_points(narrow, text, given, wanted, typed, module)
+    found = _at_points(narrow, text, given, options, typed, module)
     says = "it only takes float32: its gradient is judged with the bounds of that format"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
 def _at_points(
-    function: Any, text: str, given: Sequence[dict[str, Any]], wanted: Wanted, typed: bool, module: ModuleType | None
+    function: Any,
+    text: str,
+    given: Sequence[dict[str, Any]],
+    options: LocateOptions,
+    typed: bool,
+    module: ModuleType | None,
 ) -> Located:
     f: PythonFunction | None = None
     points: list[Point] = []
@@ -175,12 +180,12 @@ def _at_points(
     for number, point in enumerate(given):
         named = nested(named_arguments(function, point))
         named |= {
-            name: wanted.stepping.moved_inside(name, drawn(name, size, wanted.seed, number, 0))
-            for name, size in wanted.shapes.items()
+            name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
+            for name, size in options.shapes.items()
             if name not in named
         }
-        named |= _defaults_wanted(function, named, wanted.wrt)
-        this, values, notices = bound(function, text, named, typed=typed, has_gradient=wanted.has_gradient)
+        named |= _defaults_wanted(function, named, options.wrt)
+        this, values, notices = bound(function, text, named, typed=typed, has_gradient=options.has_gradient)
         if f is None:
             f = this
         elif list(values) != list(points[0].values):
@@ -196,8 +201,8 @@ def _at_points(
             f"{text} has no float input to differentiate",
             do='give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))',
         )
-    names = chosen_inputs(f.inputs, wanted.wrt)
-    return Located(f, tuple(points), names, wanted.wrt is not None, f.arguments, module, tuple(said.values()))
+    names = chosen_inputs(f.inputs, options.wrt)
+    return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
 
 def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
@@ -256,10 +261,10 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
-def _complete(f: Expression, given: dict[str, Any], number: int, wanted: Wanted) -> Point:
+def _complete(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
     """Return a point with every input: given, or drawn inside its edges, where f is smooth."""
     values = {name: as_input(name, x) for name, x in given.items()}
-    seed, shapes, stepping = wanted.seed, wanted.shapes, wanted.stepping
+    seed, shapes, stepping = options.seed, options.shapes, options.stepping
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
         notices = _survey(f, values, (), shapes)

@@ -15,7 +15,7 @@ from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
 from gradcli.report.common import Finding, finding
-from gradcli.report.point import Detects, Entries, Mismatch, PointReport
+from gradcli.report.point_report import Detects, Entries, Mismatch, PointReport
 from gradcli.verify.case import Case
 from gradcli.verify.gather import unsteady
 from gradcli.verify.witness import kink_at

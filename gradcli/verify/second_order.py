@@ -10,7 +10,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
 from gradcli.report.common import Finding, finding
-from gradcli.report.point import PointReport
+from gradcli.report.point_report import PointReport
 from gradcli.source.derived import STEP, Gradient, direction, gradient_in
 from gradcli.source.function import of
 from gradcli.words import Kind, Severity, Verdict

@@ -12,7 +12,7 @@ from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction, OverBudget
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.common import finding
-from gradcli.report.point import Detects
+from gradcli.report.point_report import Detects
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
 from gradcli.verify.case import Case
 from gradcli.verify.compare import AGREE, DISAGREE, allowed

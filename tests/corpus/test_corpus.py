@@ -13,7 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
 from gradcli.options import Options
 from gradcli.report.check import CheckReport
-from gradcli.report.point import ModeResult
+from gradcli.report.point_report import ModeResult
 from gradcli.source.points import WHOLE
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check

@@ -16,7 +16,7 @@ from gradcli.core.provenance import place
 from gradcli.interpreters.replay import pulled, with_rules
 from gradcli.interpreters.tape import Tape, record
 from gradcli.report.check import CheckReport
-from gradcli.report.point import Diagnosis
+from gradcli.report.point_report import Diagnosis
 
 Point = dict[str, Any]
 MODES = "reverse,finite-difference"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gradcli.commands.asks import Ask
 from gradcli.commands.check import Wanted, request
-from gradcli.commands.request import Ask
 from gradcli.errors import BadOption, TooLarge
 from gradcli.options import Options
 from gradcli.report.growth import Cell, Growth, Row

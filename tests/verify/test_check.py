@@ -9,7 +9,7 @@ import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.report.check import CheckReport
 from gradcli.verify.check import check
-from gradcli.verify.probe import Wanted, locate
+from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request
 
 FAST = ("certified", "forward", "reverse", "complex-step", "finite-difference")
@@ -20,7 +20,7 @@ def checked(
 ) -> CheckReport:
     """Check one expression in this process."""
     wrt = rest.pop("wrt", None)
-    found = locate(text, [at] if at else [], Wanted(shapes=rest.pop("shapes", {}), count=3, wrt=wrt))
+    found = locate(text, [at] if at else [], LocateOptions(shapes=rest.pop("shapes", {}), count=3, wrt=wrt))
     claim = ClaimedExpressions(grad, found.wrt) if grad is not None else None
     return check(Request(found.f, found.points, found.wrt, modes, claim, **rest))
 

@@ -1,4 +1,4 @@
-"""From the words of the command line to requests."""
+"""From the words of the command line, and the lines of standard input, to targets with what belongs to each."""
 
 import json
 import re
