@@ -24,7 +24,8 @@ from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.source.points import WHOLE, read
-from gradcli.verify.compare import USEFUL, attempt
+from gradcli.verdict.entries import USEFUL
+from gradcli.verify.run_modes import attempt
 from gradcli.verify.probe import Located, expression_at, function_at
 
 TINY = 1e-6  # of the largest entry: what is smaller is held against that, and is not well-behaved

@@ -22,6 +22,7 @@ FLOORS = (
     ("frameworks",),
     ("modes",),
     ("diagnosis",),
+    ("verdict",),
     ("verify",),
     ("study",),
     ("derivation",),

@@ -34,7 +34,7 @@ ERRORS = {  # keys below which numbers are errors or bounds, of which only the s
 STEPS = {"best_h", "predicted_h", "rounding", "from", "to"}  # which the errors choose: right to a factor
 MEASURED = {  # what an error makes, and by how much it may differ: absolute, relative
     "digits": (0.8, 0.0), "right_digits": (0.8, 0.0), "order": (0.05, 0.0), "rounding_slope": (0.1, 0.0),
-    "evaluations": (0.0, 0.25), "sweeps": (0.0, 0.25), "peak_bytes": (0.0, 0.25), "held_bytes": (0.0, 0.25),
+    "evaluations": (0.0, 0.25), "sweeps": (0.0, 0.25), "peak_bytes": (0.0, 0.25), "f_peak_bytes": (0.0, 0.25), "held_bytes": (0.0, 0.25),
 }  # fmt: skip
 TIMES = {"seconds", "f_seconds", "relative_time"}
 LEFT_OUT = TIMES | {"environment"}

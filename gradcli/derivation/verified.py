@@ -16,7 +16,7 @@ from gradcli.point import Point
 from gradcli.report.derive import Check
 from gradcli.source.derived import Gradient, Weighted
 from gradcli.source.expression import Expression
-from gradcli.verify.compare import attempt
+from gradcli.verify.run_modes import attempt
 
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders

@@ -15,6 +15,9 @@ class Detects:
     at: str | None
 
 
+NO_SIZE = Detects(None, None)  # no error was sure to be seen, or there is no verdict
+
+
 @dataclass(frozen=True, slots=True)
 class Mismatch:
     """One entry of a claim that is wrong."""

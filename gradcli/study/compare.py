@@ -38,10 +38,11 @@ from gradcli.study.rays import common_ray
 from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.sweep import summary
 from gradcli.study.truth import slope_along
+from gradcli.verdict.evidence import Outcome
 from gradcli.verify.check import check
-from gradcli.verify.compare import Outcome, answered, missing, reference_of, run
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
+from gradcli.verify.run_modes import answered, missing, reference_of, run
 from gradcli.words import Exit, Kind, Severity
 
 

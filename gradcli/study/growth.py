@@ -23,8 +23,8 @@ from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growt
 from gradcli.study import checkpointing, cost
 from gradcli.study.counts import Counts
 from gradcli.study.prediction import Program
-from gradcli.verify.compare import attempt
 from gradcli.verify.request import Request
+from gradcli.verify.run_modes import attempt
 
 # What is run, in quarters of an operation that adds one entry, each about a quarter of a nanosecond
 MOST_WORK = 2 * 10**10  # of one mode at one size

@@ -14,7 +14,9 @@ from gradcli.modes.mode import Contradiction, Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Point
 from gradcli.study.samples import Sample, samples
-from gradcli.verify.compare import AGREE, DISAGREE, Outcome, entrywise, run
+from gradcli.verdict.entries import AGREE, DISAGREE, entrywise
+from gradcli.verdict.evidence import Outcome
+from gradcli.verify.run_modes import run
 
 OK = "ok"
 POINTS = 3  # at which each way to call a primitive is looked at

@@ -31,10 +31,11 @@ from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, he
 from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
+from gradcli.verdict.evidence import Outcome
 from gradcli.verify.check import check
-from gradcli.verify.compare import Outcome, attempt
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
+from gradcli.verify.run_modes import attempt
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write

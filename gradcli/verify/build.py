@@ -13,8 +13,8 @@ from gradcli.options import DEFAULTS, Options
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
+from gradcli.verdict.entries import Tolerance
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
-from gradcli.verify.compare import Tolerance
 from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request

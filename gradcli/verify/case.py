@@ -7,9 +7,8 @@ from gradcli.modes.mode import Question
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
-from gradcli.verify.compare import Outcome, Tolerance
-from gradcli.verify.subgradient import Hull
-from gradcli.verify.witness import Direction
+from gradcli.verdict.entries import Tolerance
+from gradcli.verdict.evidence import Outcome
 from gradcli.words import Severity
 
 
@@ -24,10 +23,8 @@ class Case:
     claimed: tuple[str, ...] | None = None
     not_claimed: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
-    verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    diagnosis: Diagnosis | None = None
-    direction: Direction | None = None
-    hull: Hull | None = None  # of the pieces at a kink, where the claim is a subgradient
+    words: dict[str, dict[str, Any]] = field(default_factory=dict)
+    wrong_shape: Diagnosis | None = None
 
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode that answered."""

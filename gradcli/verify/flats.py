@@ -13,8 +13,8 @@ from gradcli.core.shapes import shape
 from gradcli.frameworks.native import native_of
 from gradcli.numerics.noise import EPS
 from gradcli.source.derived import root_of
+from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verify.case import Case
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.words import Kind
 
 _MOST = 50  # entries that are looked at

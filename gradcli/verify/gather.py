@@ -1,4 +1,4 @@
-"""What is found at a point: by the recorded run, by the claim, by comparing the modes, and which of them confirm each other."""
+"""What is found at a point: by the recorded run, by the claim, and by comparing the modes."""
 
 from typing import Any
 
@@ -16,8 +16,9 @@ from gradcli.numerics.margins import nearest
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
+from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, entrywise, scale_of
+from gradcli.verdict.evidence import Outcome
 from gradcli.verify.case import Case
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, Outcome, entrywise, scale_of
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.scales import by_scales
 from gradcli.verify.witness import one_sided
@@ -159,7 +160,7 @@ def add_claim(case: Case, claimed: Claimed) -> None:
     try:
         estimate = claim.gradient(case.q)
     except WrongShape as error:
-        case.diagnosis = _of_shape(case, error)
+        case.wrong_shape = _of_shape(case, error)
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
@@ -170,7 +171,7 @@ def add_claim(case: Case, claimed: Claimed) -> None:
         )
 
 
-def unsteady(case: Case) -> Finding | None:
+def claim_again(case: Case) -> Finding | None:
     """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
     mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
@@ -220,7 +221,7 @@ def compare_all(case: Case) -> None:
     if case.reference is None:
         return
     right = case.estimate(case.reference)
-    scale = scale_of(case.q, right)
+    scale = scale_of(right, case.q.xs, case.q.value)
     for mode, outcome in case.outcomes.items():
         if outcome.estimate is None:
             continue
@@ -240,38 +241,9 @@ def compare_all(case: Case) -> None:
                     word = settled_zeros(case, name, word)
                 open_ = case.q.undecided[k]
                 words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
-        case.verdicts[mode] = words
+        case.words[mode] = words
 
 
 def _too_coarse(claim: Outcome) -> bool:
     """Whether function values are in so narrow a format that they are a staircase, whose differences contradict nothing."""
     return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE
-
-
-def independent(a: Outcome, b: Outcome) -> bool:
-    """Whether two modes rest on nothing in common."""
-    return not (a.mode.rests_on & b.mode.rests_on)
-
-
-def witnessed(case: Case) -> dict[str, Any]:
-    """Return, for each input, which entries two modes agree on that rest on nothing in common.
-
-    Where there is no trace, the claim itself is the second witness: differences of known error stand against it.
-    """
-    if case.q.untraced is not None and case.claimed is not None and case.reference is not None:
-        right = case.estimate(case.reference)
-        return {name: np.isfinite(right.bound[name]) & np.isfinite(right.value[name]) for name in case.q.wrt}
-    names = [mode for mode in case.verdicts if mode != "claim"]
-    confirmed = {
-        name: np.zeros(shape(case.q.value) + shape(x), dtype=bool)
-        for name, x in zip(case.q.wrt, case.q.xs, strict=True)
-    }
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            if independent(case.outcomes[a], case.outcomes[b]):
-                for name, mask in confirmed.items():
-                    mask |= (case.verdicts[a][name] == AGREE) & (case.verdicts[b][name] == AGREE)
-    for mode in names:  # what some mode contradicts, no two others confirm
-        for name, mask in confirmed.items():
-            mask &= case.verdicts[mode][name] != DISAGREE
-    return confirmed

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
+from gradcli.modes.mode import Question
 from gradcli.point import Array, Estimate, Witness
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
+from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
+from gradcli.verdict.evidence import Evidence, Planted
 from gradcli.verify.case import Case
-from gradcli.verify.compare import DISAGREE, entrywise, scale_of
-from gradcli.verify.gather import witnessed
 from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first
@@ -20,17 +21,17 @@ _GROSS = 0.01  # relative: entries that a mistake without a size changes by less
 Makes = Callable[[Array], Array]
 
 
-def mutants(case: Case) -> tuple[tuple[Mutant, ...], Finding | None]:
+def plant_mistakes(case: Case, seen: Evidence) -> Planted:
     """Return what became of each planted mistake, and a finding where a gross one goes unseen or none was planted.
 
     The gradient under test is the claim, or gradcli's own where there is none; no mode is run again.
     """
-    tested, right = _tested(case)
+    tested, right = _tested(seen)
     if tested is None or right is None:
-        return (), _unplanted("no other mode stands against the gradient entry by entry")
-    if case.diagnosis is not None or any(np.any(word == DISAGREE) for word in case.verdicts.get("claim", {}).values()):
-        return (), _unplanted("the claim disagrees as it stands")
-    trial = _Trial(case, tested, right, witnessed(case))
+        return Planted((), _unplanted("no other mode stands against the gradient entry by entry"))
+    if seen.wrong_shape is not None or seen.diagnosis is not None or seen.contradicts("claim"):
+        return Planted((), _unplanted("the claim disagrees as it stands"))
+    trial = _Trial(case.q, seen, tested, right)
     found = [
         _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
         _by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest(g)),
@@ -41,31 +42,27 @@ def mutants(case: Case) -> tuple[tuple[Mutant, ...], Finding | None]:
     ]
     survived = [m for m in found if m.sizeless and m.caught < m.planted]
     if not survived:
-        return tuple(found), None
+        return Planted(tuple(found))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would go unseen: {first.mistake}"
-    return tuple(found), finding(
-        Kind.MUTANT, Severity.INCONCLUSIVE, says, hint="the bounds of the modes are too wide for these entries"
-    )
+    hint = "the bounds of the modes are too wide for these entries"
+    return Planted(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 
 
 def _unplanted(why: str) -> Finding:
     return finding(Kind.MUTANT, Severity.INFO, f"no mistake was planted: {why}")
 
 
-def _tested(case: Case) -> tuple[Estimate | None, Estimate | None]:
+def _tested(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
     """Return the gradient under test, and what it is compared with: for our own, a mode that rests on function values."""
-    if case.reference is None:
+    if seen.reference is None:
         return None, None
-    if case.claimed is not None and case.outcomes["claim"].estimate is not None:
-        return case.estimate("claim"), case.estimate(case.reference)
-    own = case.estimate(case.reference)
-    for mode, outcome in case.outcomes.items():
-        if (
-            outcome.estimate is not None
-            and outcome.mode.rests_on == {Witness.FUNCTION_VALUES}
-            and mode != case.reference
-        ):
+    own = seen.estimate(seen.reference)
+    if seen.claimed is not None and seen.answered("claim") is not None:
+        return seen.answered("claim"), own
+    for mode, outcome in seen.outcomes.items():
+        by_values = outcome.mode.rests_on == {Witness.FUNCTION_VALUES}
+        if outcome.estimate is not None and by_values and mode != seen.reference:
             return own, outcome.estimate
     return None, None
 
@@ -76,12 +73,12 @@ def _largest(g: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The gradient under test, what it is compared with, and the entries that two witnesses confirm."""
+    """The gradient under test, and what it is compared with."""
 
-    case: Case
+    q: Question
+    seen: Evidence
     tested: Estimate
     right: Estimate
-    confirmed: dict[str, Any]
 
 
 def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
@@ -89,18 +86,17 @@ def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
 
     Nothing is planted where a kink leaves the gradient open; `least` is the relative change that counts as one.
     """
-    case, tested, right = trial.case, trial.tested, trial.right
+    seen, tested, right = trial.seen, trial.tested, trial.right
     caught = planted = 0
-    scale = scale_of(case.q, right)
-    open_ = dict(zip(case.q.wrt, case.q.undecided, strict=True))
+    scale = scale_of(right, trial.q.xs, trial.q.value)
     for name, g in tested.value.items():
         made = np.asarray(makes(np.asarray(g)))
-        changed = (np.abs(made - g) > least * np.abs(g)) & (np.asarray(right.value[name]) != 0) & ~open_[name]
+        changed = (np.abs(made - g) > least * np.abs(g)) & (np.asarray(right.value[name]) != 0) & ~seen.undecided[name]
         moved = replace(tested, value={**tested.value, name: made})
-        words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, case.fixed)), shape(g))
-        seen = (words == DISAGREE) & (trial.confirmed[name] if case.claimed is not None else True)
+        words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, seen.tolerance)), shape(g))
+        shown = (words == DISAGREE) & (seen.confirmed[name] if seen.claimed is not None else True)
         planted += int(np.sum(changed))
-        caught += int(np.sum(changed & seen))
+        caught += int(np.sum(changed & shown))
     return caught, planted
 
 

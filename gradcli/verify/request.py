@@ -9,7 +9,7 @@ from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import Effort
 from gradcli.point import Point
 from gradcli.source.function import Function, Notice
-from gradcli.verify.compare import Tolerance
+from gradcli.verdict.entries import Tolerance
 from gradcli.verify.native import Own
 
 

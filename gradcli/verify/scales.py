@@ -8,8 +8,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
+from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 from gradcli.verify.case import Case
-from gradcli.verify.compare import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 from gradcli.words import Kind, Severity
 
 _MOST = 10  # entries that findings are given for
@@ -51,14 +51,7 @@ def kinked(slopes: Slopes) -> Any:
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
 
-def has_two_slopes(case: Case) -> bool:
-    """Whether differences of an entry have another slope over wider steps, by which no other mode is to be contradicted."""
-    outcome = case.outcomes.get("finite-difference")
-    slopes = {} if outcome is None or outcome.estimate is None else outcome.estimate.slopes
-    return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
-
-
-def findings_of(case: Case) -> list[Finding]:
+def scale_findings(case: Case) -> list[Finding]:
     """Return what differences show at the entries that are open: kinks, and second slopes."""
     outcome = case.outcomes.get("finite-difference")
     if outcome is None or outcome.estimate is None:
@@ -66,7 +59,7 @@ def findings_of(case: Case) -> list[Finding]:
     found = []
     for name, slopes in outcome.estimate.slopes.items():
         open_ = np.zeros(np.shape(slopes.h), dtype=bool)
-        for mode, words in case.verdicts.items():
+        for mode, words in case.words.items():
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
         both = kinked(slopes)

@@ -1,8 +1,6 @@
 """A claim for more entries than can be moved one by one: random projections of function values, and a search."""
 
 import warnings
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +13,11 @@ from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Screened, Suspect, screen
 from gradcli.point import Array
 from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Detects, Entries, Mismatch, PointReport
+from gradcli.report.point_report import NO_SIZE, Detects, Entries, Mismatch
+from gradcli.verdict.evidence import Explained, Projections
 from gradcli.verify.case import Case
-from gradcli.verify.gather import unsteady
 from gradcli.verify.witness import kink_at
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import Kind, Severity
 
 _Odd = tuple[Suspect, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
@@ -40,47 +38,49 @@ def applies(case: Case) -> bool:
     )
 
 
-def by_projections(case: Case, report: PointReport) -> PointReport:
-    """Return the report of a point, judged by projections: what they cover is said, entry by entry it is not known."""
+def projections(case: Case) -> Projections:
+    """Return what projections show of a claim: what they cover is said, entry by entry it is not known.
+
+    Cost  as many evaluations of f as the budget allows, 20,000 without one.
+    """
     q, claim = case.q, case.estimate("claim").value
-    names = tuple(name for name in q.wrt if name in claim)
+    names = _names(case)
     flat = end_to_end([claim[name] for name in names])
-    if not np.all(np.isfinite(flat)):
-        return replace(report, verdict=Verdict.FAIL, diagnosis=_not_finite(case, names))
     found = _screen(q, names, flat)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
-    wrong = [(suspect, name, at) for suspect, name, at, kink in odd if kink is None]
-    kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None] + _along(
-        q, names, found
-    )
-    said = (*report.findings, _coverage(found, flat), *kinks)
-    said = tuple(f for f in said if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET))
-    suspected = sum(len(group) for group in found.suspected)
-    entries = Entries(len(flat), len(wrong), suspected)
-    if (kinks and not wrong) or found.agrees is None:
-        noise = finding(
-            Kind.NOISE, Severity.INCONCLUSIVE, "projections of function values are too noisy to decide the claim"
-        )
-        if not found.complete:
-            says = f"{found.calls:,} evaluations of f are too few to decide the claim"
-            noise = finding(Kind.BUDGET, Severity.INCONCLUSIVE, says, hint=f"--budget {10 * found.calls}")
-        return replace(
-            report, verdict=Verdict.INCONCLUSIVE, entries=entries, findings=said if kinks else (*said, noise)
-        )
-    if found.agrees:
-        modes = dict(report.modes)
-        modes["claim"] = replace(modes["claim"], verdict="agree")
-        detects = _detects(q, names, found, flat)
-        return replace(report, verdict=Verdict.PASS, entries=entries, findings=said, detects=detects, modes=modes)
-    modes = dict(report.modes)
-    modes["claim"] = replace(modes["claim"], verdict="disagree")
-    mismatches = tuple(_mismatch(name, at, flat[s.index], s) for s, name, at in wrong)
-    changing = unsteady(case)
-    return replace(
-        report, verdict=Verdict.FAIL, entries=replace(entries, wrong=max(len(wrong), 1)), modes=modes, mismatches=mismatches,
-        findings=(*said, changing) if changing else said,
-        diagnosis=_diagnosis(q, names, claim, wrong) if wrong and not changing else None,
+    wrong = [_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
+    kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
+    open_ = (*kinks, *_along(q, names, found))
+    unplaced = found.agrees is False and not wrong and not open_  # an entry is wrong, and it is not known which
+    return Projections(
+        agrees=found.agrees, coverage=_coverage(found, flat), open_=open_, wrong=tuple(wrong),
+        entries=Entries(len(flat), len(wrong) + unplaced, sum(len(group) for group in found.suspected)),
+        complete=found.complete, calls=found.calls,
+        detects=_detects(q, names, found, flat) if found.agrees else NO_SIZE,
     )  # fmt: skip
+
+
+def explained(case: Case, found: Projections | None) -> Explained:
+    """Return the likely mistake, from the entries that were measured alone; without them, that the claim is not finite."""
+    q = case.q
+    claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
+    if found is None:
+        masks = {name: ~np.isfinite(x) for name, x in claim.items()}
+        return Explained(diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks)))
+    right = {name: np.array(x, dtype=float) for name, x in claim.items()}
+    masks = {name: np.zeros(shape(x), dtype=bool) for name, x in claim.items()}
+    room = {name: np.array(EPS * np.abs(x)) for name, x in right.items()}
+    for entry in found.wrong:
+        right[entry.input][entry.index], masks[entry.input][entry.index] = entry.reference, True
+        room[entry.input][entry.index] = 3 * entry.bound
+    said = diagnose(Wrong(q, claim, right, masks, room))
+    return Explained(None if said.kind in ("unknown", "approximation") else said)
+
+
+def _names(case: Case) -> tuple[str, ...]:
+    """Return the inputs that the claim is for."""
+    claim = case.estimate("claim").value
+    return tuple(name for name in case.q.wrt if name in claim)
 
 
 def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
@@ -174,25 +174,6 @@ def _detects(q: Question, names: tuple[str, ...], found: Screened, claim: Array)
         relative = np.where(claim != 0, found.sees / np.abs(claim), -1.0)
     worst = int(np.argmax(relative))
     if not 0 <= relative[worst] < 1:
-        return Detects(None, None)
+        return NO_SIZE
     name, at = _place(q, names, worst)
     return Detects(float(relative[worst]), name + (f"[{','.join(map(str, at))}]" if at else ""))
-
-
-def _diagnosis(q: Question, names: tuple[str, ...], claim: dict[str, Array], wrong: list[_Odd]) -> Any:
-    """Return the likely mistake, from the entries that were measured alone."""
-    right = {name: np.array(claim[name], dtype=float) for name in names}
-    masks = {name: np.zeros(shape(claim[name]), dtype=bool) for name in names}
-    room = {name: EPS * np.abs(right[name]) for name in names}
-    for suspect, name, at in wrong:
-        right[name][at], masks[name][at] = suspect.measured, True
-        room[name] = np.array(room[name])
-        room[name][at] = 3 * suspect.bound
-    said = diagnose(Wrong(q, {name: np.asarray(claim[name]) for name in names}, right, masks, room))
-    return None if said.kind in ("unknown", "approximation") else said
-
-
-def _not_finite(case: Case, names: tuple[str, ...]) -> Any:
-    claim = {name: np.asarray(case.estimate("claim").value[name]) for name in names}
-    masks = {name: ~np.isfinite(x) for name, x in claim.items()}
-    return diagnose(Wrong(case.q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks))

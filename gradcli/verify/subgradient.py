@@ -6,7 +6,6 @@ span all that a subgradient can be (Clarke 1983, theorem 2.5.1).
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.plan import branch_weights
 from gradcli.numerics.jacobians import by_rows
 from gradcli.point import Array, Estimate
+from gradcli.verdict.evidence import Hull
 
 MOST_PIECES = 64
 _STEP = 1e-7  # of the point: near enough that pieces further away are not met
@@ -26,25 +26,6 @@ _ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
 _MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
 _ALONE = (1e-4, 1e-6)  # of an entry's step: how far the others move beside it
 _LONGER = 10  # times the step of gradients: that of function values, which lose digits
-
-
-@dataclass(frozen=True, slots=True)
-class Hull:
-    """How far a claim is from the means of the pieces' gradients, and how many pieces there are.
-
-    Units  `distance` and `limit` are relative to each entry's largest slope: the distance of the entry that is furthest
-           off, and the largest distance that counts as none.
-    """
-
-    distance: float
-    pieces: int
-    limit: float = CLOSE
-    contradicted: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether the claim is a subgradient."""
-        return self.distance <= self.limit and not self.contradicted
 
 
 def hull(q: Question, claim: Estimate) -> Hull | None:

@@ -1,34 +1,17 @@
 """One directional difference of the untouched function: it needs no rule and no trace."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.steps import QUICK, derivative, quick_derivative
-from gradcli.point import Array, Estimate
+from gradcli.point import Estimate
 from gradcli.source.derived import either_way
+from gradcli.verdict.evidence import Direction
 
 _JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
 _SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
 _SHARP_FOR_RULES = 1e-3  # the same where the trace is tested, so that only rules are in question; of all contributions
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """How <g, v> compares with a difference of f along v; `agrees` is None where the bound decides nothing."""
-
-    agrees: bool | None
-    relative: float
-    calls: int
-    room: float = np.inf
-    steps: dict[str, Array] = field(default_factory=dict)
-
-    def room_of(self, name: str) -> Array:
-        """Return how wrong each entry of one input could be unseen, were it the only wrong one."""
-        with np.errstate(all="ignore"):
-            return self.room / np.abs(self.steps[name]) if name in self.steps else np.inf
 
 
 def directional(q: Question, gradient: Estimate) -> Direction:

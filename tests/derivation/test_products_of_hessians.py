@@ -16,7 +16,7 @@ from gradcli.modes.registry import MODES
 from gradcli.point import Point
 from gradcli.source.derived import Gradient
 from gradcli.source.expression import Expression
-from gradcli.verify.compare import attempt
+from gradcli.verify.run_modes import attempt
 from tests.derivation import problems, test_random
 from tests.derivation.test_textbook import BY_HAND, SIZES, point
 

@@ -17,7 +17,7 @@ from gradcli.modes.registry import MODES
 from gradcli.point import Point
 from gradcli.source.derived import Gradient
 from gradcli.source.expression import Expression
-from gradcli.verify.compare import attempt
+from gradcli.verify.run_modes import attempt
 
 COUNT = 200
 SIZES = ({"n": 4, "m": 2}, {"n": 2, "m": 5})

@@ -17,7 +17,7 @@ from gradcli.point import Point
 from gradcli.source.arguments import bound
 from gradcli.source.python import PythonFunction
 from gradcli.source.standin import stand_ins
-from gradcli.verify.compare import AGREE, entrywise
+from gradcli.verdict.entries import AGREE, entrywise
 
 
 def filled_buffer(x: Any) -> Any:

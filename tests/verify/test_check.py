@@ -152,7 +152,7 @@ def test_a_zero_gradient_is_reported_as_weak_evidence() -> None:
 
 
 def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
-    from gradcli.verify.compare import Tolerance
+    from gradcli.verdict.entries import Tolerance
 
     assert checked("x**2", "x=3", "2.001*x").exit_status == 1
     assert checked("x**2", "x=3", "2.001*x", fixed=Tolerance(rtol=1e-2)).exit_status == 0

@@ -20,7 +20,7 @@ from gradcli.modes.registry import OWN
 from gradcli.modes.symbolic_worker import differentiate
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression
-from gradcli.verify.compare import attempt
+from gradcli.verify.run_modes import attempt
 
 DIGITS = 120
 H = mp.mpf(10) ** -40

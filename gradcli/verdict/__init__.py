@@ -1,0 +1,1 @@
+"""From what was seen at a point to a verdict: data, and pure functions of it."""

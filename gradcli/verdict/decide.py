@@ -1,0 +1,321 @@
+"""From what was seen at one point to a verdict with its reasons: a pure and total function."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import TraceDiffers
+from gradcli.modes.mode import Contradiction, OverBudget
+from gradcli.point import Witness
+from gradcli.report.common import Finding, finding
+from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis
+from gradcli.verdict.detects import detects_of
+from gradcli.verdict.entries import AGREE, DISAGREE
+from gradcli.verdict.evidence import Evidence, Hull, Look, NotSeen, Projections, known
+from gradcli.words import Kind, Severity, Verdict
+
+Findings = tuple[Finding, ...]
+_TRACED = ("certified", "reverse", "forward")
+_BY_VALUES = ("finite-difference",)
+_REPORT_IT = "please report it, with the function"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on one point, and all that was found there; the hull is there where the claim is a subgradient."""
+
+    verdict: Verdict
+    findings: Findings
+    diagnosis: Diagnosis | None = None
+    hull: Hull | None = None
+    detects: Detects = NO_SIZE
+
+
+def decide(seen: Evidence) -> Decision | Look:
+    """Return the verdict, or what has to be looked at before there can be one."""
+    try:
+        decision = _by_modes(seen)
+        if (
+            decision.verdict == Verdict.INCONCLUSIVE
+            and seen.may_doubt_trace
+            and _lost_its_trace(seen, decision.findings)
+        ):
+            return Look.VALUES_ALONE
+        if seen.may_keep_state and seen.outcomes:
+            changed = known(seen.function_again, Look.FUNCTION_AGAIN).changed
+            if changed is not None:
+                return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
+        if seen.wants_mutants and seen.outcomes:
+            decision = _with_mutants(seen, decision)
+        if decision.verdict == Verdict.INCONCLUSIVE and seen.many_entries:
+            return _by_projections(seen, decision)
+    except NotSeen as missing:
+        return missing.look
+    return replace(decision, detects=detects_of(seen, decision.verdict, decision.hull))
+
+
+def _by_modes(seen: Evidence) -> Decision:
+    """Return the verdict by what the modes say."""
+    if not seen.outcomes and _blocked(seen.findings):
+        return Decision(Verdict.INCONCLUSIVE, seen.findings)
+    if seen.wrong_shape is None and {Kind.NON_FINITE, Kind.NOTHING_TO_CHECK} & _kinds(seen.findings):
+        return Decision(Verdict.INCONCLUSIVE, seen.findings)
+    errors = [outcome.error for outcome in seen.outcomes.values()]
+    for error in errors:
+        if isinstance(error, TraceDiffers):
+            return _open(seen.findings, _inconclusive(Kind.TRACE, str(error), hint=_REPORT_IT))
+    for error in errors:
+        if isinstance(error, Contradiction):
+            return _contradiction(seen, error)
+    if seen.wrong_shape is not None:
+        return Decision(Verdict.FAIL, seen.findings, seen.wrong_shape)
+    late = [
+        finding(Kind.TIMEOUT, Severity.INFO, f"{name}: {outcome.error}")
+        for name, outcome in seen.outcomes.items()
+        if outcome.status == "timeout"
+    ]
+    findings = (*seen.findings, *late)
+    if seen.reference is None:
+        spent = next((error for error in errors if isinstance(error, OverBudget)), None)
+        why = (
+            (Kind.BUDGET, spent.what, spent.do)
+            if spent
+            else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
+        )
+        return _open(findings, _inconclusive(*why))
+    confirmed, said = _guarded(seen, findings)
+    findings = (*findings, *said)
+    return _claim(seen, findings, confirmed) if seen.claimed is not None else _own(seen, findings, confirmed)
+
+
+def _inconclusive(kind: Kind, message: str, hint: str | None = None, at: Any = None) -> Finding:
+    return finding(kind, Severity.INCONCLUSIVE, message, hint=hint, at=at)
+
+
+def _open(findings: Findings, *why: Finding) -> Decision:
+    return Decision(Verdict.INCONCLUSIVE, (*findings, *why))
+
+
+def _blocked(findings: Findings) -> bool:
+    return any(f.severity == Severity.INCONCLUSIVE for f in findings)
+
+
+def _kinds(findings: Findings) -> set[str]:
+    return {f.kind for f in findings}
+
+
+def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
+    """A mode's own witness contradicts it: a rule is wrong, or the trace is not the function."""
+    blame = known(seen.blame, Look.BLAME)
+    values = seen.answered("finite-difference") is not None and seen.contradicts("finite-difference")
+    if blame.rule is None and (values or blame.flat_kink):
+        return _open(seen.findings, _blamed(seen, seen.findings, "function values contradict the traced gradient"))
+    own = seen.claimed is None
+    severity = Severity.ERROR if own else Severity.INCONCLUSIVE
+    whose = "" if blame.rule is None else f": the rule of {blame.rule}"
+    said = finding(Kind.CONTRADICTION, severity, f"{error}{whose}", at=blame.at, hint=error.do)
+    return Decision(Verdict.FAIL if own else Verdict.INCONCLUSIVE, (*seen.findings, said))
+
+
+def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
+    """Return what is to blame where function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
+    blame = known(seen.blame, Look.BLAME)
+    if blame.rule is not None:
+        whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
+        return _inconclusive(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
+    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.flat_kink:
+        return _inconclusive(Kind.CONTRADICTION, f"{says}: a kink or a branch may lie nearer than its steps")
+    return _inconclusive(
+        Kind.TRACE,
+        f"the trace differs from the function: {says}, and every rule on the way is right",
+        "a value that depends on the inputs was taken for a constant while tracing",
+    )
+
+
+def _needs_a_guard(seen: Evidence) -> bool:
+    """Whether the reference was traced, and differences entry by entry were not to be had for their price."""
+    differences = seen.outcomes.get("finite-difference")
+    too_dear = differences is not None and differences.status == "not run"
+    return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
+
+
+def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findings]:
+    """Return the confirmed entries, where a traced value has no second witness entry by entry: all, or none more.
+
+    Something must confirm all entries at once then. For a certified value that is the test of the trace; else it is one
+    direction of the untouched function.
+    """
+    confirmed = seen.confirmed
+    settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
+    if seen.reference is None or settled or not _needs_a_guard(seen):
+        return confirmed, ()
+    agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.words[seen.reference].items()}
+    if seen.reference == "certified" and seen.trace.agrees:  # its rules are confirmed by values of the program
+        return agreed, ()
+    direction = known(seen.direction, Look.DIRECTION)
+    if direction.agrees:
+        says = f"the untouched function confirms one random direction to {direction.relative:.0e}"
+        return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
+    if direction.agrees is False and not _has_two_slopes(seen):
+        says = "a difference of the untouched function contradicts the traced gradient"
+        return confirmed, (_blamed(seen, findings, says),)
+    return confirmed, ()
+
+
+def _has_two_slopes(seen: Evidence) -> bool:
+    """Whether differences of an entry have another slope over wider steps, by which no other mode is to be contradicted."""
+    found = seen.answered("finite-difference")
+    slopes = {} if found is None else found.slopes
+    return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
+
+
+def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
+    """Return, for each input, the entries of the claim that are wrong: they differ from what two modes confirm."""
+    return {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in seen.words["claim"].items()}
+
+
+def entries_to_explain(seen: Evidence) -> dict[str, Any]:
+    """Return the same for the diagnosis of a claim that is wrong."""
+    return wrong_entries(seen, _guarded(seen, ())[0])
+
+
+def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    words = seen.words["claim"]
+    if any(np.any(mask) for mask in wrong_entries(seen, confirmed).values()):
+        changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+        if changed is not None:
+            return Decision(Verdict.FAIL, (*findings, changed))
+        return Decision(Verdict.FAIL, findings, known(seen.diagnosis, Look.DIAGNOSIS).diagnosis)
+    findings, hull = _at_kinks(seen, findings)
+    open_ = seen.undecided if hull is not None else {}
+    findings = (*findings, *_contradicted(seen, findings))
+    right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
+    if not right or _blocked(findings):
+        return replace(_open(findings, *_why_not(seen, findings, confirmed)), hull=hull)
+    changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+    if changed is not None:
+        return Decision(Verdict.FAIL, (*findings, changed), hull=hull)
+    return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull)
+
+
+def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    findings = (*findings, *_contradicted(seen, findings))
+    if all(np.all(mask) for mask in confirmed.values()) and not _blocked(findings):
+        return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)))
+    return _open(findings, *_why_not(seen, findings, confirmed))
+
+
+def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, Hull | None]:
+    """Return the findings with what the claim is at kinks, and the hull where it is a subgradient there."""
+    kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
+    if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
+        return findings, None
+    hull = known(seen.pieces, Look.PIECES).hull
+    if hull is None:
+        return findings, None
+    if not hull.holds:
+        why = (
+            "function values contradict the pieces that meet there"
+            if hull.contradicted
+            else f"an entry is {hull.distance:.1e} of its largest slope away from every mean of the gradients of the "
+            f"{hull.pieces} pieces"
+        )
+        says = f"the claim at the kink is no subgradient: {why}"
+        return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
+    accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
+    says = f"at the kink the claim is a subgradient: a mean of the gradients of the {hull.pieces} smooth pieces that meet there"
+    return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
+
+
+def _contradicted(seen: Evidence, findings: Findings) -> Findings:
+    """Return which modes disagree with the reference; where function values do, what is to blame."""
+    if seen.reference in _TRACED and any(seen.contradicts(mode) for mode in _BY_VALUES):
+        return (_blamed(seen, findings, f"function values contradict {seen.reference}"),)
+    return tuple(
+        _inconclusive(Kind.DISAGREEMENT, f"{mode} disagrees with {seen.reference}", "compare-modes shows both")
+        for mode in seen.own_modes
+        if seen.contradicts(mode)
+    )
+
+
+def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Findings:
+    """Return why there is no verdict, if nothing said it yet."""
+    if _blocked(findings):
+        return ()
+    if seen.scales:
+        return seen.scales
+    if seen.untraced is not None and seen.claimed is None:
+        says = f"function values alone have no second witness: {seen.untraced.what}"
+        hint = "claim a gradient of your own: --grad"
+        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
+    answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
+    rests = [seen.rests_on(name) for name in answered]
+    if seen.untraced is None and not any(not (a & b) for a in rests for b in rests):
+        values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
+        missing = "forward or certified" if values else "finite-difference"
+        says = f"{' and '.join(answered)} share what they rest on"
+        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
+    words = seen.words["claim"] if seen.claimed is not None else {}
+    unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
+    doubtful = sum(int(np.sum(word != AGREE)) for word in words.values())
+    count = max(unconfirmed, doubtful)
+    narrow = any(o.estimate is not None and o.estimate.narrow for o in seen.outcomes.values())
+    says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
+    hint = "a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds"
+    return (_inconclusive(Kind.NOISE, says, hint),)
+
+
+def _weak_evidence(seen: Evidence) -> Findings:
+    """A gradient of zero everywhere proves little: many wrong gradients are zero there too."""
+    value = seen.estimate(str(seen.reference)).value
+    if not seen.inputs or any(np.any(np.asarray(v) != 0) for v in value.values()):
+        return ()
+    says = "every entry of the gradient is zero here, which proves little"
+    return (finding(Kind.WEAK, Severity.WARNING, says, hint="check at another point too"),)
+
+
+def _lost_its_trace(seen: Evidence, findings: Findings) -> bool:
+    """Whether what was traced is not the function: its value differs, or a value went through a text and slopes differ."""
+    kinds = _kinds(findings)
+    contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
+    return seen.untraced is None and (Kind.TRACE in kinds or (seen.written_as_text and contrary))
+
+
+def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
+    """Return the decision with what became of planted mistakes: no pass where one of them was not caught."""
+    survived = known(seen.mutants, Look.MUTANTS).survived
+    if survived is None:
+        return decision
+    fails = decision.verdict == Verdict.PASS and survived.severity == Severity.INCONCLUSIVE
+    verdict = Verdict.INCONCLUSIVE if fails else decision.verdict
+    return replace(decision, verdict=verdict, findings=(*decision.findings, survived))
+
+
+def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
+    """Return the verdict by projections: what they cover is said, entry by entry it is not known."""
+    claim = seen.estimate("claim").value
+    if not all(np.all(np.isfinite(g)) for g in claim.values()):
+        return replace(so_far, verdict=Verdict.FAIL, diagnosis=known(seen.diagnosis, Look.DIAGNOSIS).diagnosis)
+    found = known(seen.projections, Look.PROJECTIONS)
+    findings = tuple(
+        f
+        for f in (*so_far.findings, found.coverage, *found.open_)
+        if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET)
+    )
+    if found.agrees is None or (found.open_ and not found.wrong):
+        return _open(findings, *(() if found.open_ else (_too_noisy(found),)))
+    if found.agrees:
+        return Decision(Verdict.PASS, findings, detects=found.detects)
+    changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+    if changed is not None:
+        return Decision(Verdict.FAIL, (*findings, changed))
+    diagnosis = known(seen.diagnosis, Look.DIAGNOSIS).diagnosis if found.wrong else None
+    return Decision(Verdict.FAIL, findings, diagnosis)
+
+
+def _too_noisy(found: Projections) -> Finding:
+    if found.complete:
+        return _inconclusive(Kind.NOISE, "projections of function values are too noisy to decide the claim")
+    says = f"{found.calls:,} evaluations of f are too few to decide the claim"
+    return _inconclusive(Kind.BUDGET, says, f"--budget {10 * found.calls}")

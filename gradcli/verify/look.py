@@ -1,0 +1,98 @@
+"""Gathering what the verdict depends on: what is there once the modes have run, and what is looked at when asked for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.provenance import WRITTEN, place
+from gradcli.diagnosis.diagnose import diagnose
+from gradcli.diagnosis.wrong import Wrong
+from gradcli.errors import TraceEnded
+from gradcli.modes.mode import Question
+from gradcli.report.common import finding
+from gradcli.verdict.decide import entries_to_explain
+from gradcli.verdict.entries import allowed
+from gradcli.verdict.evidence import Again, Blame, Evidence, Explained, Look, Pieces, TraceSeen
+from gradcli.verify.blame import on_a_flat_kink, wrong_rule
+from gradcli.verify.case import Case
+from gradcli.verify.gather import claim_again
+from gradcli.verify.mutate import plant_mistakes
+from gradcli.verify.request import Request
+from gradcli.verify.scales import scale_findings
+from gradcli.verify.screened import applies, explained, projections
+from gradcli.verify.subgradient import hull
+from gradcli.verify.witness import directional
+from gradcli.words import Kind, Severity
+
+ALONE = "let it depend on its arguments alone"
+
+
+def evidence_of(case: Case, request: Request) -> Evidence:
+    """Return what was seen once the modes have run and were compared."""
+    q = case.q
+    ran = bool(case.outcomes)
+    return Evidence(
+        inputs=q.wrt, outcomes=case.outcomes, reference=case.reference, words=case.words, claimed=case.claimed,
+        findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
+        undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
+        scales=tuple(scale_findings(case)), trace=_trace_seen(q) if ran else TraceSeen(),
+        untraced=q.untraced, written_as_text=bool(WRITTEN),
+        may_doubt_trace=q.blind is None and "finite-difference" in request.modes and ran,
+        may_keep_state=q.f.kind == "python", wants_mutants=request.mutate, many_entries=ran and applies(case),
+    )  # fmt: skip
+
+
+def _trace_seen(q: Question) -> TraceSeen:
+    test = q.trace_test
+    measurable = test.agrees and q.affords_slopes
+    limit = test.detects([q.slopes[name] for name in q.wrt]) if measurable else None
+    return TraceSeen(test.agrees, limit, test.why, test.evaluations)
+
+
+def look(case: Case, seen: Evidence, what: Look) -> Evidence:
+    """Return the evidence with one thing more."""
+    return replace(seen, **{what.value: _LOOKS[what](case, seen)})
+
+
+def _blame(case: Case, seen: Evidence) -> Blame:
+    wrong = wrong_rule(case.q)
+    if wrong is None:
+        return Blame(flat_kink=on_a_flat_kink(case.q))
+    return Blame(wrong[0].name, place(wrong[1]))
+
+
+def _diagnosis(case: Case, seen: Evidence) -> Explained:
+    """Return the likely mistake in a claim, from the entries that are wrong."""
+    if seen.many_entries:
+        return explained(case, seen.projections)
+    claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
+    masks = entries_to_explain(seen)
+    room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
+    said = diagnose(Wrong(case.q, {n: claim.value[n] for n in masks}, {n: right.value[n] for n in masks}, masks, room))
+    return Explained(said)
+
+
+def _function_again(case: Case, seen: Evidence) -> Again:
+    """Whether a Python function gives another value now than at first; what it keeps of its last call is plain again."""
+    q = case.q
+    try:
+        if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+            return Again()
+        says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
+    except TraceEnded:
+        says = "the function returns a value that it kept of an earlier call"
+    return Again(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
+
+
+_LOOKS: dict[Look, Callable[[Case, Evidence], Any]] = {
+    Look.DIRECTION: lambda case, seen: directional(case.q, seen.estimate(str(seen.reference))),
+    Look.BLAME: _blame,
+    Look.CLAIM_AGAIN: lambda case, seen: Again(claim_again(case)),
+    Look.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),
+    Look.DIAGNOSIS: _diagnosis,
+    Look.FUNCTION_AGAIN: _function_again,
+    Look.MUTANTS: plant_mistakes,
+    Look.PROJECTIONS: lambda case, seen: projections(case),
+}

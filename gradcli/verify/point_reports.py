@@ -1,0 +1,101 @@
+"""The report of one point, from what was seen and decided there."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.modes.mode import Question
+from gradcli.point import Witness
+from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.report.point_report import Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.source.derived import STEP
+from gradcli.source.outputs import named_outputs
+from gradcli.verdict.decide import Decision
+from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, allowed, word_of
+from gradcli.verdict.evidence import Evidence, Outcome, Projections
+from gradcli.words import Verdict
+
+
+def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
+    """Return what the modes that are done have found, without a further evaluation of f."""
+    return report_of(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
+
+
+def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()) -> PointReport:
+    """Return the report of a point, with how small an error would have been seen."""
+    values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
+    vector = shape(q.value) != ()
+    compared = seen.words.get("claim") or (seen.words.get(seen.reference) if seen.reference else None) or {}
+    report = PointReport(
+        at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
+        differentiated=seen.claimed or q.wrt,
+        constant=tuple(name for name in q.point.values if name not in (*q.wrt, *not_claimed, STEP)),
+        not_claimed=not_claimed or ABSENT,
+        value=q.value, verdict=decision.verdict, reference=seen.reference,
+        gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
+        entries=Entries(*(sum(int(np.sum(part(word))) for word in compared.values()) for part in _PARTS)),
+        mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
+        modes={name: mode_result(o, seen.words.get(name), vector) for name, o in seen.outcomes.items()},
+        findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
+        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
+        trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
+    )  # fmt: skip
+    return report if seen.projections is None else _projected(report, seen.projections)
+
+
+_PARTS = (np.size, lambda word: word == DISAGREE, lambda word: word == CANNOT_TELL)  # of the entries
+
+
+def _projected(report: PointReport, found: Projections) -> PointReport:
+    """Return the report of a point that projections of function values decide, with what these measured."""
+    report = replace(report, entries=found.entries)
+    if report.verdict == Verdict.INCONCLUSIVE:
+        return report
+    word = word_of([DISAGREE] if report.verdict == Verdict.FAIL else [])
+    modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
+    return replace(report, modes=modes, mismatches=found.wrong if report.verdict == Verdict.FAIL else ())
+
+
+def _trace_report(seen: Evidence) -> TraceReport | Absent:
+    """Return what the trace test found, where there was one."""
+    test = seen.trace
+    if test.agrees is None and not test.untested:
+        return ABSENT
+    return TraceReport(test.agrees, test.limit, test.evaluations, test.untested or ABSENT)
+
+
+def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool) -> ModeResult:
+    """Return one mode's outcome as it is reported."""
+    rests = tuple(witness.value for witness in Witness if witness in outcome.mode.rests_on)
+    if outcome.estimate is None:
+        error = outcome.error
+        return ModeResult(
+            outcome.status, rests_on=rests, message=error.what if error else ABSENT, hint=error.do if error else ABSENT
+        )
+    estimate = outcome.estimate
+    result = ModeResult(
+        "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
+        verdict=word_of(words.values()) if words is not None else ABSENT,
+        evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
+    )  # fmt: skip
+    return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
+
+
+def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
+    """Return the wrong entries, the largest ratio of difference to bound first; f has so many axes of outputs."""
+    if "claim" not in seen.words or seen.reference is None:
+        return ()
+    claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
+    found = []
+    for name, word in seen.words["claim"].items():
+        room = np.broadcast_to(allowed(claim, right, name, seen.tolerance), word.shape)
+        for where in np.argwhere(word == DISAGREE)[:1000]:
+            k = tuple(int(n) for n in where)
+            a, b = float(np.asarray(claim.value[name])[k]), float(np.asarray(right.value[name])[k])
+            ratio = a / b if b else float("inf")
+            output = k[:outputs] if outputs else ABSENT
+            found.append(Mismatch(name, k[outputs:], a, b, a - b, float(room[k]), ratio, output))
+    return tuple(sorted(found, key=lambda m: -abs(m.difference) / max(m.bound, 1e-320)))

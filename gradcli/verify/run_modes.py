@@ -1,0 +1,68 @@
+"""Running several modes on one question."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from gradcli.errors import NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.modes.limits import timed
+from gradcli.modes.mode import Contradiction, Mode, NotRun, Question
+from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.report.common import Finding, finding
+from gradcli.verdict.evidence import Outcome
+from gradcli.words import Kind, Severity
+
+
+def run(
+    q: Question, modes: Sequence[Mode], heard: Callable[[dict[str, Outcome]], None] | None = None
+) -> dict[str, Outcome]:
+    """Run the modes; the symbolic one beside the others, in its own process. `heard` is told after each."""
+    q.prepare()
+    apart = [mode for mode in modes if mode.name == "symbolic" and not q.crowded]
+    found: dict[str, Outcome] = {}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
+        for mode in modes:
+            if mode.name not in waiting:
+                found[mode.name] = attempt(mode, q)
+                if heard is not None:
+                    heard(found)
+        found |= {name: future.result() for name, future in waiting.items()}
+    return {mode.name: found[mode.name] for mode in modes}
+
+
+def attempt(mode: Mode, q: Question) -> Outcome:
+    """Run one mode; what keeps it from answering becomes its status."""
+    available = mode.available()
+    if not available.yes:
+        return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
+    try:
+        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.mode_timeout))
+    except NotRun as error:
+        return Outcome(mode, "not run", error=error)
+    except OutOfTime as error:
+        return Outcome(mode, "timeout", error=error)
+    except NotSupported as error:
+        return Outcome(mode, "unsupported", error=error)
+    except (Contradiction, TraceDiffers, Undecided) as error:
+        return Outcome(mode, "failed", error=error)
+
+
+def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
+    """Return the frameworks that answered."""
+    return tuple(name for name in FRAMEWORKS if name in outcomes and outcomes[name].status == "ok")
+
+
+def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
+    """Return a finding for each mode that was asked for and is not installed."""
+    errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
+    return tuple(
+        finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors if error is not None
+    )
+
+
+def reference_of(outcomes: dict[str, Outcome]) -> str | None:
+    """Return the mode the others are measured against: certified if it answered, else rules, else differences."""
+    for name in ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference"):
+        if name in outcomes and outcomes[name].status == "ok":
+            return name
+    return next((name for name, outcome in outcomes.items() if outcome.status == "ok" and name in MODES), None)

@@ -1,0 +1,139 @@
+"""Evidence written as text, for tables: `certified:a reverse:a finite-difference:? claim:d`, a letter for each entry."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import GradcliError, NotSupported, TraceDiffers
+from gradcli.modes.claim import Claim
+from gradcli.modes.mode import Contradiction, NotRun, OverBudget
+from gradcli.modes.registry import MODES
+from gradcli.point import Estimate, Slopes
+from gradcli.report.common import Finding, finding
+from gradcli.report.point_report import Diagnosis, Entries
+from gradcli.verdict.decide import Decision, decide
+from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
+from gradcli.verdict.evidence import (
+    Again,
+    Blame,
+    Direction,
+    Evidence,
+    Explained,
+    Hull,
+    Look,
+    Outcome,
+    Pieces,
+    Planted,
+    Projections,
+)
+from gradcli.words import Kind, Severity, Verdict
+
+_LETTERS = {"a": AGREE, "?": CANNOT_TELL, "d": DISAGREE}
+_STATUSES: dict[str, tuple[str, GradcliError]] = {
+    "not-run": ("not run", NotRun("it takes too much", do="--modes all")),
+    "over-budget": ("not run", OverBudget("the budget is 10 evaluations", do="--budget 100")),
+    "timeout": ("timeout", GradcliError("stopped after 1 s")),
+    "unsupported": ("unsupported", NotSupported("sympy lacks it")),
+    "unavailable": ("unavailable", NotSupported("torch is not installed")),
+    "contradicts": ("failed", Contradiction("two runs differ", do="report it")),
+    "differs": ("failed", TraceDiffers("the trace differs")),
+}
+SHORT = {
+    "cert": "certified",
+    "rev": "reverse",
+    "fwd": "forward",
+    "fd": "finite-difference",
+    "sym": "symbolic",
+    "cs": "complex-step",
+}
+_REFERENCES = ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference")
+SIGN = Diagnosis("sign", "the sign is flipped")
+CHANGED = finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, "a second call gives another gradient")
+MOVED = finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, "the value has changed")
+COVERAGE = finding(Kind.COVERAGE, Severity.INFO, "20 projections")
+
+# What is seen where a row says nothing of it: nothing amiss.
+CALM: dict[Look, Any] = {
+    Look.DIRECTION: Direction(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
+    Look.BLAME: Blame(),
+    Look.CLAIM_AGAIN: Again(),
+    Look.PIECES: Pieces(),
+    Look.DIAGNOSIS: Explained(SIGN),
+    Look.FUNCTION_AGAIN: Again(),
+    Look.MUTANTS: Planted(()),
+    Look.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
+}
+
+
+def scene(modes: str, value: float = 2.0, bound: float = 1e-12, **more: Any) -> Evidence:
+    """Return the evidence that a line of text states; `value` and `bound` are those of every entry."""
+    outcomes, words = {}, {}
+    for part in modes.split():
+        name, letters = part.split(":")
+        name = SHORT.get(name, name)
+        mode = Claim(None) if name == "claim" else MODES[name]  # type: ignore[arg-type]
+        if letters in _STATUSES:
+            status, error = _STATUSES[letters]
+            outcomes[name] = Outcome(mode, status, error=error)
+            continue
+        entries = np.full(len(letters), value)
+        outcomes[name] = Outcome(mode, "ok", Estimate({"x": entries}, {"x": np.full(len(letters), bound)}))
+        words[name] = {"x": np.array([_LETTERS[letter] for letter in letters])}
+    reference = next((name for name in _REFERENCES if name in words), None)
+    given: dict[str, Any] = {
+        "undecided": {"x": np.zeros(1, dtype=bool)},
+        "claimed": ("x",) if "claim" in outcomes else None,
+    }
+    return Evidence(("x",), outcomes, reference, words if reference else {}, **{**given, **more})
+
+
+def found(kind: Kind, severity: Severity = Severity.INCONCLUSIVE) -> tuple[Finding, ...]:
+    """Return one finding, as the evidence holds them."""
+    return (finding(kind, severity, "seen at the point", hint="move it"),)
+
+
+def narrow(seen: Evidence) -> Evidence:
+    """Return the evidence with estimates in a narrow format."""
+    return _with_estimates(seen, narrow=True)
+
+
+def two_slopes(seen: Evidence) -> Evidence:
+    """Return the evidence with a second slope over wider steps, seen by differences."""
+    nan, other = np.full(1, np.nan), np.ones(1)
+    return _with_estimates(seen, slopes={"x": Slopes(other, nan, nan, other, other, other, np.zeros(1, dtype=bool))})
+
+
+def _with_estimates(seen: Evidence, **change: Any) -> Evidence:
+    changed = {
+        name: o if o.estimate is None else replace(o, estimate=replace(o.estimate, **change))
+        for name, o in seen.outcomes.items()
+    }
+    return replace(seen, outcomes=changed)
+
+
+def settled(seen: Evidence, looks: Mapping[Look, Any]) -> tuple[Decision | None, list[str]]:
+    """Return the decision, and what was looked at for it; None where the trace is given up."""
+    asked = []
+    while isinstance(decision := decide(seen), Look):
+        asked.append(decision.value)
+        assert asked.count(decision.value) == 1, "it was looked at already"
+        if decision is Look.VALUES_ALONE:
+            return None, asked
+        seen = replace(seen, **{decision.value: {**CALM, **looks}[decision]})
+    return decision, asked
+
+
+def in_words(seen: Evidence, looks: Mapping[Look, Any]) -> str:
+    """Return a decision as tables state it: `inconclusive: noise < direction`, the kinds that are new, and the looks."""
+    decision, asked = settled(seen, looks)
+    if decision is None:
+        return f"give up the trace < {', '.join(asked)}"
+    new = [str(f.kind) for f in decision.findings if f not in seen.findings]
+    if decision.verdict == Verdict.FAIL and decision.diagnosis is not None:
+        new.append(f"[{decision.diagnosis.kind}]")
+    return str(decision.verdict) + (f": {', '.join(new)}" if new else "") + (f" < {', '.join(asked)}" if asked else "")
+
+
+HULL = Hull(distance=0.0, pieces=2, limit=1e-8)

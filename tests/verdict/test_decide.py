@@ -1,0 +1,528 @@
+"""The truth table of the verdict: each way to pass, to fail and to leave open, and what is looked at on the way.
+
+A row is evidence in one line and what is decided: `verdict: kinds that are new < what was looked at`. Entries are a (agrees
+with the reference), ? (the bounds cannot tell) and d (disagrees).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.errors import NotSupported
+from gradcli.point import Estimate
+from gradcli.report.common import finding
+from gradcli.report.point_report import Detects, Diagnosis, Entries, Mismatch
+from gradcli.verdict.decide import decide, entries_to_explain
+from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, Tolerance, entrywise, scale_of, word_of
+from gradcli.verdict.evidence import Again, Blame, Direction, Explained, Look, Pieces, Planted, Projections, TraceSeen
+from gradcli.words import Kind, Severity, Verdict
+
+from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
+
+UNTRACED = NotSupported("the function calls code that is no Python")
+TRACED_WELL = TraceSeen(True, 1e-12)
+WHOLE = "cert:a rev:a fwd:a fd:a"
+
+TESTED = ("cert:a rev:a fwd:a", {"trace": TRACED_WELL})  # the program was compared with the function beside the point
+UNTESTED = ("cert:a rev:a fwd:a", {})
+RULES = ("rev:a", {})
+SYMPY = ("rev:a sym:a", {})
+FRAMEWORK = ("rev:a torch:a", {})
+VALUES = ("", {"untraced": UNTRACED})
+GRIDS = (  # what stands beside differences and a claim
+    (
+        *TESTED,
+        """
+        fd:a                   | pass
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:?           | inconclusive: noise
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | pass
+        fd:? claim:a           | pass < claim_again
+        fd:? claim:?           | inconclusive: noise
+        fd:? claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:d                   | inconclusive: trace < blame
+        fd:d claim:a           | inconclusive: trace < blame
+        fd:d claim:?           | inconclusive: trace < blame
+        fd:d claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:not-run             | pass
+        fd:not-run claim:a     | pass < claim_again
+        fd:not-run claim:?     | inconclusive: no second witness
+        fd:not-run claim:d     | fail: [sign] < claim_again, diagnosis
+        -                      | pass
+        claim:a                | pass < claim_again
+        claim:?                | inconclusive: no second witness
+        claim:d                | fail: [sign] < claim_again, diagnosis
+    """,
+    ),
+    (
+        *UNTESTED,
+        """
+        fd:a                   | pass
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:?           | inconclusive: noise
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | pass: direction < direction
+        fd:? claim:a           | pass: direction < direction, claim_again
+        fd:? claim:?           | inconclusive: direction, noise < direction
+        fd:? claim:d           | fail: direction, [sign] < direction, claim_again, diagnosis
+        fd:d                   | inconclusive: direction, trace < direction, blame
+        fd:d claim:a           | inconclusive: direction, trace < direction, blame
+        fd:d claim:?           | inconclusive: direction, trace < direction, blame
+        fd:d claim:d           | fail: direction, [sign] < direction, claim_again, diagnosis
+        fd:not-run             | pass: direction < direction
+        fd:not-run claim:a     | pass: direction < direction, claim_again
+        fd:not-run claim:?     | inconclusive: direction, no second witness < direction
+        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
+        -                      | pass: direction < direction
+        claim:a                | pass: direction < direction, claim_again
+        claim:?                | inconclusive: direction, no second witness < direction
+        claim:d                | fail: direction, [sign] < direction, claim_again, diagnosis
+    """,
+    ),
+    (
+        *RULES,
+        """
+        fd:a                   | pass
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:?           | inconclusive: noise
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | inconclusive: noise
+        fd:? claim:a           | inconclusive: noise
+        fd:? claim:?           | inconclusive: noise
+        fd:? claim:d           | inconclusive: noise
+        fd:d                   | inconclusive: trace < blame
+        fd:d claim:a           | inconclusive: trace < blame
+        fd:d claim:?           | inconclusive: trace < blame
+        fd:d claim:d           | inconclusive: trace < blame
+        fd:not-run             | pass: direction < direction
+        fd:not-run claim:a     | pass: direction < direction, claim_again
+        fd:not-run claim:?     | inconclusive: direction, no second witness < direction
+        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
+        -                      | inconclusive: no second witness
+        claim:a                | inconclusive: no second witness
+        claim:?                | inconclusive: no second witness
+        claim:d                | inconclusive: no second witness
+    """,
+    ),
+    (
+        *SYMPY,
+        """
+        fd:a                   | pass
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | inconclusive: noise
+        fd:? claim:a           | inconclusive: noise
+        fd:? claim:d           | inconclusive: noise
+        fd:d                   | inconclusive: trace < blame
+        fd:d claim:a           | inconclusive: trace < blame
+        fd:d claim:d           | inconclusive: trace < blame
+        fd:not-run             | pass: direction < direction
+        fd:not-run claim:a     | pass: direction < direction, claim_again
+        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
+        -                      | inconclusive: no second witness
+        claim:a                | inconclusive: no second witness
+        claim:d                | inconclusive: no second witness
+    """,
+    ),
+    (
+        *FRAMEWORK,
+        """
+        fd:a                   | pass
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | inconclusive: noise
+        fd:? claim:a           | inconclusive: noise
+        fd:? claim:d           | inconclusive: noise
+        fd:d                   | inconclusive: trace < blame
+        fd:d claim:a           | inconclusive: trace < blame
+        fd:d claim:d           | inconclusive: trace < blame
+        fd:not-run             | pass: direction < direction
+        fd:not-run claim:a     | pass: direction < direction, claim_again
+        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
+        -                      | inconclusive: no second witness
+        claim:a                | inconclusive: no second witness
+        claim:d                | inconclusive: no second witness
+    """,
+    ),
+    (
+        *VALUES,
+        """
+        fd:a                   | inconclusive: no second witness
+        fd:a claim:a           | pass < claim_again
+        fd:a claim:?           | inconclusive: noise
+        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:?                   | inconclusive: no second witness
+        fd:? claim:a           | pass < claim_again
+        fd:? claim:?           | inconclusive: noise
+        fd:? claim:d           | fail: [sign] < claim_again, diagnosis
+        fd:not-run             | inconclusive: no second witness
+        fd:not-run claim:a     | inconclusive: no second witness
+        fd:not-run claim:?     | inconclusive: no second witness
+        fd:not-run claim:d     | inconclusive: no second witness
+    """,
+    ),
+)
+
+KINK, JUMP, STAIRCASE = found(Kind.KINK), found(Kind.JUMP), found(Kind.STAIRCASE)
+OPEN = {"undecided": {"x": np.ones(1, dtype=bool)}}  # a kink leaves the entry open
+A_RULE = {Look.BLAME: Blame("tanh")}
+FLAT = {Look.BLAME: Blame(flat_kink=True)}
+NO_DIRECTION = {Look.DIRECTION: Direction(None, 0.1, 6)}
+AGAINST = {Look.DIRECTION: Direction(False, 1e-9, 6)}
+OTHER_GRADIENT = {Look.CLAIM_AGAIN: Again(CHANGED)}
+OTHER_VALUE = {Look.FUNCTION_AGAIN: Again(MOVED)}
+DOUBT = {"may_doubt_trace": True}
+STATE = {"may_keep_state": True}
+MANY = {"untraced": UNTRACED, "many_entries": True}
+CAUGHT = {Look.MUTANTS: Planted(())}
+SURVIVED = {Look.MUTANTS: Planted((), finding(Kind.MUTANT, Severity.INCONCLUSIVE, "2 of 9 unseen"))}
+UNPLANTED = {Look.MUTANTS: Planted((), finding(Kind.MUTANT, Severity.INFO, "none was planted"))}
+SCALES = (finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, "two slopes"),)
+SHAPE = Diagnosis("shape", "the claim has shape (3,)")
+FAR = "rev:unsupported fd:not-run claim:a"
+WRONG = (Mismatch("x", (4,), 1.0, 2.0, -1.0, 1e-9, 0.5),)
+
+
+def hull(**change: Any) -> dict[Look, Any]:
+    """What the pieces at a kink show."""
+    return {Look.PIECES: Pieces(replace(HULL, **change))}
+
+
+def projected(agrees: bool | None, **more: Any) -> dict[Look, Any]:
+    """What projections show."""
+    return {Look.PROJECTIONS: Projections(agrees, COVERAGE, Entries(9000, 0, 0), **more)}
+
+
+ROWS = [  # evidence, what more is known of it, what looking shows, what is decided
+    # nothing ran
+    ("", {"findings": found(Kind.NOT_DETERMINISTIC)}, {}, "inconclusive"),
+    ("", {"findings": found(Kind.EARLIER_CALLS), **STATE}, {}, "inconclusive"),
+    ("", {}, {}, "inconclusive: no second witness"),
+    # the place
+    (WHOLE, {"findings": found(Kind.NON_FINITE)}, {}, "inconclusive"),
+    (WHOLE + " claim:a", {"findings": found(Kind.NON_FINITE)}, {}, "inconclusive"),
+    (WHOLE + " claim:d", {"findings": found(Kind.NON_FINITE)}, {}, "inconclusive"),
+    (WHOLE, {"findings": found(Kind.NOTHING_TO_CHECK)}, {}, "inconclusive"),
+    (WHOLE, {"findings": JUMP}, {}, "inconclusive"),
+    (WHOLE + " claim:a", {"findings": JUMP}, {}, "inconclusive"),
+    (WHOLE + " claim:d", {"findings": JUMP}, {}, "fail: [sign] < claim_again, diagnosis"),
+    (WHOLE, {"findings": STAIRCASE}, {}, "inconclusive"),
+    (WHOLE + " claim:a", {"findings": STAIRCASE}, {}, "inconclusive"),
+    (WHOLE, {"findings": KINK, **OPEN}, {}, "inconclusive"),
+    (WHOLE, {"findings": found(Kind.KINK_NEARBY, Severity.INFO)}, {}, "pass"),
+    (WHOLE, {"findings": found(Kind.BRANCH, Severity.INFO)}, {}, "pass"),
+    (WHOLE, {"findings": found(Kind.MUTATES_INPUT)}, {}, "inconclusive"),
+    (WHOLE, {"findings": found(Kind.FIRST_ORDER)}, {}, "inconclusive"),
+    (WHOLE, {"findings": found(Kind.NOT_SYMMETRIC, Severity.WARNING)}, {}, "pass"),
+    (WHOLE + " claim:a", {"findings": found(Kind.TRACE)}, {}, "inconclusive"),
+    # subgradients at kinks
+    ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(), "pass: kink, subgradient < pieces, claim_again"),
+    ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, {}, "inconclusive < pieces"),
+    ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(distance=0.5), "inconclusive: not a subgradient < pieces"),
+    (
+        "rev:? fd:? claim:?",
+        {"findings": KINK, **OPEN},
+        hull(contradicted=True),
+        "inconclusive: not a subgradient < pieces",
+    ),
+    ("rev:? fd:? claim:?", {"findings": KINK + JUMP, **OPEN}, hull(), "inconclusive"),
+    (
+        "rev:? fd:? claim:?",
+        {"findings": KINK, **OPEN},
+        hull() | OTHER_GRADIENT,
+        "fail: kink, subgradient, not deterministic < pieces, claim_again",
+    ),
+    (
+        "rev:a? fd:a? claim:a?",
+        {"findings": KINK, "undecided": {"x": np.array([False, True])}},
+        hull(),
+        "pass: kink, subgradient < pieces, claim_again",
+    ),
+    (
+        "rev:a? fd:a? claim:??",
+        {"findings": KINK, "undecided": {"x": np.array([False, True])}},
+        hull(),
+        "inconclusive: kink, subgradient, noise < pieces",
+    ),
+    (
+        "rev:a? fd:a? claim:d?",
+        {"findings": KINK, "undecided": {"x": np.array([False, True])}},
+        hull(),
+        "fail: [sign] < claim_again, diagnosis",
+    ),
+    # several entries
+    ("rev:aaa fd:aaa", {}, {}, "pass"),
+    ("rev:aaa fd:aa?", {}, {}, "inconclusive: noise"),
+    ("rev:aaa fd:aad", {}, {}, "inconclusive: trace < blame"),
+    ("rev:aaa fd:aaa claim:aad", {}, {}, "fail: [sign] < claim_again, diagnosis"),
+    ("rev:aaa fd:aa? claim:aad", {}, {}, "inconclusive: noise"),
+    ("rev:aaa fd:aa? claim:dad", {}, {}, "fail: [sign] < claim_again, diagnosis"),
+    ("rev:aaa fd:aaa claim:aa?", {}, {}, "inconclusive: noise"),
+    ("cert:aaa rev:aaa fd:aa?", {"trace": TRACED_WELL}, {}, "pass"),
+    ("cert:aa? rev:aa? fd:aa?", {"trace": TRACED_WELL}, {}, "inconclusive: noise"),
+    # what a mode cannot do
+    (WHOLE + " sym:unsupported", {}, {}, "pass"),
+    (WHOLE + " sym:timeout", {}, {}, "pass: timeout"),
+    (WHOLE + " torch:unavailable", {}, {}, "pass"),
+    ("rev:timeout fd:timeout", {}, {}, "inconclusive: timeout, timeout, no second witness"),
+    ("rev:unsupported fd:over-budget", {}, {}, "inconclusive: budget"),
+    ("fd:over-budget claim:a", {"untraced": UNTRACED}, {}, "inconclusive: budget"),
+    ("rev:not-run fd:not-run", {}, {}, "inconclusive: no second witness"),
+    ("fwd:a fd:a", {}, {}, "pass"),
+    ("fwd:a rev:a", {}, {}, "inconclusive: no second witness"),
+    ("fwd:a cs:a", {}, {}, "pass"),
+    ("sym:a fd:a", {}, {}, "pass"),
+    ("sym:a rev:a", {}, {}, "inconclusive: no second witness"),
+    ("torch:a fd:a", {}, {}, "pass"),
+    ("cs:a fd:a", {}, {}, "inconclusive: no second witness"),
+    ("fd:a", {}, {}, "inconclusive: no second witness"),
+    ("fd:a claim:a", {}, {}, "inconclusive: no second witness"),
+    ("cert:a", {"trace": TRACED_WELL}, {}, "pass"),
+    ("cert:a", {}, NO_DIRECTION, "inconclusive: no second witness < direction"),
+    ("cert:a", {"trace": TraceSeen(None, None, "it draws numbers")}, {}, "pass: direction < direction"),
+    # modes that disagree
+    ("cert:a rev:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
+    ("cert:a rev:d fd:a claim:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
+    ("cert:a sym:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
+    ("cert:a rev:d sym:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement, disagreement"),
+    ("rev:a torch:d fd:a", {}, {}, "inconclusive: disagreement"),
+    ("rev:a torch:d fd:a claim:a", {}, {}, "inconclusive: disagreement"),
+    ("rev:a fd:d", {}, A_RULE, "inconclusive: contradiction < blame"),
+    ("rev:a fd:d", {}, FLAT, "inconclusive: contradiction < blame"),
+    ("rev:a fd:d", {"findings": found(Kind.KINK_NEARBY, Severity.INFO)}, {}, "inconclusive: contradiction < blame"),
+    ("rev:a fd:d", {"findings": found(Kind.BRANCH, Severity.INFO)}, {}, "inconclusive: contradiction < blame"),
+    ("rev:a fd:d claim:a", {}, A_RULE, "inconclusive: contradiction < blame"),
+    ("cert:a fd:not-run", {}, AGAINST, "inconclusive: trace < direction, blame"),
+    ("cert:a fd:not-run", {}, AGAINST | A_RULE, "inconclusive: contradiction < direction, blame"),
+    ("rev:a fd:not-run claim:a", {}, AGAINST, "inconclusive: trace < direction, blame"),
+    ("rev:a fd:not-run claim:d", {}, AGAINST, "inconclusive: trace < direction, blame"),
+    ("rev:a fd:not-run", {}, NO_DIRECTION, "inconclusive: no second witness < direction"),
+    # a mode contradicts itself
+    ("cert:contradicts rev:a fd:a", {}, {}, "fail: contradiction < blame"),
+    ("cert:contradicts rev:a fd:a", {}, A_RULE, "fail: contradiction < blame"),
+    ("cert:contradicts rev:a fd:a claim:a", {}, {}, "inconclusive: contradiction < blame"),
+    ("cert:contradicts rev:a fd:a claim:d", {}, A_RULE, "inconclusive: contradiction < blame"),
+    ("cert:contradicts rev:a fd:d", {}, {}, "inconclusive: trace < blame"),
+    ("cert:contradicts rev:a fd:d", {}, A_RULE, "fail: contradiction < blame"),
+    ("cert:contradicts rev:a fd:a", {}, FLAT, "inconclusive: contradiction < blame"),
+    ("cert:differs rev:a fd:a", {}, {}, "inconclusive: trace"),
+    ("cert:differs rev:a fd:a claim:d", {}, {}, "inconclusive: trace"),
+    # the trace is given up
+    ("cert:differs rev:a fd:a", DOUBT, {}, "give up the trace < values_alone"),
+    ("rev:a fd:d", DOUBT, {}, "give up the trace < blame, values_alone"),
+    ("rev:a fd:d claim:a", DOUBT, {}, "give up the trace < blame, values_alone"),
+    ("rev:a fd:d", DOUBT, A_RULE, "inconclusive: contradiction < blame"),
+    ("rev:a fd:d", {**DOUBT, "written_as_text": True}, FLAT, "give up the trace < blame, values_alone"),
+    ("cert:a rev:d fd:a", {**DOUBT, "written_as_text": True}, {}, "give up the trace < direction, values_alone"),
+    ("rev:a fd:?", DOUBT, {}, "inconclusive: noise"),
+    ("rev:a fd:a", {**DOUBT, "written_as_text": True}, {}, "pass"),
+    # claims
+    (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
+    (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
+    (WHOLE + " claim:d", {}, {Look.DIAGNOSIS: Explained()}, "fail < claim_again, diagnosis"),
+    (WHOLE + " claim:not-run", {"wrong_shape": SHAPE}, {}, "fail: [shape]"),
+    (WHOLE + " claim:not-run", {"wrong_shape": SHAPE, "findings": found(Kind.NON_FINITE)}, {}, "fail: [shape]"),
+    ("cert:differs claim:not-run", {"wrong_shape": SHAPE}, {}, "inconclusive: trace"),
+    (WHOLE + " claim:a", {"findings": found(Kind.MUTATES_INPUT)}, {}, "inconclusive"),
+    (WHOLE + " claim:d", {"findings": found(Kind.MUTATES_INPUT)}, {}, "fail: [sign] < claim_again, diagnosis"),
+    # state that a function keeps between calls
+    (WHOLE, STATE, {}, "pass < function_again"),
+    (WHOLE, STATE, OTHER_VALUE, "inconclusive: depends on earlier calls < function_again"),
+    (WHOLE + " claim:a", STATE, OTHER_VALUE, "inconclusive: depends on earlier calls < claim_again, function_again"),
+    (
+        WHOLE + " claim:d",
+        STATE,
+        OTHER_VALUE,
+        "inconclusive: depends on earlier calls < claim_again, diagnosis, function_again",
+    ),
+    (WHOLE + " claim:a", STATE, {}, "pass < claim_again, function_again"),
+    ("rev:a fd:?", STATE, {}, "inconclusive: noise < function_again"),
+    # planted mistakes
+    (WHOLE, {"wants_mutants": True}, CAUGHT, "pass < mutants"),
+    (WHOLE, {"wants_mutants": True}, SURVIVED, "inconclusive: mutant < mutants"),
+    (WHOLE, {"wants_mutants": True}, UNPLANTED, "pass: mutant < mutants"),
+    (WHOLE + " claim:d", {"wants_mutants": True}, SURVIVED, "fail: mutant, [sign] < claim_again, diagnosis, mutants"),
+    # bounds that decide nothing
+    ("rev:a fd:?", {"scales": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:? claim:a", {"scales": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:a claim:?", {"scales": SCALES}, {}, "inconclusive: fine structure"),
+    ("fd:?", {"untraced": UNTRACED, "scales": SCALES}, {}, "inconclusive: fine structure"),
+    (
+        "fd:a claim:a",
+        {"untraced": UNTRACED, "findings": found(Kind.UNTRACED, Severity.WARNING)},
+        {},
+        "pass < claim_again",
+    ),
+    # many entries, by function values alone
+    (FAR, MANY, projected(True), "pass: coverage < projections"),
+    (FAR, MANY, projected(True, open_=KINK), "inconclusive: coverage, kink < projections"),
+    (FAR, MANY, projected(None), "inconclusive: coverage, noise < projections"),
+    (FAR, MANY, projected(None, complete=False, calls=20), "inconclusive: coverage, budget < projections"),
+    (FAR, MANY, projected(None, open_=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (FAR, MANY, projected(False), "fail: coverage < projections, claim_again"),
+    (FAR, MANY, projected(False, wrong=WRONG), "fail: coverage, [sign] < projections, claim_again, diagnosis"),
+    (
+        FAR,
+        MANY,
+        projected(False, wrong=WRONG, open_=SCALES),
+        "fail: coverage, fine structure, [sign] < projections, claim_again, diagnosis",
+    ),
+    (FAR, MANY, projected(False, open_=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (
+        FAR,
+        MANY,
+        projected(False, wrong=WRONG) | OTHER_GRADIENT,
+        "fail: coverage, not deterministic < projections, claim_again",
+    ),
+    (
+        FAR,
+        {**MANY, **STATE},
+        projected(True) | OTHER_VALUE,
+        "inconclusive: no second witness, depends on earlier calls < function_again",
+    ),
+    ("fd:over-budget claim:a", MANY, projected(True), "pass: coverage < projections"),
+]
+
+
+def _rows() -> list[Any]:
+    """Return all rows, those of the grids first."""
+    of_grids = [
+        (f"{modes} {'' if beside.strip() == '-' else beside.strip()}".strip(), more, {}, wanted.strip())
+        for modes, more, grid in GRIDS
+        for beside, wanted in (line.split("|") for line in grid.strip().splitlines())
+    ]
+    return [*of_grids, *ROWS]
+
+
+TABLE = _rows()
+
+
+@pytest.mark.parametrize(("modes", "more", "looks", "wanted"), TABLE)
+def test_the_truth_table(modes: str, more: dict[str, Any], looks: dict[Look, Any], wanted: str) -> None:
+    assert in_words(scene(modes, **more), looks) == wanted
+
+
+def test_the_table_is_long_and_has_no_row_twice() -> None:
+    assert len(TABLE) >= 150
+    assert len({str(row[:3]) for row in TABLE}) == len(TABLE)
+
+
+def test_every_verdict_and_every_look_is_in_the_table() -> None:
+    text = " ".join(row[3] for row in TABLE)
+    assert all(verdict in text for verdict in Verdict)
+    assert all(look.value in text for look in Look)
+
+
+@pytest.mark.parametrize("change", ["letter", "severity"])
+def test_the_table_would_see_a_change(change: str) -> None:
+    """What is evidence decides: a claim that agrees and one that does not, a finding that blocks and one that does not."""
+    if change == "letter":
+        assert in_words(scene(WHOLE + " claim:a"), {}) != in_words(scene(WHOLE + " claim:d"), {})
+    else:
+        blocked, said = (scene(WHOLE, findings=found(Kind.TRACE, s)) for s in (Severity.INCONCLUSIVE, Severity.INFO))
+        assert in_words(blocked, {}) != in_words(said, {})
+
+
+def test_a_decision_leaves_the_evidence_as_it_was() -> None:
+    seen = scene(WHOLE + " claim:d")
+    before = str(seen)
+    assert decide(seen) == decide(seen) == Look.CLAIM_AGAIN
+    assert str(seen) == before
+
+
+def test_function_values_do_not_contradict_what_has_another_slope_over_wider_steps() -> None:
+    seen = two_slopes(scene("cert:a fd:?"))
+    assert in_words(seen, AGAINST) == "inconclusive: no second witness < direction"
+
+
+def test_a_wider_format_is_recommended_where_one_would_do() -> None:
+    decision, _ = settled(narrow(scene("rev:a fd:?")), {})
+    assert decision is not None and decision.findings[-1].hint == "a wider format can: --dtype float32"
+
+
+def test_a_gradient_of_zeros_is_weak_evidence() -> None:
+    assert in_words(scene(WHOLE, value=0.0), {}) == "pass: weak"
+    assert in_words(scene(WHOLE + " claim:a", value=0.0), {}) == "pass: weak < claim_again"
+
+
+def test_a_claim_that_is_not_finite_fails_where_entries_are_many() -> None:
+    assert in_words(scene(FAR, value=np.nan, **MANY), projected(True)) == "fail: no second witness, [sign] < diagnosis"
+
+
+def test_the_diagnosis_explains_the_entries_that_two_modes_confirm() -> None:
+    assert [*entries_to_explain(scene("rev:aaa fd:aa? claim:dad"))["x"]] == [True, False, False]
+
+
+def test_a_mode_that_did_not_answer_has_no_estimate() -> None:
+    with pytest.raises(KeyError):
+        scene("rev:timeout fd:a").estimate("reverse")
+
+
+@pytest.mark.parametrize(
+    ("modes", "more", "looks", "relative"),
+    [
+        ("rev:a fd:a", {}, {}, 1e-6),  # by the pair of modes
+        (WHOLE, {"trace": TraceSeen(True, 1e-9)}, {}, 5e-7),  # by the bound of the entry
+        ("cert:a", {"trace": TraceSeen(True, 1e-3)}, {}, 1e-3),  # by what could be lost in tracing
+        ("cert:a", {}, {}, 5e-7),  # by one direction
+        ("fd:a claim:a", {"untraced": UNTRACED}, {}, 1e-6),
+        ("rev:a fd:a claim:a", {"trace": TraceSeen(None, None, "it draws numbers")}, {}, 1e-6),
+        ("rev:a fd:a claim:a", {"tolerance": Tolerance(0.01, 0.0)}, {}, 0.01),
+        ("rev:a fd:d", {}, {}, None),
+        ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(), 1e-8),
+        (FAR, MANY, projected(True, detects=Detects(1e-4, "x[7]")), 1e-4),
+    ],
+)
+def test_how_small_an_error_would_be_seen(
+    modes: str, more: dict[str, Any], looks: dict[Look, Any], relative: float | None
+) -> None:
+    decision, _ = settled(scene(modes, bound=1e-6, **more), looks)
+    assert decision is not None
+    assert decision.detects.relative == (None if relative is None else pytest.approx(relative))
+
+
+@pytest.mark.parametrize(
+    ("claimed", "right", "bound", "kind", "word"),
+    [
+        (2.0, 2.0, 1e-12, {}, AGREE),
+        (2.0 + 5e-13, 2.0, 1e-12, {}, AGREE),
+        (2.0 + 5e-12, 2.0, 1e-12, {}, DISAGREE),
+        (2.0 + 2e-12, 2.0, 1e-12, {"statistical": True}, CANNOT_TELL),
+        (2.0 + 5e-12, 2.0, 1e-12, {"statistical": True}, DISAGREE),
+        (2.0001, 2.0, 1e-2, {}, CANNOT_TELL),  # the bound decides nothing
+        (2.0001, 2.0, 1e-2, {"narrow": True}, AGREE),
+        (0.0, 0.0, 1e-4, {}, AGREE),  # two zeros agree
+        (0.0, 0.0, 1e3, {}, CANNOT_TELL),  # but not where the bound is as wide as the slopes
+        (np.nan, 2.0, 1e-12, {}, CANNOT_TELL),
+        (2.0, 2.0, np.inf, {}, CANNOT_TELL),
+    ],
+)
+def test_when_entries_agree(claimed: float, right: float, bound: float, kind: dict[str, Any], word: Any) -> None:
+    a = Estimate({"x": np.array([claimed])}, {"x": np.array([bound / 2])}, **kind)
+    b = Estimate({"x": np.array([right])}, {"x": np.array([bound / 2])})
+    assert entrywise(a, b, "x", 1e-6) == [word]
+
+
+def test_a_tolerance_of_the_user_is_taken_at_its_word() -> None:
+    a, b = (Estimate({"x": np.array([v])}, {"x": np.zeros(1)}) for v in (2.001, 2.0))
+    assert entrywise(a, b, "x", 1e-6, Tolerance(rtol=1e-3)) == [AGREE]
+    assert entrywise(a, b, "x", 1e-6, Tolerance(rtol=1e-4)) == [DISAGREE]
+
+
+def test_an_estimate_agrees_with_itself_where_it_is_finite() -> None:
+    a = Estimate({"x": np.array([1.0, np.nan, 1.0])}, {"x": np.array([0.0, 0.0, np.inf])})
+    assert [*entrywise(a, a, "x", 1e-6)] == [AGREE, CANNOT_TELL, CANNOT_TELL]
+
+
+def test_the_scale_of_a_gradient_is_that_of_its_entries_or_of_the_function() -> None:
+    right = Estimate({"x": np.array([2.0, np.inf])}, {"x": np.zeros(2)})
+    assert scale_of(right, [np.ones(2)], np.float64(1.0)) == pytest.approx(2e-6)
+    assert scale_of(right, [np.ones(2)], np.float64(30.0)) == pytest.approx(3e-5)
+
+
+def test_the_worst_entry_names_a_mode() -> None:
+    assert word_of([np.array([AGREE, DISAGREE]), np.array([CANNOT_TELL])]) == "disagree"
+    assert word_of([]) == "agree"
