@@ -39,7 +39,7 @@ from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.sweep import summary
 from gradcli.study.truth import slope_along
 from gradcli.verdict.evidence import Outcome
-from gradcli.verify.check import check
+from gradcli.verify.check import Answers, check
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import answered, missing, reference_of, run
@@ -96,7 +96,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
-    judged = check(request) if request.claim else None
+    judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
     derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,

@@ -1,8 +1,8 @@
 """`check`: is the gradient right, and how small an error would have been seen?"""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from gradcli.report.encode import Absent
 from gradcli.report.point_report import PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
-from gradcli.verdict.evidence import Look
+from gradcli.verdict.evidence import Look, Outcome
 from gradcli.verify.case import Case
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
@@ -34,12 +34,24 @@ Progress = Callable[[int, PointReport], None]
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
-def check(request: Request, progress: Progress | None = None) -> CheckReport:
-    """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode."""
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the modes said of the first point already; the request's modes are among them."""
+
+    q: Question
+    outcomes: Mapping[str, Outcome]
+
+
+def check(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> CheckReport:
+    """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode.
+
+    `answers` are taken instead of running the modes at the first point again.
+    """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
         points = tuple(
-            _heard(_steady_point(request, point, k, progress), k, progress) for k, point in enumerate(request.points)
+            _heard(_steady_point(request, point, k, progress, None if k else answers), k, progress)
+            for k, point in enumerate(request.points)
         )
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
@@ -91,10 +103,12 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 
-def _steady_point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
+def _steady_point(
+    request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None
+) -> PointReport:
     """Check one point; a function that gave a value there and raises in a later call keeps something of its calls."""
     try:
-        return _point(request, point, number, progress)
+        return _point(request, point, number, progress, answers)
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
@@ -104,14 +118,22 @@ def _steady_point(request: Request, point: Point, number: int, progress: Progres
         return _decided(case, request)
 
 
-def _point(request: Request, point: Point, number: int, progress: Progress | None) -> PointReport:
+def _point(
+    request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
+) -> PointReport:
     """Check one point: by all modes, and where its trace turns out not to be the function, by function values alone."""
-    q = Question(request.f, point, request.wrt, request.seed, request.effort, request.mode_timeout, request.stepping)
+    q = (
+        answers.q
+        if answers
+        else Question(
+            request.f, point, request.wrt, request.seed, request.effort, request.mode_timeout, request.stepping
+        )
+    )
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(Case(q, {}, None, request.fixed), request), request)
     heard = None if progress is None else lambda report: progress(number, report)
     try:
-        return _by_modes(request, q, heard)
+        return _by_modes(request, q, heard, answers)
     except _NotTheFunction as error:
         return _by_modes(request, q.unbelieved(error.why, error.test), heard)
 
@@ -124,18 +146,21 @@ class _NotTheFunction(Exception):
         self.why, self.test = why, test
 
 
-def _by_modes(request: Request, q: Question, heard: Callable[[PointReport], None] | None) -> PointReport:
+def _by_modes(
+    request: Request, q: Question, heard: Callable[[PointReport], None] | None, answers: Answers | None = None
+) -> PointReport:
     """Run the modes at one point, and decide. Raises _NotTheFunction for a trace that is not to be believed."""
     claim, said = request.claim, []
     blind = q.blind is not None
     if not q.affords_slopes:
         q, claim, projection = projected(q, claim)
-        said = [projection]
+        said, answers = [projection], None
     q.prepare()
     so_far = None if heard is None else lambda outcomes: heard(unfinished(q, outcomes))
     if so_far is not None:
         so_far({})
-    outcomes = run(q, [MODES[name] for name in request.modes], so_far)
+    modes = [MODES[name] for name in request.modes]
+    outcomes = run(q, modes, so_far) if answers is None else {mode.name: answers.outcomes[mode.name] for mode in modes}
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = Case(
