@@ -301,15 +301,17 @@ def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
     findings = tuple(
         f
         for f in (*so_far.findings, found.coverage, *found.open_)
-        if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET)
+        if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE)
     )
     if found.agrees is None or (found.open_ and not found.wrong):
         return _open(findings, *(() if found.open_ else (_too_noisy(found),)))
-    if found.agrees:
-        return Decision(Verdict.PASS, findings, detects=found.detects)
+    if found.agrees and _blocked(findings):
+        return _open(findings)
     changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed))
+    if found.agrees:
+        return Decision(Verdict.PASS, findings, detects=found.detects)
     diagnosis = known(seen.diagnosis, Look.DIAGNOSIS).diagnosis if found.wrong else None
     return Decision(Verdict.FAIL, findings, diagnosis)
 

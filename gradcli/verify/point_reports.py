@@ -54,9 +54,9 @@ def _projected(report: PointReport, found: Projections) -> PointReport:
     report = replace(report, entries=found.entries)
     if report.verdict == Verdict.INCONCLUSIVE:
         return report
-    word = word_of([DISAGREE] if report.verdict == Verdict.FAIL else [])
+    word = word_of([] if found.agrees else [DISAGREE])
     modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
-    return replace(report, modes=modes, mismatches=found.wrong if report.verdict == Verdict.FAIL else ())
+    return replace(report, modes=modes, mismatches=() if found.agrees else found.wrong)
 
 
 def _trace_report(seen: Evidence) -> TraceReport | Absent:

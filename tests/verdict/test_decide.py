@@ -357,7 +357,9 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
         "pass < claim_again",
     ),
     # many entries, by function values alone
-    (FAR, MANY, projected(True), "pass: coverage < projections"),
+    (FAR, MANY, projected(True), "pass: coverage < projections, claim_again"),
+    (FAR, MANY, projected(True) | OTHER_GRADIENT, "fail: coverage, not deterministic < projections, claim_again"),
+    (FAR, {**MANY, "findings": found(Kind.MUTATES_INPUT)}, projected(True), "inconclusive: coverage < projections"),
     (FAR, MANY, projected(True, open_=KINK), "inconclusive: coverage, kink < projections"),
     (FAR, MANY, projected(None), "inconclusive: coverage, noise < projections"),
     (FAR, MANY, projected(None, complete=False, calls=20), "inconclusive: coverage, budget < projections"),
@@ -383,7 +385,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
         projected(True) | OTHER_VALUE,
         "inconclusive: no second witness, depends on earlier calls < function_again",
     ),
-    ("fd:over-budget claim:a", MANY, projected(True), "pass: coverage < projections"),
+    ("fd:over-budget claim:a", MANY, projected(True), "pass: coverage < projections, claim_again"),
 ]
 
 

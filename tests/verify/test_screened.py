@@ -20,6 +20,11 @@ CODE = """
     def one_slightly(x): return np.where(np.arange(len(x)) == 7, 1.001, 1.0)*np.cos(x)
     def one_nan(x): return np.where(np.arange(len(x)) == 3, np.nan, np.cos(x))
     def short(x): return np.cos(x)[1:]
+    def drawn(x): return np.cos(x)*(1 + 1e-10*np.random.default_rng().normal(size=len(x)))
+    def overwriting(x):
+        slopes = np.cos(x)
+        x *= 2
+        return slopes
 
     def two(W, b): return sum(map(math.sin, map(float, np.ravel(W)))) + sum(map(math.exp, map(float, b)))
     def two_right(W, b): return np.cos(W), np.exp(b)
@@ -92,6 +97,19 @@ def test_projections_judge_every_entry(
     assert finding(document, "coverage")["message"].startswith("function values alone: ")
     word = {0: "agree", 1: "disagree"}.get(status)
     assert document["points"][0]["modes"]["claim"].get("verdict") == word
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "kind"),
+    [("drawn", "fail", "not deterministic"), ("overwriting", "inconclusive", "mutates input")],
+)
+def test_projections_excuse_nothing_that_blocks_a_verdict(
+    checked: Callable[..., Any], claim: str, verdict: str, kind: str
+) -> None:
+    document = checked("f", claim)
+    assert document["verdict"] == verdict
+    assert finding(document, kind)
+    assert document["points"][0]["modes"]["claim"].get("verdict") == ("agree" if verdict == "fail" else None)
 
 
 # fmt: off
