@@ -1,4 +1,4 @@
-"""Evidence written as text, for tables: `certified:a reverse:a finite-difference:? claim:d`, a letter for each entry."""
+"""Evidence written as text, for tables: `cert:a rev:a fd:? claim:d`, a letter for each entry, inputs x and y apart by `/`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,15 +78,17 @@ def scene(modes: str, value: float = 2.0, bound: float = 1e-12, **more: Any) -> 
             status, error = _STATUSES[letters]
             outcomes[name] = Outcome(mode, status, error=error)
             continue
-        entries = np.full(len(letters), value)
-        outcomes[name] = Outcome(mode, "ok", Estimate({"x": entries}, {"x": np.full(len(letters), bound)}))
-        words[name] = {"x": np.array([_LETTERS[letter] for letter in letters])}
+        inputs = dict(zip("xy", letters.split("/"), strict=False))
+        entries = {n: np.full(len(word), value) for n, word in inputs.items()}
+        outcomes[name] = Outcome(mode, "ok", Estimate(entries, {n: np.full(len(g), bound) for n, g in entries.items()}))
+        words[name] = {n: np.array([_LETTERS[letter] for letter in word]) for n, word in inputs.items()}
     reference = next((name for name in _REFERENCES if name in words), None)
+    inputs = tuple("xy"[: max((len(word) for word in words.values()), default=1)])
     given: dict[str, Any] = {
-        "undecided": {"x": np.zeros(1, dtype=bool)},
-        "claimed": ("x",) if "claim" in outcomes else None,
+        "undecided": {name: np.zeros(1, dtype=bool) for name in inputs},
+        "claimed": inputs if "claim" in outcomes else None,
     }
-    return Evidence(("x",), outcomes, reference, words if reference else {}, **{**given, **more})
+    return Evidence(inputs, outcomes, reference, words if reference else {}, **{**given, **more})
 
 
 def found(kind: Kind, severity: Severity = Severity.INCONCLUSIVE) -> tuple[Finding, ...]:

@@ -12,11 +12,22 @@ import pytest
 
 from gradcli.errors import NotSupported
 from gradcli.point import Estimate
-from gradcli.report.common import finding
+from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.verdict.decide import decide, entries_to_explain
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, Tolerance, entrywise, scale_of, word_of
-from gradcli.verdict.evidence import Again, Blame, Direction, Explained, Look, Pieces, Planted, Projections, TraceSeen
+from gradcli.verdict.evidence import (
+    Again,
+    Blame,
+    Direction,
+    Evidence,
+    Explained,
+    Look,
+    Pieces,
+    Planted,
+    Projections,
+    TraceSeen,
+)
 from gradcli.words import Kind, Severity, Verdict
 
 from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
@@ -263,6 +274,16 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("rev:aaa fd:aaa claim:aa?", {}, {}, "inconclusive: noise"),
     ("cert:aaa rev:aaa fd:aa?", {"trace": TRACED_WELL}, {}, "pass"),
     ("cert:aa? rev:aa? fd:aa?", {"trace": TRACED_WELL}, {}, "inconclusive: noise"),
+    # two inputs
+    ("rev:a/a fd:a/a", {}, {}, "pass"),
+    ("rev:a/a fd:a/?", {}, {}, "inconclusive: noise"),
+    ("rev:a/a fd:?/d", {}, {}, "inconclusive: trace < blame"),
+    ("rev:a/a fd:a/a claim:a/a", {}, {}, "pass < claim_again"),
+    ("rev:a/a fd:a/a claim:a/?", {}, {}, "inconclusive: noise"),
+    ("rev:a/a fd:a/a claim:a/d", {}, {}, "fail: [sign] < claim_again, diagnosis"),
+    ("rev:a/a fd:a/? claim:a/d", {}, {}, "inconclusive: noise"),
+    ("cert:a/a rev:a/a fd:a/?", {}, {}, "pass: direction < direction"),
+    ("rev:a/a torch:a/d fd:a/a", {}, {}, "inconclusive: disagreement"),
     # what a mode cannot do
     (WHOLE + " sym:unsupported", {}, {}, "pass"),
     (WHOLE + " sym:timeout", {}, {}, "pass: timeout"),
@@ -440,13 +461,50 @@ def test_function_values_do_not_contradict_what_has_another_slope_over_wider_ste
     assert in_words(seen, AGAINST) == "inconclusive: no second witness < direction"
 
 
+def last(seen: Evidence, looks: dict[Look, Any] | None = None) -> Finding:
+    """Return the last finding of the decision."""
+    decision, _ = settled(seen, looks or {})
+    assert decision is not None
+    return decision.findings[-1]
+
+
 def test_a_wider_format_is_recommended_where_one_would_do() -> None:
-    decision, _ = settled(narrow(scene("rev:a fd:?")), {})
-    assert decision is not None and decision.findings[-1].hint == "a wider format can: --dtype float32"
+    assert last(narrow(scene("rev:a fd:?"))).hint == "a wider format can: --dtype float32"
+    assert last(scene("rev:a fd:?")).hint == "compare-modes shows the bounds"
+
+
+@pytest.mark.parametrize(
+    ("modes", "count"),
+    [("rev:aaa fd:a??", "2 entries"), ("rev:aaa fd:aaa claim:aa?", "1 entry"), ("rev:a/a fd:?/?", "2 entries")],
+)
+def test_the_entries_that_are_open_are_counted(modes: str, count: str) -> None:
+    assert last(scene(modes)).message.endswith(f"too wide to decide {count}")
+
+
+@pytest.mark.parametrize(
+    ("modes", "hint"),
+    [("fd:a cs:a", "add forward or certified to --modes"), ("fwd:a rev:a", "add finite-difference to --modes")],
+)
+def test_the_mode_that_is_missing_is_named(modes: str, hint: str) -> None:
+    assert last(scene(modes)).hint == hint
+
+
+def test_the_rule_that_is_wrong_is_named() -> None:
+    seen = scene("cert:contradicts rev:a fd:a")
+    assert last(seen, A_RULE).message.endswith(": the rule of tanh")
+    assert "rule" not in last(seen).message
 
 
 def test_a_gradient_of_zeros_is_weak_evidence() -> None:
     assert in_words(scene(WHOLE, value=0.0), {}) == "pass: weak"
+    right = Estimate({"x": np.zeros(1), "y": np.ones(1)}, {"x": np.zeros(1), "y": np.zeros(1)})
+    seen = scene("rev:a/a fd:a/a")
+    assert (
+        in_words(
+            replace(seen, outcomes=seen.outcomes | {"reverse": replace(seen.outcomes["reverse"], estimate=right)}), {}
+        )
+        == "pass"
+    )
     assert in_words(scene(WHOLE + " claim:a", value=0.0), {}) == "pass: weak < claim_again"
 
 
