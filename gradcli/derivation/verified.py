@@ -9,6 +9,7 @@ from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.program import Program
 from gradcli.derivation.selftest import SelfTest
 from gradcli.errors import GradcliError
+from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
@@ -69,7 +70,7 @@ class Verifier:
             f = Gradient(f, (self.wrt,), given)
         if self.problem.direction:  # H[V] is the gradient of <G, V>
             f = Weighted(f, np.ravel(point[self.problem.direction]), f"gradient along {self.problem.direction}")
-        q = Question(f, Point(given), (self.wrt,), effort=Effort.ALL)
+        q = Question(f, Point(given), (self.wrt,), budget=Budget(Effort.ALL))
         with np.errstate(all="ignore"):
             for name in ("certified", "reverse"):
                 found = attempt(MODES[name], q)

@@ -1,24 +1,20 @@
 """How far rounding can have carried a float64 gradient at one point: by balls of 53 bits, or by shaken runs."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
-from gradcli.lowering.arb_matrices import MATRICES
+from gradcli.modes.lapack import factored
+from gradcli.modes.recording import Recording
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array
 
-if TYPE_CHECKING:
-    from gradcli.modes.mode import Question
-
 _WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
-_SINGULAR = 1e12  # roundings: of a singular matrix nothing is known
 SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
 _TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be what rounding left of zero, and move by all they are
@@ -27,7 +23,7 @@ _MANY = 1000  # entries, among which one run shows what is typical
 _SAMPLE = 1000  # entries that show what is typical of more
 
 
-def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
+def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
     """Return what rounding can have done to each entry of our float64 gradient, and whether balls of 53 bits bound it.
 
     With `kernels`, for the partials as gradcli computes them; else for the textbook's.
@@ -37,7 +33,7 @@ def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
             one rounding.
     """
     radii = _by_balls(q, kernels)
-    known = not factored(q)
+    known = not factored(q.lines)
     if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
         return _bounds(q, radii), True
     moved = by_shaking(q, kernels)
@@ -47,38 +43,23 @@ def rounding_of(q: "Question", kernels: bool) -> tuple[dict[str, Array], bool]:
     return _bounds(q, moved), False
 
 
-def factored(q: "Question") -> bool:
-    """Whether LAPACK factors a matrix on the way: balls take other steps there, and know nothing of its rounding."""
-    return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in q.lines)
-
-
-def roundings_of(primitive: Primitive, xs: Sequence[Value]) -> float:
-    """Return how many roundings of its value the result of an operation may be off by: of LAPACK n times the condition."""
-    if primitive.kind != "differential" or primitive.name not in MATRICES:
-        return 1.0
-    if not isinstance(xs[0], np.ndarray) or xs[0].ndim < 2 or not xs[0].size or not np.all(np.isfinite(xs[0])):
-        return 1.0
-    condition = float(np.max(np.linalg.cond(xs[0])))
-    return float(min(max(xs[0].shape[-2:]) * condition, _SINGULAR))
-
-
-def _wide(q: "Question", radii: list[Array]) -> list[Any]:
+def _wide(q: Recording, radii: list[Array]) -> list[Any]:
     """Return which radii are wide beside their slope, slopes that cancel out aside."""
     return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest(q) for r, name in zip(radii, q.wrt, strict=True)]
 
 
-def _largest(q: "Question") -> float:
+def _largest(q: Recording) -> float:
     return max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
 
 
-def _bounds(q: "Question", spread: list[Array]) -> dict[str, Array]:
+def _bounds(q: Recording, spread: list[Array]) -> dict[str, Array]:
     return {
         name: np.asarray(2 * s + ULPS * np.abs(q.slopes[name]) + 1e-320)[()]
         for name, s in zip(q.wrt, spread, strict=True)
     }
 
 
-def _by_balls(q: "Question", kernels: bool) -> list[Any] | None:
+def _by_balls(q: Recording, kernels: bool) -> list[Any] | None:
     if not q.affords_balls:
         return None
     try:
@@ -88,7 +69,7 @@ def _by_balls(q: "Question", kernels: bool) -> list[Any] | None:
     return radii if all(np.all(np.isfinite(r)) for r in radii) else None
 
 
-def by_shaking(q: "Question", kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
+def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
     """Return how far each entry of the gradient moves in runs whose every operation is off by one rounding.
 
     `rough` names operations that may be off by more, and by how many ulps.

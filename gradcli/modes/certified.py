@@ -12,7 +12,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import TraceDiffers, Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.interpreters.tape import Line, record
-from gradcli.modes.bounds import factored
+from gradcli.modes.budget import NotRun
 from gradcli.modes.certified_numbers import (
     ACCURATE_BITS,
     DIGITS,
@@ -23,7 +23,8 @@ from gradcli.modes.certified_numbers import (
     of_numbers,
     written_bound,
 )  # fmt: skip
-from gradcli.modes.mode import Available, Contradiction, NotRun, Question
+from gradcli.modes.lapack import factored
+from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -64,7 +65,7 @@ class Certified:
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
-        q.affordable(q.ball_work, q.ball_work_text)
+        q.budget.pay(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do="move the point into the domain of the function")
         with np.errstate(all="ignore"):
@@ -92,7 +93,7 @@ class Certified:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
         excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
-        if factored(q):
+        if factored(q.lines):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")

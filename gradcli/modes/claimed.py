@@ -12,7 +12,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed
 from gradcli.modes.claim import WrongShape
-from gradcli.modes.mode import MOST_JACOBIAN
+from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Branch, Leaf, Node, paths, taken_apart
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import TraceDiffers
-from gradcli.modes.mode import Available, OverBudget, Question
+from gradcli.modes.budget import OverBudget
+from gradcli.modes.mode import Available, Question
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.extrapolation import Difference
 from gradcli.numerics.fine import rough_part
@@ -76,7 +77,7 @@ class FiniteDifference:
             says = f"{q.entries:,} entries would take about {calls:,} evaluations, more than the budget of {budget:,}"
             raise OverBudget(says, do=f"--budget {calls}")
         if q.untraced is None:
-            q.affordable(calls * q.work, f"{calls:,} evaluations of f")
+            q.budget.pay(calls * q.work, f"{calls:,} evaluations of f")
 
     def entry(
         self, q: Question, k: int, at: tuple[int, ...], around: "Surroundings", most: float = np.inf

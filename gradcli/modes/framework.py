@@ -13,7 +13,8 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.replay import moves
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, record
 from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Program, Tensor
-from gradcli.modes.bounds import by_shaking, factored
+from gradcli.modes.bounds import by_shaking
+from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.kinks import refuse_undefined
@@ -52,7 +53,7 @@ class FrameworkMode:
         refuse_undefined(q.value)
         q.refuse_large_jacobian()
         calls = len(q.lines) * (1 + size(q.value))
-        q.affordable(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
+        q.budget.pay(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
         if not moves(q.recording[0]):
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
@@ -91,7 +92,7 @@ class FrameworkMode:
         rough = {name: ulps for name, ulps in loose.items() if name in used}
         more = by_shaking(q, kernels=False, rough=rough) if rough else [np.float64(0)] * len(q.wrt)
         largest = max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
-        least = _FACTORED * EPS * largest if factored(q) else 0.0
+        least = _FACTORED * EPS * largest if factored(q.lines) else 0.0
         return {name: (USUAL * usual[name] + moved + least)[()] for name, moved in zip(q.wrt, more, strict=True)}
 
 

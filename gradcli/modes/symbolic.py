@@ -8,8 +8,9 @@ import numpy as np
 from gradcli.core.shapes import size
 from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.interpreters.tape import CONSTANT, Recorded
+from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import out_of_time
-from gradcli.modes.mode import Available, NotRun, Question
+from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.work import Effort
 from gradcli.modes.workers import WORKERS, Late
@@ -44,7 +45,7 @@ class Symbolic:
         recorded = plan(y, inputs, tape)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
-        if terms * entries > (TERMS_BY_DEFAULT if q.effort is Effort.DEFAULT else MOST_TERMS):
+        if terms * entries > (TERMS_BY_DEFAULT if q.budget.effort is Effort.DEFAULT else MOST_TERMS):
             raise NotRun(
                 f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
                 do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
@@ -65,9 +66,9 @@ def _ask(request: Any, q: Question) -> dict[str, Any]:
     """Send a request to a worker process and return its answer."""
     worker = WORKERS.take()
     try:
-        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.mode_timeout)
+        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.budget.mode_timeout)
     except Late:
-        raise out_of_time(q.mode_timeout or 0.0) from None
+        raise out_of_time(q.budget.mode_timeout or 0.0) from None
     if not output:
         raise NotSupported(
             f"sympy ended with status {worker.status}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"

@@ -1,7 +1,6 @@
 """The trace test at a question's point: where it applies, how far the point is displaced, what rounding may do."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,20 +9,18 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import IS_ZERO
 from gradcli.frameworks.native import native_of
 from gradcli.interpreters.ball import radius
-from gradcli.modes.bounds import factored
+from gradcli.modes.lapack import factored
+from gradcli.modes.recording import Recording
 from gradcli.numerics.rounding import ULPS
 from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
 from gradcli.point import Array
 from gradcli.source.derived import gradient_in, root_of
 
-if TYPE_CHECKING:
-    from gradcli.modes.mode import Question
-
 _EQUALITIES = (named("equal"), named("not_equal"))
 _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
 
 
-def tested(q: "Question") -> TraceTest:
+def tested(q: Recording) -> TraceTest:
     """Return whether the recorded program is the function beside the point too.
 
     There is no test of functions of frameworks, which are compared with their recording operation by operation, nor of
@@ -50,17 +47,17 @@ def tested(q: "Question") -> TraceTest:
     return found
 
 
-def _at_a_form_of_zero(q: "Question") -> bool:
+def _at_a_form_of_zero(q: Recording) -> bool:
     """Whether a rule has another form at the point itself, of the same function."""
     decisions = q.recording[2].decisions
     return any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions)
 
 
-def _at(q: "Question", steps: list[Array]) -> TraceTest:
+def _at(q: Recording, steps: list[Array]) -> TraceTest:
     return trace_test(lambda *xs: _within(q, xs), q.recording, q.xs, steps, lambda y: _rounding(q, y))
 
 
-def _steps(q: "Question") -> list[Array]:
+def _steps(q: Recording) -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
     ties = q.entries_of(m for m in q.kinks if m.primitive.constant)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
@@ -69,13 +66,13 @@ def _steps(q: "Question") -> list[Array]:
     return [np.where(tie, 0.0, v) for tie, v in zip(ties, inward, strict=True)]
 
 
-def _within(q: "Question", xs: tuple[Value, ...]) -> Value:
+def _within(q: Recording, xs: tuple[Value, ...]) -> Value:
     """Return the function's value; nan beyond the user's bounds."""
     inside = not q.stepping.edges or q.stepping.inside(q.wrt, xs)
     return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
 
 
-def _rounding(q: "Question", value: Array) -> Array:
+def _rounding(q: Recording, value: Array) -> Array:
     """Return how far the program's value and the function's may be apart beside the point, by rounding alone.
 
     By the radius of f in balls of 53 bits at the point, in proportion, where it is known; else by the size of all that the
@@ -83,7 +80,7 @@ def _rounding(q: "Question", value: Array) -> Array:
     """
     own = np.abs(q.value)
     grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
-    if 53 in q.balls and not factored(q):
+    if 53 in q.balls and not factored(q.lines):
         several = ULPS * np.sqrt(len(q.lines) + 1)
         return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
     return np.asarray(grown * roundings(contributions(q.recording, q.bars)) + roundings(1.0) * np.abs(value))

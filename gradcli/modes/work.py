@@ -35,11 +35,6 @@ class Effort(Enum):
     NAMED = inf
 
 
-def least(asked: Effort, needed: Effort) -> Effort:
-    """Return what is asked for, or what is needed where that is more."""
-    return max(asked, needed, key=lambda effort: effort.value)
-
-
 def work(line: Any) -> tuple[int, int]:
     """Return the entries and the multiply-adds of one line."""
     primitive, _, xs, y, _, _ = line

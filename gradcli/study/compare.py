@@ -11,7 +11,7 @@ from gradcli.lowering.floats import format_of
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.modes.work import Effort, least
+from gradcli.modes.work import Effort
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.compare import COST, CompareReport
@@ -68,15 +68,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     Raises  BadOption for what does not fit the function.
     """
     point = request.points[0]
-    q = Question(
-        request.f,
-        point,
-        request.wrt,
-        request.seed,
-        least(request.effort, Effort.ALL),
-        request.mode_timeout,
-        request.stepping,
-    )
+    q = request.question(point, request.budget.at_least(Effort.ALL))
     formats = [format_of(name) for name in studies.dtypes]
     if studies.jacobian and shape(q.value) == ():
         raise BadOption("--jacobian is for a vector result, and this one is a scalar", do="for its Hessian: --order 2")

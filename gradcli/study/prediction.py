@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
-from gradcli.modes.work import Effort, least
+from gradcli.modes.work import Effort
 from gradcli.study.counts import Counts, Outline, counts, outline
 from gradcli.study.polynomials import NotPolynomial, at_size
 from gradcli.verify.request import Request
@@ -42,11 +42,7 @@ class Program:
     def question(self, n: int) -> tuple[Question, Request]:
         """Return the question at a size, and the request it comes from."""
         request = self.make(n)
-        effort = least(request.effort, Effort.ALL)
-        q = Question(
-            request.f, request.points[0], request.wrt, request.seed, effort, request.mode_timeout, request.stepping
-        )
-        return q, request
+        return request.question(request.points[0], request.budget.at_least(Effort.ALL)), request
 
     def at(self, n: int) -> Counts | None:
         """Return what a size takes; None where nothing exact can be said."""

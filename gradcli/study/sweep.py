@@ -69,7 +69,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
     schemes = schemes_of(wanted.schemes)
     formats = list(dict.fromkeys(format_of(name) for name in wanted.dtypes))
     point = request.points[0]
-    q = Question(request.f, point, request.wrt, request.seed, Effort.ALL, request.mode_timeout, request.stepping)
+    q = request.question(point, replace(request.budget, effort=Effort.ALL))
     with np.errstate(all="ignore"):
         study = _Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
@@ -246,7 +246,7 @@ class _Study:
         self._without_complex(kind.name, schemes)
         hs = self._steps(kind.eps, schemes)
         evaluations = _calls(schemes) * len(hs) * len(self.rays)
-        self.q.affordable(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
+        self.q.budget.pay(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
         q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
         truth = self._truth(q, 2 * bits)
         found = []

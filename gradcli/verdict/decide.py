@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TraceDiffers
-from gradcli.modes.mode import Contradiction, OverBudget
+from gradcli.modes.budget import OverBudget
+from gradcli.modes.mode import Contradiction
 from gradcli.point import Witness
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, Natively
+from gradcli.modes.budget import Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
@@ -82,7 +83,7 @@ def request_for(
     fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
-        options.mode_timeout, effort_of(options.modes), notices,
+        Budget(effort_of(options.modes), options.mode_timeout), notices,
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
         None if own is None else own[2], settings.natively, not_claimed,
     )  # fmt: skip

@@ -112,7 +112,7 @@ def _steady_point(
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
-        case = _noticed(Case(Question(request.f, point, request.wrt, blind=error), {}, None, request.fixed), request)
+        case = _noticed(Case(replace(request.question(point), blind=error), {}, None, request.fixed), request)
         says = f"the function had a value at this point, and fails in a later call: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _decided(case, request)
@@ -122,13 +122,7 @@ def _point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
 ) -> PointReport:
     """Check one point: by all modes, and where its trace turns out not to be the function, by function values alone."""
-    q = (
-        answers.q
-        if answers
-        else Question(
-            request.f, point, request.wrt, request.seed, request.effort, request.mode_timeout, request.stepping
-        )
-    )
+    q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(Case(q, {}, None, request.fixed), request), request)
     heard = None if progress is None else lambda report: progress(number, report)

@@ -12,7 +12,7 @@ from gradcli.frameworks.framework import EPS, KNOWN, Call, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
-from gradcli.modes.mode import MANY
+from gradcli.modes.problem import MANY
 from gradcli.modes.work import Effort
 from gradcli.numerics.steps import derivative
 from gradcli.report import numbers
@@ -153,7 +153,7 @@ class _Case:
     @property
     def crowded(self) -> bool:
         """Whether there are so many entries that more than the least is for those who ask."""
-        return self.request.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
+        return self.request.budget.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
 
     def affords(self, evaluations: int) -> bool:
         """Whether so many evaluations are few enough operations of the framework; what was not recorded is taken to be so."""

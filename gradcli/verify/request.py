@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import Natively
+from gradcli.modes.budget import WITHOUT_LIMITS, Budget
 from gradcli.modes.claim import Claimed
+from gradcli.modes.mode import Question
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.modes.work import Effort
 from gradcli.point import Point
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
@@ -24,8 +25,7 @@ class Request:
     claim: Claimed | None = None
     seed: int = 0
     fixed: Tolerance | None = None
-    mode_timeout: float | None = None
-    effort: Effort = Effort.NAMED
+    budget: Budget = WITHOUT_LIMITS
     notices: tuple[Notice, ...] = ()
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
@@ -36,3 +36,7 @@ class Request:
     own: Own | None = None  # the framework's own gradient, where it is the claim
     natively: Natively = PLAIN
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
+
+    def question(self, point: Point, budget: Budget | None = None) -> Question:
+        """Return what the modes are asked at one point, with this budget or another one."""
+        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping)

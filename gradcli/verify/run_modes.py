@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gradcli.errors import NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import timed
-from gradcli.modes.mode import Contradiction, Mode, NotRun, Question
+from gradcli.modes.mode import Contradiction, Mode, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.report.common import Finding, finding
 from gradcli.verdict.evidence import Outcome
@@ -36,7 +37,7 @@ def attempt(mode: Mode, q: Question) -> Outcome:
     if not available.yes:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
     try:
-        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.mode_timeout))
+        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.budget.mode_timeout))
     except NotRun as error:
         return Outcome(mode, "not run", error=error)
     except OutOfTime as error:

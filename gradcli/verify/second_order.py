@@ -25,7 +25,7 @@ def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Findi
         return None
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = type(q.point)(values, q.point.drawn, q.point.number)
-    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.effort, q.mode_timeout, q.stepping))
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping))
     if report.verdict == Verdict.PASS:
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"

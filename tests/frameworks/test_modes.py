@@ -10,7 +10,7 @@ import pytest
 import gradcli as api
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
-from gradcli.modes.mode import NotRun
+from gradcli.modes.budget import Budget, NotRun
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.work import Effort
 from tests.frameworks.asking import asked
@@ -126,7 +126,7 @@ def test_a_hessian_is_the_gradients_gradient(mode: str) -> None:
 
 
 def test_a_jacobian_that_would_take_too_long_is_not_run(mode: str) -> None:
-    q = replace(asked(lambda x: np.tanh(x), [np.ones(2000)]), effort=Effort.DEFAULT)
+    q = replace(asked(lambda x: np.tanh(x), [np.ones(2000)]), budget=Budget(Effort.DEFAULT))
     with pytest.raises(NotRun, match="operations of "):
         MODES[mode].gradient(q)
 

@@ -7,8 +7,9 @@ import pytest
 
 import gradcli
 from gradcli.errors import BadOption
+from gradcli.modes.budget import NotRun
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
-from gradcli.modes.mode import NotRun, Question
+from gradcli.modes.mode import Question
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression

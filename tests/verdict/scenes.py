@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported, TraceDiffers
+from gradcli.modes.budget import NotRun, OverBudget
 from gradcli.modes.claim import Claim
-from gradcli.modes.mode import Contradiction, NotRun, OverBudget
+from gradcli.modes.mode import Contradiction
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Slopes
 from gradcli.report.common import Finding, finding

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli as package
-from gradcli.modes import claimed, mode
+from gradcli.modes import claimed, recording
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -45,7 +45,7 @@ def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(name="large")
 def _large(gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Check a function of 10 entries with 100 outputs, where 1000 entries of Jacobian are too many."""
-    monkeypatch.setattr(mode, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(recording, "MOST_JACOBIAN", SMALL)
     monkeypatch.setattr(claimed, "MOST_JACOBIAN", SMALL)
     file = written(tmp_path, CODE)
     return lambda *more: gradcli("check", f"{file}:f", "x=linspace(0.1, 1, 10)", *QUICK, *more)
@@ -112,7 +112,7 @@ def test_small_jacobians_are_compared_entry_by_entry(gradcli: Callable[..., Any]
 
 
 def test_the_api_projects_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mode, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(recording, "MOST_JACOBIAN", SMALL)
     report = package.check(lambda x: np.tile(np.sin(x), 10), np.linspace(0.1, 1, 10), modes="forward,reverse,fd")
     assert report.passed
     assert [finding.kind for finding in report.points[0].findings] == ["projection"]
@@ -122,7 +122,7 @@ def test_the_api_projects_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lost_trace_is_judged_by_values_of_the_same_projection(
     gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: str, status: int
 ) -> None:
-    monkeypatch.setattr(mode, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(recording, "MOST_JACOBIAN", SMALL)
     monkeypatch.setattr(claimed, "MOST_JACOBIAN", SMALL)
     code = CODE.replace("np.tile(np.sin(x), 10)", "np.tile(np.array([np.sin(np.float64(str(v))) for v in x]), 10)")
     ran = gradcli("check", f"{written(tmp_path, code)}:f", "x=linspace(0.1, 1, 10)", *QUICK, "--grad", claim, "--json")

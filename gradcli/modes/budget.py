@@ -1,0 +1,39 @@
+"""How much may be done for one gradient: scalar operations and evaluations, counted, and the user's seconds."""
+
+from dataclasses import dataclass, replace
+
+from gradcli.errors import GradcliError
+from gradcli.modes.work import Effort
+
+
+class NotRun(GradcliError):
+    """A mode was not run, because it was predicted to cost too much."""
+
+    kind = "not run"
+
+
+class OverBudget(NotRun):
+    """The same, because it would take more evaluations than the user allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a mode may take: scalar operations by its effort, and seconds only where the user sets them."""
+
+    effort: Effort = Effort.NAMED
+    mode_timeout: float | None = None
+
+    def at_least(self, effort: Effort) -> "Budget":
+        """Return the same budget, with more effort where less was asked for."""
+        return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
+
+    def pay(self, work: float, what: str, *, essential: bool = False) -> None:
+        """Refuse more scalar operations than a mode may take; `what` names them. Raises NotRun."""
+        allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
+        if work <= allowed:
+            return
+        asked = "--modes all" if work <= Effort.ALL.value else "request the mode by name: --modes"
+        raise NotRun(f"it takes {what}, about {work:.0e} operations in all; at most {allowed:.0e} are made", do=asked)
+
+
+WITHOUT_LIMITS = Budget()

@@ -1,0 +1,240 @@
+"""A problem whose function is recorded once, and what several modes read off the recorded program."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.provenance import WRITTEN
+from gradcli.core.shapes import shape, size, zeros_like
+from gradcli.errors import GradcliError, NotSupported
+from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
+from gradcli.modes.budget import NotRun
+from gradcli.modes.lapack import roundings_of
+from gradcli.modes.problem import Problem
+from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
+from gradcli.numerics.jacobians import by_columns, by_rows, stacked
+from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
+from gradcli.numerics.rounding import EPS
+from gradcli.point import Array
+from gradcli.source.checkpoint import keeping
+from gradcli.source.derived import gradient_in, root_of
+from gradcli.source.function import of
+
+MOST_JACOBIAN = 2**24
+_BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The function recorded, or what ended the trace."""
+
+    recorded: tuple[Value, list[Recorded], Tape] | None
+    ended: GradcliError | None
+    checkpointed: bool = False
+
+
+@dataclass(frozen=True)
+class Recording(Problem):
+    """The function recorded on float64 values, each thing that is read off it computed once when first asked for."""
+
+    blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
+    balls: dict[int, Value] = field(
+        default_factory=dict, init=False, compare=False
+    )  # f in balls, by bits: found on the way
+
+    @cached_property
+    def untraced(self) -> GradcliError | None:
+        """What ended the trace, for a function that can only be called; None for one that was recorded."""
+        return self._traced.ended
+
+    @property
+    def recording(self) -> tuple[Value, list[Recorded], Tape]:
+        """The function recorded on float64 values. Raises what ended the trace."""
+        traced = self._traced
+        if traced.recorded is None:
+            raise traced.ended or NotSupported("the function cannot be traced")
+        return traced.recorded
+
+    @cached_property
+    def _traced(self) -> Traced:
+        if self.blind is not None:
+            return Traced(None, self.blind)
+        METER.kept = False
+        WRITTEN.clear()
+        try:
+            with np.errstate(all="ignore"), keeping():
+                recorded = record(self.g, self.xs)
+        except NotSupported as ended:
+            return Traced(None, ended)
+        return Traced(recorded, None, METER.kept)
+
+    @property
+    def checkpointed(self) -> bool:
+        """Whether the function recomputes parts of itself, so that its reverse sweep is not that of the recording."""
+        return self._traced.checkpointed
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of the recorded run; none where it could not be recorded."""
+        return [] if self.untraced else self.recording[2].lines
+
+    def refuse_untraced(self) -> None:
+        """Raise what ended the trace, for modes that need one."""
+        if self.untraced is not None:
+            raise self.untraced
+
+    @cached_property
+    def rows(self) -> list[list[Value]]:
+        """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs. Raises NotRun."""
+        self.refuse_large_jacobian()
+        if shape(self.value) == ():
+            bars = [self.bars[x.slot] for x in self.recording[1]]
+            return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
+        with np.errstate(all="ignore"):
+            return by_rows(*self.recording, np.float64(1))
+
+    def refuse_large_jacobian(self) -> None:
+        """Raise NotRun if there are so many outputs that sweeping back from each would take too long or too much room."""
+        outputs, entries = size(self.value), sum(size(x) for x in self.xs)
+        if outputs * entries > MOST_JACOBIAN:
+            raise NotRun(
+                f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
+            )
+        self.budget.pay(TRACED * outputs * self.work, f"{outputs:,} reverse sweeps", essential=True)
+
+    @property
+    def affords_slopes(self) -> bool:
+        """Whether the Jacobian is small enough, and little enough work, to be computed by rows or columns."""
+        outputs, entries = size(self.value), self.entries
+        return outputs * entries <= MOST_JACOBIAN and TRACED * min(outputs, entries) * self.work <= Effort.ALL.value
+
+    @cached_property
+    def slopes(self) -> dict[str, Array]:
+        """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
+        if size(self.value) <= sum(size(x) for x in self.xs):
+            return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
+        self.budget.pay(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
+        with np.errstate(all="ignore"):
+            return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
+
+    @cached_property
+    def work(self) -> int:
+        """The work of one evaluation in scalar operations, counted on the recorded program."""
+        return work_of(self.lines)
+
+    @property
+    def reverse_work(self) -> int:
+        """The work of recording the function and of sweeping back from each output."""
+        return REVERSE * self.work * max(1, size(self.value))
+
+    @cached_property
+    def bars(self) -> list[Value]:
+        """The adjoint of every line, for the sum of all outputs."""
+        if self.untraced:
+            return []
+        y, _, tape = self.recording
+        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+            return [None] * len(tape.lines)
+        with np.errstate(all="ignore"):
+            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording[1])
+
+    @cached_property
+    def largest_adjoint(self) -> float:
+        """The largest adjoint of any line: the size a slope would have if nothing cancelled."""
+        found = [np.abs(np.asarray(bar)) for bar in self.bars if bar is not None]
+        return max((float(np.max(a[np.isfinite(a)], initial=0.0)) for a in found), default=0.0)
+
+    @cached_property
+    def noise_floor(self) -> float:
+        """The size of rounding in f, from the recorded run: every line's rounding carried to the result by its adjoint.
+
+        What LAPACK computes rounds by n eps times the condition number, a priori: its kernels differ between processors, and
+        repeated values on one of them show less.
+
+        Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
+        """
+        moved = [
+            np.asarray(bar) * np.asarray(y) * roundings_of(primitive, xs)
+            for bar, (primitive, _, xs, y, _, _) in zip(self.bars, self.lines, strict=True)
+            if bar is not None and primitive is not None
+        ]
+        finite = [m[np.isfinite(m)] for m in map(np.atleast_1d, moved)]
+        size = max((float(np.max(np.abs(m), initial=0.0)) for m in finite), default=0.0) or 1.0
+        return EPS / 2 * size * float(np.sqrt(sum(float(np.sum(np.square(m / size))) for m in finite)))
+
+    @cached_property
+    def kinks(self) -> list[Mark]:
+        """The kinks and branch ties hit exactly at this point."""
+        if self.untraced:
+            return []
+        _, inputs, tape = self.recording
+        with np.errstate(all="ignore"):
+            return kinks(tape, self.bars, inputs)
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """The branches that a Python function took."""
+        if self.untraced or self.f.kind != "python":
+            return []
+        _, inputs, tape = self.recording
+        return branches(tape, inputs)
+
+    @cached_property
+    def staircases(self) -> list[Mark]:
+        """The staircases on the path; the steps of gradcli's own rules (the slope of abs) are none."""
+        if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
+            return []
+        _, inputs, tape = self.recording
+        with np.errstate(all="ignore"):
+            return staircases(tape, inputs)
+
+    @property
+    def _steps_itself(self) -> bool:
+        """Whether the function that a gradient was made of has staircases of its own."""
+        root = root_of(self.f)
+        names = [name for name in self.point.values if name in root.inputs]
+        with np.errstate(all="ignore"), keeping():
+            _, inputs, tape = record(of(root, self.point.values, names), [self.point.values[name] for name in names])
+            return bool(staircases(tape, inputs))
+
+    @cached_property
+    def not_finite(self) -> Mark | None:
+        """The operation that made the first inf or nan."""
+        return None if self.untraced else first_not_finite(self.recording[2], self.bars)
+
+    @cached_property
+    def undecided(self) -> tuple[Any, ...]:
+        """For each input, the entries whose derivative a kink or a staircase leaves open."""
+        return self.entries_of((*self.kinks, *self.staircases))
+
+    def entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
+        """Return, for each input, the entries that reach one of the marks."""
+        masks = [np.zeros(shape(x), dtype=bool) for x in self.xs]
+        for mark in marks:
+            for mask, reached in zip(masks, mark.reach, strict=True):
+                mask |= reached
+        return tuple(masks)
+
+    @cached_property
+    def operations(self) -> int:
+        """Scalar operations of one evaluation, counted on the recorded program."""
+        return sum(work(line)[0] + 2 * work(line)[1] for line in self.lines)
+
+    @cached_property
+    def ball_work(self) -> float:
+        """The work of one reverse sweep in balls, in scalar operations of float64."""
+        return work_in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
+
+    @property
+    def ball_work_text(self) -> str:
+        """The same in words."""
+        return f"{balls(self.ball_work):,.0f} operations on balls"
+
+    @property
+    def affords_balls(self) -> bool:
+        """Whether a sweep in balls is little enough work to bound the rounding of the others."""
+        return not self.crowded and self.ball_work <= min(_BOUNDING, self.budget.effort.value)
