@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.core.cost import FUNCTION, Cost
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.levels import LIVE
+from gradcli.core.shapes import Value as Value  # for all who import it with a primitive
 from gradcli.errors import TraceEnded
 
-Value = Any  # an np.float64, an ndarray, or a Tracer
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
@@ -33,7 +34,9 @@ class Rule(Protocol):
 class Primitive:
     """One row of the rule table: called on numpy values it computes, called on tracers it lets the innermost one act.
 
-    A row with a `body` is made of numpy calls: an arithmetic that does not know it by name runs these.
+    A row with a `body` is made of numpy calls: an arithmetic that does not know it by name runs these. What is made of
+    pieces has the weights of its operands in the piece that was taken, `branch(y, *xs)`, and what is zero where two of them
+    meet, `margin(*xs)`.
 
     Shapes  as `fun`; positional arguments may be differentiated, keyword `params` never are.
     """
@@ -49,6 +52,9 @@ class Primitive:
     staircase: bool = False
     reason: str | None = None
     body: bool = False
+    cost: Cost = FUNCTION
+    branch: Callable[..., list[Value]] | None = None
+    margin: Callable[..., Value] | None = None
 
     @property
     def constant(self) -> bool:

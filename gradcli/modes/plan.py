@@ -3,12 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gradcli.core.primitive import PRIMITIVES, Value
-from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+from gradcli.primitives.reductions import MAX, SUM
 
 
 @dataclass(slots=True)
@@ -61,38 +59,13 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
         raise NotSupported(f"{primitive.name} is a rule of your own, which sympy does not know")
     operands = [(CONSTANT, x) if slot == CONSTANT else (moved[slot], None) for slot, x in zip(slots, xs, strict=True)]
     inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
-    weights = branch_weights(primitive.name, xs, y, params or {})
+    weights = None if primitive.branch is None else primitive.branch(y, *xs, **(params or {}))
     if weights is not None:
         products = [
             made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)
         ]
-        if primitive.name == "max":
-            return made.add("sum", [(products[0], None)], dict(params or {}), inside[0])
+        if primitive is MAX:
+            return made.add(SUM.name, [(products[0], None)], dict(params or {}), inside[0])
         return products[0] if len(products) == 1 else made.add("add", [(k, None) for k in products], {}, max(inside))
-    fan = (
-        max(1.0, max(size(x) for x in xs) / max(1, size(y))) if primitive.name in ("sum", "logsumexp", "norm") else 1.0
-    )
-    if primitive.name == "matmul":
-        fan = float(shape(xs[0])[-1])
-    if primitive.name in ("dft_cos", "dft_sin"):
-        fan = float(shape(y)[-1])
-    if primitive.name == "einsum":
-        fan = max(1.0, float(np.prod([size(x) for x in xs])) ** 0.5 / max(1, size(y)))
-    if primitive.kind == "differential" and shape(xs[0])[-1:] and primitive.name in ("det", "logdet", "inv", "solve"):
-        fan = float(np.prod(np.arange(1.0, shape(xs[0])[-1] + 1))) * shape(xs[0])[-1]
+    fan = primitive.cost.terms(xs, y)
     return made.add(primitive.name, operands, dict(params or {}), 1.0 + fan * sum(inside))
-
-
-def branch_weights(name: str, xs: Any, y: Value, params: dict[str, Any]) -> list[Any] | None:
-    """Return the weights of the operands in the branch that was taken, for primitives that are made of branches."""
-    if name == "maximum":
-        return [np.heaviside(xs[0] - xs[1], 0.5), np.heaviside(xs[1] - xs[0], 0.5)]
-    if name == "minimum":
-        return [np.heaviside(xs[1] - xs[0], 0.5), np.heaviside(xs[0] - xs[1], 0.5)]
-    if name == "relu":
-        return [np.heaviside(xs[0], 0.0)]
-    if name == "absolute":
-        return [np.sign(xs[0])]
-    if name == "max":
-        return [PRIMITIVES["peaks"](xs[0], **params)]
-    return None

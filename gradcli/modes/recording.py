@@ -222,7 +222,7 @@ class Recording(Problem):
     @cached_property
     def operations(self) -> int:
         """Scalar operations of one evaluation, counted on the recorded program."""
-        return sum(work(line)[0] + 2 * work(line)[1] for line in self.lines)
+        return sum(work(line).operations for line in self.lines)
 
     @cached_property
     def ball_work(self) -> float:

@@ -8,7 +8,7 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.cost import Work
 
 CALL = 1_000  # scalar operations that take the time of one call of numpy
 FUNCTION = 10_000  # the same, of calling the user's function at all
@@ -16,10 +16,6 @@ TRACED = 4  # times the function: one traced evaluation
 REVERSE = 5  # times the function: recording it and sweeping back
 _BALL = 6_000  # scalar operations that take the time of one on balls, forward and backward
 _BALL_PRODUCT = 30  # the same, of one multiply-add of a matrix product in balls
-_CUBIC = {  # multiply-adds for each entry and row of a matrix, in balls
-    "solve": 1, "inv": 1, "det": 1, "logdet": 1, "cholesky": 5, "qr": 5, "pinv": 5,
-    "eigvalsh": 30, "eigenvectors": 30, "svdvals": 30, "singular_vectors": 30,
-}  # fmt: skip
 MOST_EVALUATIONS = 100_000  # of a function that can only be called, unless the user allows another number
 
 
@@ -35,30 +31,20 @@ class Effort(Enum):
     NAMED = inf
 
 
-def work(line: Any) -> tuple[int, int]:
-    """Return the entries and the multiply-adds of one line."""
-    primitive, _, xs, y, _, _ = line
-    if primitive is None:
-        return 0, 0
-    if primitive.name == "matmul":
-        return 0, size(y) * shape(xs[0])[-1]
-    if primitive.name in _CUBIC:
-        return 0, _CUBIC[primitive.name] * size(xs[0]) * max(shape(xs[0])[-2:], default=1)
-    if primitive.name in ("dft_cos", "dft_sin"):
-        return 10 * size(y), size(y) * shape(y)[-1]
-    if primitive.name == "einsum":
-        return 0, size(y) * max(1, *(size(x) for x in xs))
-    return max(size(y), *(size(x) for x in xs)), 0
+def work(line: Any) -> Work:
+    """Return the work of one line."""
+    primitive, _, xs, y, params, _ = line
+    return Work() if primitive is None else primitive.cost.work(xs, y, params or {})
 
 
 def work_of(lines: Iterable[Any]) -> int:
     """Return the work of one evaluation, in scalar operations: those of the lines, and what calling numpy costs."""
-    return FUNCTION + sum(CALL + sum(work(line)) for line in lines)
+    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work, lines))
 
 
 def work_in_balls(lines: Iterable[Any]) -> int:
     """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
-    return sum(a * _BALL + b * _BALL_PRODUCT for a, b in map(work, lines))
+    return sum(found.entries * _BALL + found.products * _BALL_PRODUCT for found in map(work, lines))
 
 
 def balls(work: float) -> float:

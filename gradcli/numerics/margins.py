@@ -1,6 +1,6 @@
 """How far the point is from the nearest kink that the run did not hit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +8,6 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
-
-_MARGIN: dict[str, Callable[..., Any]] = {  # what is zero at the kink, and the slopes of it by the operands
-    "relu": lambda x: x,
-    "absolute": lambda x: x,
-    "maximum": lambda a, b: a - b,
-    "minimum": lambda a, b: a - b,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +28,9 @@ def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Ne
     """
     best: tuple[float, int, int] | None = None
     for k, ((primitive, _, xs, _, _, _), bar) in enumerate(zip(tape.lines, bars, strict=True)):
-        if primitive is None or primitive.name not in _MARGIN or bar is None:
+        if primitive is None or primitive.margin is None or bar is None:
             continue
-        margin = np.atleast_1d(np.abs(np.asarray(_MARGIN[primitive.name](*xs), dtype=float)))
+        margin = np.atleast_1d(np.abs(np.asarray(primitive.margin(*xs), dtype=float)))
         relative = np.where(margin > 0, margin, np.inf) / max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in xs))
         where = int(np.argmin(relative)) if relative.size else 0
         if relative.size and (best is None or np.ravel(relative)[where] < best[0]):
@@ -47,9 +40,9 @@ def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Ne
 
 def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
     primitive, slots, xs, _, _, position = tape.lines[k]
-    if primitive is None:
+    if primitive is None or primitive.margin is None:
         return None
-    whole = np.asarray(_MARGIN[primitive.name](*xs), dtype=float)
+    whole = np.asarray(primitive.margin(*xs), dtype=float)
     margin = abs(float(np.ravel(whole)[where]))
     slopes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
     for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=False):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradcli.core.bind import handles
+from gradcli.core.cost import factored
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
@@ -167,20 +168,22 @@ def _cut_off(y: Value, a: Value, *, rcond: float) -> Any:
     return np.any(small, axis=-1)[..., None, None]
 
 
+DIRECT, ITERATED = factored(5), factored(30)
 # fmt: off
 #                               numpy                ydot, given the tangent, y and the argument
-CHOLESKY         = differential(np.linalg.cholesky,  _cholesky_differential,         name="cholesky", analytic=False)
+CHOLESKY         = differential(np.linalg.cholesky,  _cholesky_differential,         name="cholesky", analytic=False, cost=DIRECT)
 EIGENVALUES      = differential(_eigenvalues,        _eigenvalues_differential,      name="eigvalsh", analytic=False,
-                                kinks="two eigenvalues are equal", kink=lambda y, s, *, uplo: _equal_neighbours(y))
+                                cost=ITERATED, kinks="two eigenvalues are equal", kink=lambda y, s, *, uplo: _equal_neighbours(y))
 EIGENVECTORS     = differential(_eigenvectors,       _eigenvectors_differential,     name="eigenvectors", analytic=False,
-                                kinks="two eigenvalues are equal", kink=_eigenvectors_kink)
+                                cost=ITERATED, kinks="two eigenvalues are equal", kink=_eigenvectors_kink)
 SINGULAR_VALUES  = differential(np.linalg.svdvals,   _singular_values_differential,  name="svdvals", analytic=False,
-                                kinks="two singular values are equal, or one is 0", kink=_singular_kink)
+                                cost=ITERATED, kinks="two singular values are equal, or one is 0", kink=_singular_kink)
 SINGULAR_VECTORS = differential(_singular_vectors,   _singular_vectors_differential, name="singular_vectors", analytic=False,
-                                kinks="two singular values are equal, or one of a rectangular matrix is 0", kink=_vectors_kink)
-PINV             = differential(_pinv,               _pinv_differential,             name="pinv", analytic=False,
+                                cost=ITERATED, kink=_vectors_kink,
+                                kinks="two singular values are equal, or one of a rectangular matrix is 0")
+PINV             = differential(_pinv,               _pinv_differential,             name="pinv", analytic=False, cost=DIRECT,
                                 kinks="the matrix has not full rank (jump)", kink=_cut_off)
-QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False)
+QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False, cost=DIRECT)
 # fmt: on
 
 

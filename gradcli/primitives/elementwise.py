@@ -7,6 +7,7 @@ test, and the worst error of each row is measured by `gradcli ops`.
 import numpy as np
 
 from gradcli.core.bind import handles
+from gradcli.core.cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.core.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import zeros_like
@@ -108,14 +109,14 @@ def relu(x: Value) -> Value:
 
 # fmt: off
 #           numpy          dy/dx, given y and x: the mathematics       an accurate kernel                          where it is smooth
-elementwise(np.positive,   1.0)
-elementwise(np.negative,  -1.0)
-elementwise(np.add,        1.0, 1.0)
-elementwise(np.subtract,   1.0, -1.0)
-elementwise(np.multiply,   lambda y, a, b: b,                          lambda y, a, b: a)
-elementwise(np.divide,     lambda y, a, b: 1 / b,                      lambda y, a, b: -y / b,                     on=(REAL, AWAY_FROM_0))
-elementwise(np.square,     lambda y, x: 2 * x)
-elementwise(np.reciprocal, lambda y, x: -y * y,                                                                    on=AWAY_FROM_0)
+elementwise(np.positive,   1.0, cost=MOVE)
+elementwise(np.negative,  -1.0, cost=ADDITION)
+elementwise(np.add,        1.0, 1.0, cost=ADDITION)
+elementwise(np.subtract,   1.0, -1.0, cost=ADDITION)
+elementwise(np.multiply,   lambda y, a, b: b,                          lambda y, a, b: a, cost=MULTIPLICATION)
+elementwise(np.divide,     lambda y, a, b: 1 / b,                      lambda y, a, b: -y / b,                     on=(REAL, AWAY_FROM_0), cost=MULTIPLICATION)
+elementwise(np.square,     lambda y, x: 2 * x, cost=MULTIPLICATION)
+elementwise(np.reciprocal, lambda y, x: -y * y,                                                                    on=AWAY_FROM_0, cost=MULTIPLICATION)
 elementwise(np.sqrt,       lambda y, x: 0.5 / y,                                                                   on=POSITIVE)
 elementwise(np.cbrt,       lambda y, x: 1 / (3 * y * y),                                                           on=AWAY_FROM_0, analytic=False)
 elementwise(np.exp,        lambda y, x: y)
@@ -139,9 +140,9 @@ elementwise(np.arccosh,   (lambda y, x: 1 / np.sqrt(x * x - 1),        lambda y,
 elementwise(np.arctanh,   (lambda y, x: 1 / (1 - x * x),               lambda y, x: 1 / ((1 - x) * (1 + x))),      on=INSIDE_1)
 
 #           kinks: the convention is printed as a convention
-elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=at_zero, analytic=False)
-elementwise(np.maximum,    lambda y, a, b: share(a, b), lambda y, a, b: share(b, a), kinks="a = b (half each)", kink=at_tie)
-elementwise(np.minimum,    lambda y, a, b: share(b, a), lambda y, a, b: share(a, b), kinks="a = b (half each)", kink=at_tie)
+elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=at_zero, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
+elementwise(np.maximum,    lambda y, a, b: share(a, b), lambda y, a, b: share(b, a), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
+elementwise(np.minimum,    lambda y, a, b: share(b, a), lambda y, a, b: share(a, b), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
 
 elementwise(np.power,     (power_partial, power_kernel), exponent_partial,                                         on=(POSITIVE, REAL))
 elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y, a, b: b / np.hypot(a, b) / np.hypot(a, b)),
@@ -156,8 +157,9 @@ elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL
                            kinks="a / b an integer (jump)", kink=lambda y, a, b: y == 0, analytic=False)
 elementwise(np.fmod,       1.0, (lambda y, a, b: -np.trunc(a / b),     lambda y, a, b: -np.rint((a - y) / b)), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer but 0 (jump)", kink=lambda y, a, b: (y == 0) & (a != 0), analytic=False)
-INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_power", on=AWAY_FROM_0)
-RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=at_zero)
+INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_power", on=AWAY_FROM_0, cost=POWER)
+RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=at_zero, cost=ADDITION,
+                           branch=lambda y, x: [np.heaviside(x, 0.0)], margin=lambda x: x)
 
 #        no derivative; a staircase moves although its slope is 0
 constant(np.sign,          staircase=True)

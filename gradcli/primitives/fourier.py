@@ -7,6 +7,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import handles
+from gradcli.core.cost import TRANSFORM
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import exact
@@ -33,8 +34,8 @@ def _sines(x: Value, *, axis: int) -> Value:
 
 # fmt: off
 #                            numpy     transpose: cotangent of y -> cotangent of x
-DFT_COS: Primitive = linear(_cosines,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos")
-DFT_SIN: Primitive = linear(_sines,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin")
+DFT_COS: Primitive = linear(_cosines,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos", cost=TRANSFORM)
+DFT_SIN: Primitive = linear(_sines,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin", cost=TRANSFORM)
 # fmt: on
 
 

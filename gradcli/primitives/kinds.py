@@ -192,59 +192,43 @@ def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
     return slope
 
 
-def elementwise(
-    fun: Any,
-    *partials: Row,
-    on: Domain | tuple[Domain, ...] = REAL,
-    name: str | None = None,
-    kinks: str | None = None,
-    kink: Function | None = None,
-    analytic: bool = True,
-    reason: str | None = None,
-) -> Primitive:
-    """Declare an elementwise primitive: one partial per argument, or a constant.
+def elementwise(fun: Any, *partials: Row, on: Domain | tuple[Domain, ...] = REAL, **facts: Any) -> Primitive:
+    """Declare an elementwise primitive: one partial per argument, or a constant; further facts are fields of the row.
 
     A partial may come with a kernel, `(partial, kernel)`, and that with where it holds: `(partial, kernel, holds)`.
     """
-    row = Primitive(
-        name or fun.__name__,
-        fun,
-        tuple(_rule(partial) for partial in partials),
-        on=on if isinstance(on, tuple) else (on,) * len(partials),
-        kinks=kinks,
-        kink=kink,
-        analytic=analytic,
-        reason=reason,
-    )
-    return _bound(declare(row))
+    domains = on if isinstance(on, tuple) else (on,) * len(partials)
+    return _bound(_row(fun, tuple(map(_rule, partials)), on=domains, **facts))
 
 
-def linear(fun: Any, transpose: Function, name: str | None = None) -> Primitive:
+def linear(fun: Any, transpose: Function, **facts: Any) -> Primitive:
     """Declare a primitive that is linear in its one argument, by its transpose `(ybar, x, **params)`."""
-    return declare(Primitive(name or fun.__name__, fun, (Linear(transpose),), kind="linear"))
+    return _row(fun, (Linear(transpose),), kind="linear", **facts)
 
 
-def bilinear(fun: Any, left: Function, right: Function, name: str | None = None) -> Primitive:
+def bilinear(fun: Any, left: Function, right: Function, **facts: Any) -> Primitive:
     """Declare a primitive linear in each of two arguments, by the transposes `(ybar, a, b)`."""
-    return declare(Primitive(name or fun.__name__, fun, (Linear(left), Linear(right)), kind="bilinear"))
+    return _row(fun, (Linear(left), Linear(right)), kind="bilinear", **facts)
 
 
-def jointly_linear(fun: Any, transpose: Function, name: str | None = None, leading: int = 0) -> Primitive:
+def jointly_linear(fun: Any, transpose: Function, leading: int = 0, **facts: Any) -> Primitive:
     """Declare a primitive linear in all arguments from `leading` on, together."""
-    rules = tuple(Joint(transpose, leading) for _ in range(leading + 1))
-    return declare(Primitive(name or fun.__name__, fun, rules, kind="linear"))
+    return _row(fun, tuple(Joint(transpose, leading) for _ in range(leading + 1)), kind="linear", **facts)
 
 
-def differential(fun: Any, *rules: Function | Linear, name: str | None = None, **facts: Any) -> Primitive:
+def differential(fun: Any, *rules: Function | Linear, **facts: Any) -> Primitive:
     """Declare a primitive by its differential in each argument, `(xdot, y, *xs)`, or by a transpose where it is linear."""
     made = tuple(rule if isinstance(rule, Linear) else Differential(rule) for rule in rules)
-    return declare(Primitive(name or fun.__name__, fun, made, kind="differential", **facts))
+    return _row(fun, made, kind="differential", **facts)
 
 
-def constant(fun: Any, *, staircase: bool = False, name: str | None = None) -> Primitive:
+def constant(fun: Any, *, staircase: bool = False, **facts: Any) -> Primitive:
     """Declare an operation whose derivative is zero wherever it exists; a staircase hides a function that does move."""
-    row = Primitive(name or fun.__name__, fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase)
-    return _bound(declare(row))
+    return _bound(_row(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts))
+
+
+def _row(fun: Any, rules: tuple[Any, ...], name: str | None = None, **facts: Any) -> Primitive:
+    return declare(Primitive(name or fun.__name__, fun, rules, **facts))
 
 
 def _bound(row: Primitive) -> Primitive:

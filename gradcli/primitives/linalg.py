@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import handles
+from gradcli.core.cost import CONTRACTION, PRODUCT, factored
 from gradcli.core.primitive import Primitive, Value, declare
 from gradcli.core.shapes import is_plain, shape
 from gradcli.core.tracer import exact, plain
@@ -109,14 +110,15 @@ def _unsolve(ybar: Value, a: Value, b: Value) -> Value:
     return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
 
 
+EXPANDED = factored(1, expanded=True)  # formulas multiply it out
 # fmt: off
-MATMUL = bilinear(np.matmul, _left, _right)
+MATMUL = bilinear(np.matmul, _left, _right, cost=PRODUCT)
 #                     numpy           ydot, given the tangent, y and the arguments
-DET    = differential(np.linalg.det,  _det_differential)
-LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False)
-INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y))
+DET    = differential(np.linalg.det,  _det_differential, cost=EXPANDED)
+LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False, cost=EXPANDED)
+INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y), cost=EXPANDED)
 SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
-                      Linear(_unsolve), name="solve")
+                      Linear(_unsolve), name="solve", cost=EXPANDED)
 # fmt: on
 
 
@@ -153,7 +155,7 @@ def _spread_diagonal(x: Value, once: str, mine: str, sizes: dict[str, int]) -> V
     return SCATTER(x, index=at, into=tuple(sizes[letter] for letter in mine))
 
 
-EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),), kind="bilinear"))
+EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),), kind="bilinear", cost=CONTRACTION))
 
 
 @handles(np.einsum)

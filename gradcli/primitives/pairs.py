@@ -14,6 +14,7 @@ import numpy as np
 
 from gradcli.core import primitive as core
 from gradcli.core.bind import handles
+from gradcli.core.cost import MOVE
 from gradcli.core.primitive import Params, Primitive, Value
 from gradcli.core.shapes import is_number, shape, spread_like, zeros_like
 from gradcli.core.storage import view
@@ -26,7 +27,7 @@ Part = Value | None  # None is exactly zero
 RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex operands, by its name; see complexes.py
 
 # the complex step must not go through what leaves a pair: the imaginary part it lives on is dropped there
-REAL = elementwise(lambda x: np.positive(x), 1.0, name="real", analytic=False)
+REAL = elementwise(lambda x: np.positive(x), 1.0, name="real", analytic=False, cost=MOVE)
 
 
 class Pair(Tracer):

@@ -6,6 +6,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import handles
+from gradcli.core.cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size, with_kept
@@ -74,14 +75,15 @@ def _logsumexp_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> V
 
 # fmt: off
 #              numpy    transpose: cotangent of y -> cotangent of x
-SUM    = linear(_sum,    _spread,    name="sum")
-CUMSUM = linear(_cumsum, _uncumsum,  name="cumsum")
+SUM    = linear(_sum,    _spread,    name="sum", cost=REDUCTION)
+CUMSUM = linear(_cumsum, _uncumsum,  name="cumsum", cost=ADDITION)
 PEAKS  = constant(_peaks, name="peaks")
 #                  numpy        ydot, given xdot, y and x
-MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_tied)
+MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_tied, cost=REDUCTION,
+                    branch=lambda y, x, *, axis: [PEAKS(x, axis=axis)])
 NORM = differential(_norm,      lambda xdot, y, x: SUM(x / y * xdot, axis=tuple(range(len(shape(x))))), name="norm", on=(AWAY_FROM_0,),
-                    kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False)
-LOGSUMEXP = differential(_logsumexp, _logsumexp_differential, name="logsumexp")
+                    kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False, cost=FUNCTION_OF_ALL)
+LOGSUMEXP = differential(_logsumexp, _logsumexp_differential, name="logsumexp", cost=FUNCTION_OF_ALL)
 # fmt: on
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import VIEWS, handles
+from gradcli.core.cost import MOVE, SCATTERED
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, frozen
@@ -101,14 +102,14 @@ def _broadcast(x: Value, *, to: tuple[int, ...]) -> Value:
 
 # fmt: off
 #                    numpy         transpose: cotangent of y -> cotangent of x
-GETITEM   = linear(_getitem,      _ungetitem,                                                                 name="getitem")
-SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter")
-RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape")
-TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose")
-BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to")
-JOIN      = jointly_linear(_join,   _unjoin,   name="concatenate")
-PUT       = jointly_linear(_put,    _unput,    name="put")
-SELECT    = jointly_linear(_select, _unselect, name="where", leading=1)
+GETITEM   = linear(_getitem,      _ungetitem,                                                                 name="getitem", cost=MOVE)
+SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter", cost=SCATTERED)
+RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape", cost=MOVE)
+TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose", cost=MOVE)
+BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to", cost=MOVE)
+JOIN      = jointly_linear(_join,   _unjoin,   name="concatenate", cost=MOVE)
+PUT       = jointly_linear(_put,    _unput,    name="put", cost=MOVE)
+SELECT    = jointly_linear(_select, _unselect, name="where", cost=MOVE, leading=1)
 # fmt: on
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.core.cost import Operations
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadOption
 from gradcli.lowering.floats import format_of
@@ -22,7 +23,6 @@ from gradcli.source.outputs import named_outputs
 from gradcli.study.batches import accumulated
 from gradcli.study.cost import (
     MOST_LINES,
-    Operations,
     least_seconds,
     measured_bytes,
     of_forward,

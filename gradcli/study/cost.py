@@ -1,56 +1,24 @@
 """What modes cost: operations counted on recorded programs, and memory measured."""
 
-import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.core.cost import Operations
 from gradcli.core.shapes import shape, size
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.tape import Line, record, value_and_pulled, vjp
 from gradcli.modes.mode import Question
-from gradcli.modes.work import work
 from gradcli.point import Cost
 from gradcli.source.checkpoint import inside, keeping
 
-_ADDITIONS = {"add", "subtract", "negative", "cumsum", "sum", "absolute", "maximum", "minimum", "max", "relu"}
-_MULTIPLICATIONS = {"multiply", "divide", "square", "reciprocal"}
-_MOVES = {"getitem", "reshape", "transpose", "broadcast_to", "concatenate", "put", "where", "positive", "real"}
 _AGAIN = 10**8  # operations of one run: what takes more is not run again to be timed, or to measure its memory
 _CALL = 1_000  # operations that take as long as recording one line
 _TIMES = 5
 MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
-
-
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """Scalar operations; comparisons count as additions, and a square root as transcendental."""
-
-    additions: int = 0
-    multiplications: int = 0
-    transcendental: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.additions + self.multiplications + self.transcendental
-
-    def __add__(self, other: "Operations") -> "Operations":
-        return Operations(
-            self.additions + other.additions,
-            self.multiplications + other.multiplications,
-            self.transcendental + other.transcendental,
-        )
-
-    def __sub__(self, other: "Operations") -> "Operations":
-        return self + other.times(-1)
-
-    def times(self, count: int) -> "Operations":
-        """Return the operations of so many runs."""
-        return Operations(count * self.additions, count * self.multiplications, count * self.transcendental)
 
 
 def counted(lines: Iterable[Line]) -> Operations:
@@ -64,38 +32,7 @@ def counted(lines: Iterable[Line]) -> Operations:
 
 def _of(line: Line) -> Operations:
     primitive, _, xs, y, params, _ = line
-    if primitive is None or primitive.name in _MOVES:
-        return Operations()
-    if primitive.name == "integer_power":
-        n = abs(int((params or {}).get("n", 1)))
-        return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
-    if primitive.name in ("sum", "max"):
-        return Operations(additions=max(0, size(xs[0]) - size(y)))
-    if primitive.name == "scatter":
-        return Operations(additions=size(xs[0]))
-    if primitive.name == "matmul":
-        return _contraction(size(y) * shape(xs[0])[-1], 1, size(y))
-    if primitive.name == "einsum":
-        return _contraction(_loop((params or {})["subscripts"], xs), len(xs) - 1, size(y))
-    entries, products = work(line)
-    if products:
-        return Operations(products, products, 0)
-    if primitive.name in _ADDITIONS:
-        return Operations(additions=entries)
-    if primitive.name in _MULTIPLICATIONS:
-        return Operations(multiplications=entries)
-    return Operations(transcendental=entries)
-
-
-def _contraction(terms: int, factors: int, results: int) -> Operations:
-    return Operations(max(0, terms - results), terms * factors)
-
-
-def _loop(subscripts: str, xs: Iterable[Any]) -> int:
-    """Return how often the innermost statement of an einsum runs."""
-    inputs = subscripts.partition("->")[0].split(",")
-    sizes = {letter: n for part, x in zip(inputs, xs, strict=True) for letter, n in zip(part, shape(x), strict=True)}
-    return math.prod(sizes.values())
+    return Operations() if primitive is None else primitive.cost.operations(xs, y, params or {})
 
 
 def of_function(q: Question) -> Operations:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcli.core.cost import Operations
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import Forgotten, shape, size
 from gradcli.interpreters.lean import read_by_rules
@@ -16,7 +17,7 @@ from gradcli.interpreters.tape import CONSTANT, Line, record
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
 from gradcli.source.checkpoint import inside, keeping
-from gradcli.study.cost import MOST_LINES, Operations, counted, gradient_of, tangent_of
+from gradcli.study.cost import MOST_LINES, counted, gradient_of, tangent_of
 
 FLOAT = 8  # bytes of a float64
 _COUNTED = ("n", "subscripts")  # parameters that decide how many operations a line takes
@@ -215,7 +216,7 @@ def counts(made: Outline) -> Counts:
         largest_bytes=FLOAT * max(map(_entries, made.differentiated), default=0),
         function=f, gradient=gradient, tangent=tangent, recomputed=gradient - stored,
         function_work=_work(made.function), gradient_work=_work(made.gradient), tangent_work=_work(made.tangent),
-        ball_work=sum(BALL * entries + products for entries, products in map(work, _plain(made.function))),
+        ball_work=sum(BALL * found.entries + found.products for found in map(work, _plain(made.function))),
     )  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def _work(steps: Sequence[Step]) -> int:
     for line in _plain(steps):
         primitive, *_ = line
         found: Operations = counted([line])
-        products = work(line)[1]
+        products = work(line).products
         simple = products if products else 4 * (found.additions + found.multiplications)
         total += simple + 4 * _FUNCTION * found.transcendental + (_CALL if primitive is not None else 0)
     return total

@@ -54,8 +54,7 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     weights = rng.uniform(0.5, 1.5, shape(y)) * ~_at_its_kink(line)  # there a rule states a convention
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
     size = float(np.sum(np.abs(by_rule)))
-    count = work(line)
-    if count[0] + 2 * count[1] > _MOST_OPERATIONS:
+    if work(line).operations > _MOST_OPERATIONS:
         return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     try:
         with precision(_BITS):

@@ -13,7 +13,6 @@ from gradcli.core.shapes import end_to_end, shape, split_like
 from gradcli.errors import GradcliError
 from gradcli.interpreters.tape import Line, Tape, record
 from gradcli.modes.mode import Question
-from gradcli.modes.plan import branch_weights
 from gradcli.numerics.jacobians import by_rows
 from gradcli.point import Array, Estimate
 from gradcli.verdict.evidence import Hull
@@ -154,10 +153,7 @@ def _same_branches(near: Tape, far: Tape) -> bool:
 def _branch_of(line: Line) -> list[Array]:
     """Return the weights of the operands in the branch that a line took; none where it has no branches."""
     primitive, _, xs, y, params, _ = line
-    weights = (
-        None if primitive is None or primitive.kink is None else branch_weights(primitive.name, xs, y, params or {})
-    )
-    return weights or []
+    return [] if primitive is None or primitive.branch is None else primitive.branch(y, *xs, **(params or {}))
 
 
 def _directions(count: int, rng: np.random.Generator) -> Iterator[Array]:

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.core.cost import Operations
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.arguments import bound
 from gradcli.source.checkpoint import checkpoint, keeping
 from gradcli.source.expression import Expression
-from gradcli.study.cost import Operations, measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
+from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
 from gradcli.study.counts import counts, outline
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)
