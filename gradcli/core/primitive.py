@@ -1,8 +1,8 @@
 """What a primitive is: one differentiable operation, with one derivative rule for each of its arguments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gradcli.core.levels import LIVE
 from gradcli.core.shapes import Value as Value  # for all who import it with a primitive
 from gradcli.errors import TraceEnded
 
+T = TypeVar("T")
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
@@ -86,6 +87,13 @@ class Primitive:
                 return ON_COMPLEX[0](self, xs, params)
         return top.process(self, xs, params)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same operation: one with other rules is, and tables hold for it, too."""
+        return self is other or (isinstance(other, Primitive) and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
@@ -130,6 +138,11 @@ PRIMITIVES: dict[str, Primitive] = {}
 def named(name: str) -> Primitive:
     """Return the primitive called `name`."""
     return PRIMITIVES[name]
+
+
+def by_name(table: Mapping[Primitive, T]) -> dict[str, T]:
+    """Return a table of primitives by their names, for programs that are plain data."""
+    return {primitive.name: entry for primitive, entry in table.items()}
 
 
 def declare(primitive: Primitive) -> Primitive:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.primitive import by_name
 from gradcli.derivation import rules  # noqa: F401  (products are tidied by them)
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
 from gradcli.derivation.constants import named
@@ -21,7 +22,7 @@ Sizes = Mapping[str, Sequence[int]]  # of each name, its value in every recordin
 _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
-OPERATIONS = STRUCTURE | INDEXING
+OPERATIONS = by_name(STRUCTURE) | INDEXING
 _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
 
 

@@ -17,7 +17,7 @@ from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code.chains import chained
 from gradcli.derivation.code.writer import solved
-from gradcli.derivation.expression import E
+from gradcli.derivation.expression import E, Op
 from gradcli.derivation.program import Program
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Cost
@@ -31,7 +31,11 @@ _ASIDE = {"softmax", "logsumexp", "var"}  # functions that hold an array of thei
 _REDUCING = {"sum", "mean", "var", "norm", "logsumexp", "prod"}
 _EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax"}  # functions entry by entry
 _SIZED = {"eye", "ones", "zeros"}  # functions of sizes
-_BARE = {"mul": ("mul", "div"), "div": ("mul", "div"), "matmul": ()}  # first factors without brackets
+_BARE: dict[str, tuple[str, ...]] = {
+    Op.MUL: (Op.MUL, Op.DIV),
+    Op.DIV: (Op.MUL, Op.DIV),
+    Op.MATMUL: (),
+}  # first factors without brackets
 
 
 def cost_of(made: Program, dims: Mapping[str, Sequence[str]]) -> Cost | Absent:
@@ -88,10 +92,10 @@ class _Count:
         """Return what an expression makes; its operations are counted."""
         if e.op == "name" or self._literal(e):
             return _Array(self.shapes.get(e.text, ()), self.none)
-        if e.op in ("add", "mul", "matmul"):
+        if e.op in (Op.ADD, Op.MUL, Op.MATMUL):
             return self._chain(e)
         args = [self.value(a) for a in e.args]
-        if e.op in ("T", "column", "index") or e.text == "flip":  # the same numbers, seen otherwise
+        if e.op in (Op.TRANSPOSE, "column", "index") or e.text == "flip":  # the same numbers, seen otherwise
             seen = self._seen(e, args[0].shape)
             return self.made(seen, self.none, args) if "[" in e.text[1:] else replace(args[0], shape=seen)
         rule = _RULES.get(e.text if e.op == "call" else e.op)
@@ -111,8 +115,8 @@ class _Count:
         """Return a sum or a product, taken from the left; a difference is one operation."""
         left = self.value(e.args[0])
         for a in e.args[1:]:
-            right = self.value(a.args[0] if e.op == "add" and a.op == "neg" else a)
-            left = self._product(left, right) if e.op == "matmul" else self.each([left, right])
+            right = self.value(a.args[0] if e.op == Op.ADD and a.op == Op.NEG else a)
+            left = self._product(left, right) if e.op == Op.MATMUL else self.each([left, right])
         return left
 
     def _product(self, a: _Array, b: _Array) -> _Array:
@@ -120,7 +124,7 @@ class _Count:
         return self.made(shape, 2 * self.entries(shape) * b.shape[0], [a, b])
 
     def _seen(self, e: E, shape: Shape) -> Shape:
-        if e.op == "T":
+        if e.op == Op.TRANSPOSE:
             return shape[::-1]
         if e.op == "column":
             return (*shape, self.one)
@@ -259,19 +263,19 @@ _RULES: dict[str, Rule] = {
 
 def _signed(e: E) -> E:
     """Return an expression with each minus where Python has it: before the first factor of a product, of a literal nowhere."""
-    if e.op == "neg":
+    if e.op == Op.NEG:
         return _negative(_signed(e.args[0]))
-    less = [k and e.op == "add" and a.op == "neg" for k, a in enumerate(e.args)]  # differences
+    less = [k and e.op == Op.ADD and a.op == Op.NEG for k, a in enumerate(e.args)]  # differences
     args = [replace(a, args=(_signed(a.args[0]),)) if k else _signed(a) for k, a in zip(less, e.args, strict=True)]
     return replace(e, args=tuple(args))
 
 
 def _negative(e: E) -> E:
     if e.op not in _BARE:
-        return e if e.op == "number" else E("neg", (e,))
+        return e if e.op == "number" else E(Op.NEG, (e,))
     first, *rest = e.args
     bare = first.op in _BARE[e.op] or first.op == "number"
-    return replace(e, args=(_negative(first) if bare else E("neg", (first,)), *rest))
+    return replace(e, args=(_negative(first) if bare else E(Op.NEG, (first,)), *rest))
 
 
 def _largest(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:

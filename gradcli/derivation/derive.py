@@ -12,7 +12,7 @@ from gradcli.derivation import notation, second
 from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.cost import cost_of
-from gradcli.derivation.expression import E, text
+from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.index_notation import indexed
 from gradcli.derivation.matrices import Printer
@@ -230,13 +230,13 @@ def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
 def _outers(e: E, inside: bool = False) -> int:
     """Return how many outer products stand in other products."""
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
-    deeper = inside or e.op == "matmul" or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
+    deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
     return int(own) + sum(_outers(a, deeper) for a in e.args)
 
 
 def _spread(e: E) -> int:
     """Return how many sums spread a column over a matrix, which no textbook does."""
-    own = e.op == "add" and any(a.op == "column" or (a.op == "neg" and a.args[0].op == "column") for a in e.args)
+    own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
     return int(own) + sum(map(_spread, e.args))
 
 

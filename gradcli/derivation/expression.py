@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 
@@ -17,6 +18,19 @@ _LIST = re.compile(r"\[[^]]*\]")
 
 # how tightly operators bind: from sums to what needs no brackets
 COMPARE, SUM, PRODUCT, MINUS, POWER, ATOM = range(6)
+
+
+class Op(StrEnum):
+    """The operators of an expression; other nodes are names, numbers, calls and parts of arrays."""
+
+    ADD = "add"
+    NEG = "neg"
+    MUL = "mul"
+    DIV = "div"
+    MATMUL = "matmul"
+    DOT = "dot"
+    POW = "pow"
+    TRANSPOSE = "T"
 
 
 @dataclass(frozen=True)
@@ -37,12 +51,12 @@ class E:
     def size(self) -> int:
         """The operations in it, names and numbers free."""
         own = 0 if self.op in ("name", "number") else 1
-        if self.op in ("add", "mul", "matmul"):
+        if self.op in (Op.ADD, Op.MUL, Op.MATMUL):
             own = max(0, len(self.args) - 1)
         if self.op == "call" and self.text == "einsum":
             own = _EINSUM
-        if self.op == "add":  # a difference is one operation
-            return own + sum(a.args[0].size if a.op == "neg" else a.size for a in self.args)
+        if self.op == Op.ADD:  # a difference is one operation
+            return own + sum(a.args[0].size if a.op == Op.NEG else a.size for a in self.args)
         return own + sum(a.size for a in self.args)
 
     def __hash__(self) -> int:
@@ -78,7 +92,7 @@ _ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_l
 
 def is_scalar(e: E) -> bool:
     """Whether an expression is a number."""
-    if e.op in ("number", "dot"):
+    if e.op in ("number", Op.DOT):
         return True
     if e.op == "name":
         return e.axes == 0
@@ -103,7 +117,7 @@ def places(e: E) -> int:
 
 def dot(a: E, b: E) -> E:
     """Return the product of two vectors."""
-    return E("dot", (a, b))
+    return E(Op.DOT, (a, b))
 
 
 def number(x: Number) -> E:
@@ -115,7 +129,7 @@ ONE = number(Fraction(1))
 
 
 def neg(a: E) -> E:
-    return a.args[0] if a.op == "neg" else E("neg", (a,))
+    return a.args[0] if a.op == Op.NEG else E(Op.NEG, (a,))
 
 
 def call(f: str, *args: E, **options: str) -> E:
@@ -124,52 +138,52 @@ def call(f: str, *args: E, **options: str) -> E:
 
 def transpose(a: E) -> E:
     """Return a transpose, pushed into products."""
-    if a.op == "T":
+    if a.op == Op.TRANSPOSE:
         return a.args[0]
-    if a.op == "matmul":
+    if a.op == Op.MATMUL:
         return matmul(*(transpose(x) for x in reversed(a.args)))
     if a.op == "call" and a.text in ("eye", "diag"):
         return a
     if a.op == "call" and a.text == "outer":
         return call("outer", a.args[1], a.args[0])
-    if a.op == "neg":
+    if a.op == Op.NEG:
         return neg(transpose(a.args[0]))
-    return E("T", (a,))
+    return E(Op.TRANSPOSE, (a,))
 
 
 def matmul(*parts: E) -> E:
-    flat = [x for p in parts for x in (p.args if p.op == "matmul" else (p,))]
-    return flat[0] if len(flat) == 1 else E("matmul", tuple(flat))
+    flat = [x for p in parts for x in (p.args if p.op == Op.MATMUL else (p,))]
+    return flat[0] if len(flat) == 1 else E(Op.MATMUL, tuple(flat))
 
 
 def mul(parts: list[E], below: list[E] | None = None) -> E:
     """Return a product over a product, ones left out."""
-    top = [x for p in parts for x in (p.args if p.op == "mul" else (p,)) if x != ONE]
-    low = [x for p in below or [] for x in (p.args if p.op == "mul" else (p,)) if x != ONE]
-    sign = sum(x.op == "neg" for x in top) % 2
-    top = [y for x in top for y in [x.args[0] if x.op == "neg" else x] if y != ONE]
-    y = ONE if not top else top[0] if len(top) == 1 else E("mul", tuple(top))
+    top = [x for p in parts for x in (p.args if p.op == Op.MUL else (p,)) if x != ONE]
+    low = [x for p in below or [] for x in (p.args if p.op == Op.MUL else (p,)) if x != ONE]
+    sign = sum(x.op == Op.NEG for x in top) % 2
+    top = [y for x in top for y in [x.args[0] if x.op == Op.NEG else x] if y != ONE]
+    y = ONE if not top else top[0] if len(top) == 1 else E(Op.MUL, tuple(top))
     if low:
-        y = E("div", (y, low[0] if len(low) == 1 else E("mul", tuple(low))))
+        y = E(Op.DIV, (y, low[0] if len(low) == 1 else E(Op.MUL, tuple(low))))
     return neg(y) if sign else y
 
 
 def add(parts: list[E]) -> E:
     """Return a sum, what is positive first."""
-    flat = [x for p in parts for x in (p.args if p.op == "add" else (p,))]
-    flat.sort(key=lambda x: x.op == "neg")
-    return flat[0] if len(flat) == 1 else E("add", tuple(flat))
+    flat = [x for p in parts for x in (p.args if p.op == Op.ADD else (p,))]
+    flat.sort(key=lambda x: x.op == Op.NEG)
+    return flat[0] if len(flat) == 1 else E(Op.ADD, tuple(flat))
 
 
 def power(a: E, p: Number) -> E:
     """Return a**p, a root as such."""
     if p == 1:
         return a
-    if a.op == "dot" and a.args[0] == a.args[1] and p in (Fraction(1, 2), Fraction(3, 2)):
+    if a.op == Op.DOT and a.args[0] == a.args[1] and p in (Fraction(1, 2), Fraction(3, 2)):
         return power(call("norm", a.args[0]), 2 * p)
     if p == Fraction(1, 2):
         return call("sqrt", a)
-    return E("pow", (a, number(p)))
+    return E(Op.POW, (a, number(p)))
 
 
 _SIMPLE = 1_000  # the largest whole number that is a multiple of a constant, rather than a float of its own
@@ -178,16 +192,16 @@ _THROUGH = {"outer", "diag", "trace", "sum", "mean"}  # calls that are linear in
 
 def without_minus(e: E) -> E:
     """Return an expression whose minus is taken into a difference: -(y - h)*a is (h - y)*a."""
-    return (_flipped(e.args[0]) or e) if e.op == "neg" else e
+    return (_flipped(e.args[0]) or e) if e.op == Op.NEG else e
 
 
 def _flipped(e: E) -> E | None:
     """Return -e where a difference takes the sign."""
-    if e.op == "add" and len(e.args) == 2 and e.args[1].op == "neg":
-        return E("add", (e.args[1].args[0], neg(e.args[0])))
-    if e.op not in ("mul", "matmul", "div", "dot") and not (e.op == "call" and e.text in _THROUGH):
+    if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
+        return E(Op.ADD, (e.args[1].args[0], neg(e.args[0])))
+    if e.op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT) and not (e.op == "call" and e.text in _THROUGH):
         return None
-    for k, a in enumerate(e.args[:1] if e.op in ("div", "call") else e.args):
+    for k, a in enumerate(e.args[:1] if e.op in (Op.DIV, "call") else e.args):
         turned = _flipped(a)
         if turned is not None:
             return replace(e, args=(*e.args[:k], turned, *e.args[k + 1 :]))
@@ -233,29 +247,32 @@ def _python(e: E) -> tuple[str, int]:
     if e.op == "number":
         shown = written(e.number)
         return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
-    if e.op == "neg":
-        return f"-{text(e.args[0], MINUS if e.args[0].op not in ('mul', 'matmul', 'div', 'dot') else PRODUCT)}", SUM + 0
-    if e.op == "add":
+    if e.op == Op.NEG:
+        return (
+            f"-{text(e.args[0], MINUS if e.args[0].op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT) else PRODUCT)}",
+            SUM + 0,
+        )
+    if e.op == Op.ADD:
         first, *rest = e.args
         shown = text(first, SUM)
         for a in rest:
-            shown += f" - {text(a.args[0], PRODUCT)}" if a.op == "neg" else f" + {text(a, PRODUCT)}"
+            shown += f" - {text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {text(a, PRODUCT)}"
         return shown, SUM
-    if e.op == "mul":
+    if e.op == Op.MUL:
         return "*".join(
-            text(a, PRODUCT if k == 0 else MINUS) if a.op not in ("matmul", "dot") else f"({text(a)})"
+            text(a, PRODUCT if k == 0 else MINUS) if a.op not in (Op.MATMUL, Op.DOT) else f"({text(a)})"
             for k, a in enumerate(e.args)
         ), PRODUCT
-    if e.op == "div":
-        top = text(e.args[0], PRODUCT) if e.args[0].op not in ("matmul", "dot") else f"({text(e.args[0])})"
+    if e.op == Op.DIV:
+        top = text(e.args[0], PRODUCT) if e.args[0].op not in (Op.MATMUL, Op.DOT) else f"({text(e.args[0])})"
         return f"{top}/{text(e.args[1], MINUS)}", PRODUCT
-    if e.op == "matmul":
+    if e.op == Op.MATMUL:
         return "@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT
-    if e.op == "dot":
-        return "@".join(text(a, PRODUCT if a.op == "matmul" else PRODUCT + 1) for a in e.args), PRODUCT
-    if e.op == "pow":
+    if e.op == Op.DOT:
+        return "@".join(text(a, PRODUCT if a.op == Op.MATMUL else PRODUCT + 1) for a in e.args), PRODUCT
+    if e.op == Op.POW:
         return f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER
-    if e.op == "T":
+    if e.op == Op.TRANSPOSE:
         return f"{text(e.args[0], ATOM)}.T", ATOM
     if e.op == "index":
         return f"{text(e.args[0], ATOM)}{e.text}", ATOM

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.expression import E, call, matmul, mul, number, transpose
+from gradcli.derivation.expression import E, Op, call, matmul, mul, number, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, magnitude, slot
 from gradcli.derivation.parts import entries, pad_of, slice_of, squeezed
 from gradcli.derivation.pieces import Part, Piece, piece
@@ -93,7 +93,7 @@ class Printer:
             top, low = [number(Fraction(coef.numerator)), *top], [number(Fraction(coef.denominator)), *low]
         else:
             top = [number(coef), *top]
-        if e is not None and e.op == "div":
+        if e is not None and e.op == Op.DIV:
             whole = mul([*top, e.args[0]], [e.args[1], *low])
         else:
             whole = mul([*top, *([e] if e is not None else [])], low)
@@ -252,7 +252,7 @@ class Printer:
         if atom.op in _SIGNS:
             return E("compare", tuple(args), _SIGNS[atom.op])
         if atom.op == "power":
-            return E("pow", tuple(args))
+            return E(Op.POW, tuple(args))
         if atom.op == "logaddexp" and number(Fraction(0)) in args:
             return call("softplus", next(a for a in args if a != number(Fraction(0))))
         if atom.op == "log" and args[0].op == "call" and args[0].text == "sum" and args[0].args[0].text == "exp":
@@ -268,7 +268,7 @@ class Printer:
         if atom.symmetric:
             return call("inv", self.write(atom.args[0], axes))
         straight, turned = (self.write(atom.args[0], order) for order in (axes, axes[::-1]))
-        return call("inv", straight) if straight.size <= turned.size else E("T", (call("inv", turned),))
+        return call("inv", straight) if straight.size <= turned.size else E(Op.TRANSPOSE, (call("inv", turned),))
 
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
         """Return an argument of an elementwise function, its axes standing under those of the others."""
@@ -288,11 +288,11 @@ def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[
     """Return numbers above and below the line; a sum over its own size is a mean, that of squared deviations a variance."""
     for e, dim in sums:
         below = ex.name(dim, scalar=True)
-        if not dim or below not in low or e.op not in ("dot", "call"):
+        if not dim or below not in low or e.op not in (Op.DOT, "call"):
             top = [*top, e]
             continue
-        inner = mul(list(e.args)) if e.op == "dot" else e.args[0]
-        if e.op == "dot" and e.args[0] == e.args[1]:
+        inner = mul(list(e.args)) if e.op == Op.DOT else e.args[0]
+        if e.op == Op.DOT and e.args[0] == e.args[1]:
             inner = ex.power(e.args[0], Fraction(2))
         if e.op == "call" and (e.text != "sum" or e.options):
             top = [*top, e]
@@ -303,7 +303,7 @@ def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[
 
 
 def _variance(e: E) -> E | None:
-    if e.op != "pow" or e.args[1] != number(Fraction(2)) or e.args[0].op != "add" or len(e.args[0].args) != 2:
+    if e.op != Op.POW or e.args[1] != number(Fraction(2)) or e.args[0].op != Op.ADD or len(e.args[0].args) != 2:
         return None
     u, m = e.args[0].args
     return call("var", u) if m == ex.neg(call("mean", u)) else None
@@ -333,7 +333,7 @@ def _total(vector: Part) -> E:
         return ex.dot(top[0], top[1])
     if not vector.low and len(top) == 1:
         (a,) = top
-        if a.op == "pow" and a.args[1] == number(Fraction(2)):
+        if a.op == Op.POW and a.args[1] == number(Fraction(2)):
             return ex.dot(a.args[0], a.args[0])
         if a.op == "call" and a.text == "sum" and a.options:
             return call("sum", *a.args)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from xml.sax.saxutils import escape
 
 from gradcli.derivation.code.ranks import axes
-from gradcli.derivation.expression import ATOM, COMPARE, MINUS, POWER, PRODUCT, SUM, E, is_scalar, places, written
+from gradcli.derivation.expression import ATOM, COMPARE, MINUS, POWER, PRODUCT, SUM, E, Op, is_scalar, places, written
 
 Write = Callable[[E, int], str]
 _RAISED = str.maketrans("0123456789-+.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺·")
@@ -15,8 +15,8 @@ _GREEK = {
     "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω", "rho": "ρ", "eta": "η", "kappa": "κ", "pi": "π",
 }  # fmt: skip
 _LEVELS = {
-    "add": SUM, "neg": SUM, "mul": PRODUCT, "div": PRODUCT, "matmul": PRODUCT, "dot": PRODUCT, "pow": POWER, "T": POWER,
-    "compare": COMPARE, "column": PRODUCT,
+    Op.ADD: SUM, Op.NEG: SUM, Op.MUL: PRODUCT, Op.DIV: PRODUCT, Op.MATMUL: PRODUCT, Op.DOT: PRODUCT, Op.POW: POWER,
+    Op.TRANSPOSE: POWER, "compare": COMPARE, "column": PRODUCT,
 }  # fmt: skip
 
 
@@ -39,26 +39,26 @@ def _unicode(e: E) -> str:
         return _GREEK.get(e.text, e.text)
     if e.op == "number":
         return written(e.number)
-    if e.op == "neg":
+    if e.op == Op.NEG:
         return f"-{unicode(e.args[0], PRODUCT)}"
-    if e.op == "add":
+    if e.op == Op.ADD:
         return _sum(e, unicode, " ")
-    if e.op == "mul":
+    if e.op == Op.MUL:
         return _product(e, unicode, " ∘ ")
-    if e.op == "div":
+    if e.op == Op.DIV:
         return f"{unicode(e.args[0], PRODUCT)} / {unicode(e.args[1], MINUS)}"
-    if e.op == "matmul":
+    if e.op == Op.MATMUL:
         return " ".join(unicode(a, MINUS) for a in e.args)
-    if e.op == "dot":
+    if e.op == Op.DOT:
         a, b = e.args
         return (
             f"‖{unicode(a)}‖²"
             if a == b
             else f"{unicode(a, ATOM)}ᵀ {unicode(b, MINUS if b.op != 'matmul' else PRODUCT)}"
         )
-    if e.op == "pow":
+    if e.op == Op.POW:
         return _raised(e)
-    if e.op == "T":
+    if e.op == Op.TRANSPOSE:
         inner = e.args[0]
         return f"{_unicode(inner)}ᵀ" if inner.op == "call" and inner.text == "inv" else f"{unicode(inner, ATOM)}ᵀ"
     if e.op == "compare":
@@ -111,7 +111,7 @@ def _called(e: E) -> str:
 
 def _raised(e: E) -> str:
     base, p = e.args
-    if base.op == "dot" and base.args[0] == base.args[1] and p.op == "number":
+    if base.op == Op.DOT and base.args[0] == base.args[1] and p.op == "number":
         return f"‖{unicode(base.args[0])}‖{written(2 * p.number).translate(_RAISED)}"
     if by_entry(e):
         return f"{unicode(base, ATOM)}^∘{unicode(p, ATOM)}"
@@ -123,7 +123,7 @@ def _raised(e: E) -> str:
 def _sum(e: E, write: Write, gap: str) -> str:
     shown = write(e.args[0], SUM)
     for a in e.args[1:]:
-        sign, inner = ("-", a.args[0]) if a.op == "neg" else ("+", a)
+        sign, inner = ("-", a.args[0]) if a.op == Op.NEG else ("+", a)
         shown += f"{gap}{sign}{gap}{write(inner, PRODUCT)}"
     return shown
 
@@ -145,7 +145,7 @@ _WORDS = {"trace": r"\operatorname{tr}", "sigmoid": r"\sigma", "eye": "I"}
 def latex(e: E, within: int = COMPARE) -> str:
     """Return an expression in LaTeX; names are escaped."""
     shown = _latex(e)
-    return rf"\left({shown}\right)" if _level(e) < within and (e.op != "div" or within > MINUS) else shown
+    return rf"\left({shown}\right)" if _level(e) < within and (e.op != Op.DIV or within > MINUS) else shown
 
 
 def name_in_latex(text: str) -> str:
@@ -167,25 +167,25 @@ def _latex(e: E) -> str:
         if isinstance(e.number, Fraction) and "/" in shown:
             return rf"\tfrac{{{e.number.numerator}}}{{{e.number.denominator}}}"
         return shown.replace("*", " ").replace("sqrt(", r"\sqrt{").replace(")", "}").replace("pi", r"\pi")
-    if e.op == "neg":
+    if e.op == Op.NEG:
         return f"-{latex(e.args[0], PRODUCT)}"
-    if e.op == "add":
+    if e.op == Op.ADD:
         return _sum(e, latex, " ")
-    if e.op == "mul":
+    if e.op == Op.MUL:
         return _product(e, latex, r" \odot ")
-    if e.op == "div":
+    if e.op == Op.DIV:
         return rf"\frac{{{latex(e.args[0])}}}{{{latex(e.args[1])}}}"
-    if e.op == "matmul":
+    if e.op == Op.MATMUL:
         return r" \, ".join(latex(a, MINUS) for a in e.args)
-    if e.op == "dot":
+    if e.op == Op.DOT:
         a, b = e.args
         if a == b:
             return rf"\left\lVert {latex(a)} \right\rVert^{{2}}"
         return rf"{latex(a, ATOM)}^{{\top}} \, {latex(b, MINUS if b.op != 'matmul' else PRODUCT)}"
-    if e.op == "pow":
+    if e.op == Op.POW:
         sign = r"\circ " if by_entry(e) else ""
         return rf"{latex(e.args[0], ATOM)}^{{{sign}{latex(e.args[1])}}}"
-    if e.op == "T":
+    if e.op == Op.TRANSPOSE:
         inner = e.args[0]
         if inner.op == "call" and inner.text == "inv":
             return rf"{latex(inner.args[0], ATOM)}^{{-\top}}"
@@ -232,7 +232,7 @@ def mathml(e: E) -> str:
 
 def _mathml(e: E, within: int = COMPARE) -> str:
     shown = _element(e)
-    if _level(e) < within and (e.op != "div" or within > MINUS):
+    if _level(e) < within and (e.op != Op.DIV or within > MINUS):
         return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"
     return shown
 
@@ -242,25 +242,25 @@ def _element(e: E) -> str:
         return f"<mi>{escape(_GREEK.get(e.text, e.text))}</mi>"
     if e.op == "number":
         return f"<mn>{escape(written(e.number))}</mn>"
-    if e.op == "neg":
+    if e.op == Op.NEG:
         return f"<mrow><mo>-</mo>{_mathml(e.args[0], PRODUCT)}</mrow>"
-    if e.op == "add":
+    if e.op == Op.ADD:
         parts = [_mathml(e.args[0], SUM)]
         for a in e.args[1:]:
             parts.append(
-                f"<mo>{'-' if a.op == 'neg' else '+'}</mo>{_mathml(a.args[0] if a.op == 'neg' else a, PRODUCT)}"
+                f"<mo>{'-' if a.op == Op.NEG else '+'}</mo>{_mathml(a.args[0] if a.op == Op.NEG else a, PRODUCT)}"
             )
         return f"<mrow>{''.join(parts)}</mrow>"
-    if e.op in ("mul", "matmul", "dot"):
+    if e.op in (Op.MUL, Op.MATMUL, Op.DOT):
         scalars = sum(not is_scalar(a) for a in e.args) < 2
-        sign = "<mo>&#8290;</mo>" if e.op != "mul" or scalars else "<mo>&#8728;</mo>"
+        sign = "<mo>&#8290;</mo>" if e.op != Op.MUL or scalars else "<mo>&#8728;</mo>"
         return f"<mrow>{sign.join(_mathml(a, MINUS) for a in e.args)}</mrow>"
-    if e.op == "div":
+    if e.op == Op.DIV:
         return f"<mfrac>{_mathml(e.args[0])}{_mathml(e.args[1])}</mfrac>"
-    if e.op == "pow":
+    if e.op == Op.POW:
         power = f"<mrow><mo>&#8728;</mo>{_mathml(e.args[1])}</mrow>" if by_entry(e) else _mathml(e.args[1])
         return f"<msup>{_mathml(e.args[0], ATOM)}{power}</msup>"
-    if e.op == "T":
+    if e.op == Op.TRANSPOSE:
         return f"<msup>{_mathml(e.args[0], ATOM)}<mo>&#8868;</mo></msup>"
     if e.op == "compare":
         return f"<mrow>{_mathml(e.args[0], SUM)}<mo>{escape(e.text)}</mo>{_mathml(e.args[1], SUM)}</mrow>"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.derivation.expression import E, call, indexed, mul, name, text, transpose
+from gradcli.derivation.expression import E, Op, call, indexed, mul, name, text, transpose
 from gradcli.derivation.index import SINGLE, Atom, Factor, Index
 from gradcli.derivation.pieces import Part, piece
 from gradcli.errors import GradcliError, NotSupported
@@ -38,7 +38,7 @@ def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> t
 
 def _indexed(e: E, parts: list[str]) -> E:
     """Return a part of an array; that of a transpose is one of what is transposed."""
-    if e.op != "T":
+    if e.op != Op.TRANSPOSE:
         return indexed(e, parts)
     spans = all(":" in p or "[" in p for p in parts)
     turned = indexed(e.args[0], parts[::-1])

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gradcli.derivation.code.ranks import axes
-from gradcli.derivation.expression import E, name, text
+from gradcli.derivation.expression import E, Op, name, text
 
 _WORTH = 3  # operations that a name must save
 _USERS = 4  # operations that a name of the user's own is worth
 _KNOWN = {"eye", "ones", "zeros", "ones_like", "zeros_like"}
 _LETTERS = {
     "softmax": "p", "sigmoid": "s", "tanh": "h", "inv": "P", "exp": "e", "det": "D", "var": "v", "mean": "m", "sqrt": "r",
-    "outer": "M", "add": "d", "matmul": "u", "relu": "a",
+    "outer": "M", Op.ADD: "d", Op.MATMUL: "u", "relu": "a",
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, le
 def _nameable(e: E) -> bool:
     """Whether a name would say more than what it is the name of: the identity and unit vectors have names."""
     inner = e.args[0] if e.op == "index" else e
-    return e.op not in ("neg", "T", "column") and not (inner.op == "call" and inner.text in _KNOWN)
+    return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not (inner.op == "call" and inner.text in _KNOWN)
 
 
 def _name_for(e: E, used: set[str]) -> str:

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
+from gradcli.core.primitive import Primitive
 from gradcli.derivation.algebra import HALF, absolute, inverse, logarithm
 from gradcli.derivation.index import Index, Tensor, add, fresh, function, of_matrix, scalar, scaled  # fmt: skip
 from gradcli.derivation.products import multiply, power, product, sum_over
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
+from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.reductions import LOGSUMEXP, NORM, SUM
+from gradcli.primitives.shaping import BROADCAST, RESHAPE, SELECT, TRANSPOSE
 
 Axis = Index | None  # an axis of length 1 has no index
 
@@ -158,8 +162,8 @@ def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))
 
 
-STRUCTURE: dict[str, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
-    "sum": _sum, "reshape": _reshape, "transpose": _transpose, "broadcast_to": _broadcast_to,
-    "matmul": _matmul, "einsum": _einsum, "inv": _inv, "det": _det, "logdet": _det, "solve": _solve,
-    "logsumexp": _logsumexp, "norm": _norm, "where": _where,
+STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
+    SUM: _sum, RESHAPE: _reshape, TRANSPOSE: _transpose, BROADCAST: _broadcast_to,
+    MATMUL: _matmul, EINSUM: _einsum, INV: _inv, DET: _det, LOGDET: _det, SOLVE: _solve,
+    LOGSUMEXP: _logsumexp, NORM: _norm, SELECT: _where,
 }  # fmt: skip

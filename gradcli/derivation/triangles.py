@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, transpose
+from gradcli.derivation.expression import E, Op, call, matmul, mul, name, neg, number, transpose
 from gradcli.derivation.index import Atom
 
 
 def times(a: E, v: E) -> E:
     """Return the product of a matrix and a vector: with a triangle of ones, which no one forms, as cumsum(v)."""
-    *before, last = a.args if a.op == "matmul" else (a,)
+    *before, last = a.args if a.op == Op.MATMUL else (a,)
     rows = last.op == "index" and _of_ones(last.args[0])
     if _of_ones(last) or rows:
         v = replace(last, args=(call("cumsum", v),)) if rows else call("cumsum", v)
-    elif last.op == "T" and _of_ones(last.args[0]):
+    elif last.op == Op.TRANSPOSE and _of_ones(last.args[0]):
         v = _turned(call("cumsum", _turned(v)))
     else:
         return matmul(a, v)
@@ -25,7 +25,12 @@ def kept(parts: Sequence[E]) -> list[E]:
     """Return matrices to be multiplied entry by entry, a triangle of ones among them as tril or triu of the others."""
     for k, a in enumerate(parts):
         lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
-        upper = a.op == "T" and a.args[0].op == "call" and a.args[0].text == "tril" and a.args[0].args[0].text == "ones"
+        upper = (
+            a.op == Op.TRANSPOSE
+            and a.args[0].op == "call"
+            and a.args[0].text == "tril"
+            and a.args[0].args[0].text == "ones"
+        )
         others = [b for n, b in enumerate(parts) if n != k]
         if others and lower:
             return [call("tril", mul(others), *a.args[1:])]

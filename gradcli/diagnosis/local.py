@@ -9,6 +9,8 @@ import numpy as np
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.core.shapes import shape, size, unbroadcast
 from gradcli.primitives.kinds import Factor, Partial
+from gradcli.primitives.linalg import INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def replacements(primitive: Primitive, i: int, y: Value, xs: Sequence[Value]) ->
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
         yield "slip", f"the partial of {_called(primitive)} is left out (taken as 1)", Replaced(rule, _passed)
     yield from _reshaping(rule, y, xs[i])
-    for kind, says, instead in _LINEAR.get(primitive.name, ()):
+    for kind, says, instead in _LINEAR.get(primitive, ()):
         yield kind, says, Replaced(rule, instead)
 
 
@@ -249,19 +251,19 @@ def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
 
-_LINEAR: dict[str, tuple[tuple[str, str, Callable[..., Value]], ...]] = {
-    "matmul": (
+_LINEAR: dict[Primitive, tuple[tuple[str, str, Callable[..., Value]], ...]] = {
+    MATMUL: (
         ("slip", "the other operand of @ is not transposed", _matmul_other_way),
         ("slip", "the cotangent of a product is transposed: the outer product is the wrong way round", _transposed_result),
     ),
-    "sum": (
+    SUM: (
         ("broadcast", "the cotangent of a sum is divided by the number of entries: a mean for a sum", _mean_for_sum),
         ("axis", "the cotangent of a sum is spread along the wrong axis", _other_axis),
     ),
-    "max": (("broadcast", "the cotangent of a maximum goes to every entry, not to the largest", _to_every_entry),),
-    "logdet": (("slip", "the derivative of log det X is the transposed inverse: the transpose is left out", _by_diagonal_inverse),),
-    "cumsum": (("axis", "the cotangent of a cumulated sum is cumulated from the end, not from the start", _cumulated),),
-    "solve": (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
-    "inv": (("slip", "the cotangent of an inverse is transposed", _transposed_result),),
-    "logsumexp": (("broadcast", "the cotangent of a logsumexp goes to every entry, not by the softmax", _to_every_entry),),
+    MAX: (("broadcast", "the cotangent of a maximum goes to every entry, not to the largest", _to_every_entry),),
+    LOGDET: (("slip", "the derivative of log det X is the transposed inverse: the transpose is left out", _by_diagonal_inverse),),
+    CUMSUM: (("axis", "the cotangent of a cumulated sum is cumulated from the end, not from the start", _cumulated),),
+    SOLVE: (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
+    INV: (("slip", "the cotangent of an inverse is transposed", _transposed_result),),
+    LOGSUMEXP: (("broadcast", "the cotangent of a logsumexp goes to every entry, not by the softmax", _to_every_entry),),
 }  # fmt: skip

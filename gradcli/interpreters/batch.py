@@ -16,6 +16,9 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.lowering.floats import FLOAT64, Format
+from gradcli.primitives.linalg import EINSUM, MATMUL
+from gradcli.primitives.reductions import MAX, SUM
+from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SELECT, TRANSPOSE
 
 LINE = 2**17  # entries of one line in all lanes, 1 MiB: so many that calls of numpy cost little beside what they do
 ALL = 2**22  # entries of all lines, 32 MiB
@@ -143,9 +146,9 @@ def on_lanes(
     if not any(moves):
         return fun
     if not primitive.body:
-        if primitive.kind == "elementwise" or primitive.name in ("where", "matmul"):
+        if primitive.kind == "elementwise" or primitive in (SELECT, MATMUL):
             return _aligned(fun, [len(s) for s in shapes], moves)
-        rule = _RULES.get(primitive.name)
+        rule = _RULES.get(primitive)
         if rule is not None:
             return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _one_by_one(fun, xs, moves, out)
     return lambda *xs: _one_by_one(fun, xs, moves, out)
@@ -221,16 +224,16 @@ def _axes(params: dict[str, Any]) -> tuple[int, ...]:
 
 
 Rule = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Any]
-_RULES: dict[str, Rule] = {
-    "getitem": _getitem,
-    "put": _put,
-    "concatenate": _join,
-    "einsum": _einsum,
-    "reshape": lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
-    "transpose": lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
-    "broadcast_to": lambda xs, moves, p: np.broadcast_to(
+_RULES: dict[Primitive, Rule] = {
+    GETITEM: _getitem,
+    PUT: _put,
+    JOIN: _join,
+    EINSUM: _einsum,
+    RESHAPE: lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
+    TRANSPOSE: lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
+    BROADCAST: lambda xs, moves, p: np.broadcast_to(
         xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
     ),
-    "sum": lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
-    "max": lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
+    SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
+    MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
 }

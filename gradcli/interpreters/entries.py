@@ -13,6 +13,8 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive
 from gradcli.interpreters import batch
+from gradcli.primitives.reductions import SUM
+from gradcli.primitives.shaping import GETITEM, RESHAPE, SELECT, TRANSPOSE
 
 MOST = 4  # entries of one value that move in one lane
 Params = dict[str, Any]
@@ -94,7 +96,7 @@ class EntryLanes(batch.Lanes):
                 raise Mixed
             if _entry_by_entry(primitive):
                 return _elementwise(alone, xs)
-            rule = _RULES.get(primitive.name)
+            rule = _RULES.get(primitive)
             if rule is None or len(xs) > 1:
                 raise Mixed
             y = rule(xs[0], params)
@@ -111,7 +113,7 @@ class EntryLanes(batch.Lanes):
 
 def _entry_by_entry(primitive: Primitive) -> bool:
     compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
-    return compares or primitive.kind == "elementwise" or primitive.name == "where"
+    return compares or primitive.kind == "elementwise" or primitive == SELECT
 
 
 def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> Entries:
@@ -161,9 +163,9 @@ def _sum(x: Entries, params: Params) -> Any:
     return x.total()
 
 
-_RULES: dict[str, Callable[[Entries, Params], Any]] = {
-    "getitem": _getitem,
-    "reshape": lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
-    "transpose": lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
-    "sum": _sum,
+_RULES: dict[Primitive, Callable[[Entries, Params], Any]] = {
+    GETITEM: _getitem,
+    RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
+    TRANSPOSE: lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
+    SUM: _sum,
 }

@@ -19,6 +19,8 @@ from gradcli.core.provenance import HERE, is_users, position
 from gradcli.core.tracer import Tracer
 from gradcli.interpreters.lean import without
 from gradcli.interpreters.tape import CONSTANT, MOST_LINES, Recorded, Tape, too_long
+from gradcli.primitives.linalg import MATMUL
+from gradcli.primitives.shaping import RESHAPE
 
 _caller = sys._getframe
 _new: Any = object.__new__
@@ -29,7 +31,6 @@ _SUM = np.sum  # while a function is traced, the name has a stand-in
 _FLOAT64 = np.dtype(np.float64)
 _KNOWN: dict[Any, Primitive | None] = {}  # of ufuncs: the elementwise primitive of one argument that each is
 _BINARY = {ufunc: named(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
-_MATMUL, _RESHAPE = named("matmul"), named("reshape")
 
 
 def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
@@ -139,15 +140,15 @@ def _product(tape: Tape, a: Value, b: Value) -> Recorded | None:
     if type(x) is not np.ndarray or x.ndim != 2 or type(y) is not np.ndarray:
         return None
     if y.ndim == 2:
-        return _line(tape, _MATMUL, (left, right), (x, y), x @ y, None)
+        return _line(tape, MATMUL, (left, right), (x, y), x @ y, None)
     if y.ndim != 1:
         return None
     z, column = x @ y, y.reshape(-1, 1)
     if right != CONSTANT:
-        right = _line(tape, _RESHAPE, (right,), (y,), column, {"to": column.shape}).slot
+        right = _line(tape, RESHAPE, (right,), (y,), column, {"to": column.shape}).slot
     rows = z.reshape(-1, 1)
-    product = _line(tape, _MATMUL, (left, right), (x, column), rows, None)
-    return _line(tape, _RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
+    product = _line(tape, MATMUL, (left, right), (x, column), rows, None)
+    return _line(tape, RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
 
 
 def _matmul(slow: Any) -> Any:

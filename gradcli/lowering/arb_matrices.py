@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
+from gradcli.core.primitive import Primitive
 from gradcli.errors import Undecided
+from gradcli.primitives.decompositions import (
+    CHOLESKY,
+    EIGENVALUES,
+    EIGENVECTORS,
+    PINV,
+    QR,
+    SINGULAR_VALUES,
+    SINGULAR_VECTORS,
+)
+from gradcli.primitives.fourier import DFT_COS, DFT_SIN
+from gradcli.primitives.linalg import DET, INV, LOGDET, MATMUL, SOLVE
 
 FLOAT64_BITS = 53
 SLACK = 8.0  # of the unit roundoff: what a LAPACK routine may lose of the largest entry, beyond what balls count
@@ -223,20 +235,20 @@ def _transformed(sine: bool) -> Callable[..., Any]:
 
 
 # fmt: off
-MATRICES: dict[str, Callable[..., Any]] = {
-    "matmul": stacked(_product),
-    "det": stacked(lambda a: _matrix(a).det()),
-    "logdet": stacked(lambda a: abs(_matrix(a).det()).log()),
-    "inv": stacked(lambda a: _decided(lambda: _array(_matrix(a).inv()))),
-    "solve": stacked(_solve),
-    "cholesky": stacked(_cholesky),
-    "eigvalsh": stacked(lambda s, *, uplo: _eigenvalues(s)),
-    "eigenvectors": stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
-    "svdvals": stacked(_singular_values),
-    "singular_vectors": stacked(_singular_vectors),
-    "pinv": stacked(_pinv),
-    "qr": stacked(_qr),
-    "dft_cos": _transformed(sine=False),
-    "dft_sin": _transformed(sine=True),
+MATRICES: dict[Primitive, Callable[..., Any]] = {
+    MATMUL: stacked(_product),
+    DET: stacked(lambda a: _matrix(a).det()),
+    LOGDET: stacked(lambda a: abs(_matrix(a).det()).log()),
+    INV: stacked(lambda a: _decided(lambda: _array(_matrix(a).inv()))),
+    SOLVE: stacked(_solve),
+    CHOLESKY: stacked(_cholesky),
+    EIGENVALUES: stacked(lambda s, *, uplo: _eigenvalues(s)),
+    EIGENVECTORS: stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
+    SINGULAR_VALUES: stacked(_singular_values),
+    SINGULAR_VECTORS: stacked(_singular_vectors),
+    PINV: stacked(_pinv),
+    QR: stacked(_qr),
+    DFT_COS: _transformed(sine=False),
+    DFT_SIN: _transformed(sine=True),
 }
 # fmt: on

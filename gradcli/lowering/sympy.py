@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gradcli.core.primitive import by_name
+from gradcli.primitives.fourier import DFT_COS, DFT_SIN
+from gradcli.primitives.linalg import DET, INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.reductions import LOGSUMEXP, NORM
+
 half = sp.Rational(1, 2)
 
 
@@ -83,15 +88,15 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "tandg": lambda x: sp.tan(sp.pi * x / 180), "cotdg": lambda x: sp.cot(sp.pi * x / 180),
     "expit": lambda x: 1 / (1 + sp.exp(-x)), "log_expit": lambda x: -sp.log(1 + sp.exp(-x)), "logit": lambda x: sp.log(x / (1 - x)),
 }
-WHOLE: dict[str, Callable[..., Any]] = {
-    "matmul": lambda a, b: np.matmul(a, b),
-    "norm": lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
-    "logsumexp": lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(along(axis, x, sp.exp)),
-    "det": stacked(det),
-    "logdet": stacked(lambda a: half * sp.log(det(a) ** 2)),
-    "inv": stacked(inv),
-    "solve": stacked(lambda a, b: np.matmul(inv(a), b)),
-    "dft_cos": lambda x, *, axis: transformed(x, axis, sp.cos),
-    "dft_sin": lambda x, *, axis: transformed(x, axis, sp.sin),
-}
+WHOLE: dict[str, Callable[..., Any]] = by_name({
+    MATMUL: lambda a, b: np.matmul(a, b),
+    NORM: lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
+    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(along(axis, x, sp.exp)),
+    DET: stacked(det),
+    LOGDET: stacked(lambda a: half * sp.log(det(a) ** 2)),
+    INV: stacked(inv),
+    SOLVE: stacked(lambda a, b: np.matmul(inv(a), b)),
+    DFT_COS: lambda x, *, axis: transformed(x, axis, sp.cos),
+    DFT_SIN: lambda x, *, axis: transformed(x, axis, sp.sin),
+})
 # fmt: on

@@ -6,12 +6,15 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, named
 from gradcli.core.shapes import shape
+from gradcli.primitives.elementwise import INTEGER_POWER, RELU
+from gradcli.primitives.linalg import MATMUL
+from gradcli.primitives.reductions import SUM
 from gradcli.primitives.shaping import SCATTER, is_simple
 from gradcli.programs.program import Program
 
 REUSED = 2**11  # entries, from which on memory is worth using again
 _ADD = named("add")
-_NEW = {"integer_power", "relu", "matmul", "sum", "scatter"}  # beside numpy's ufuncs: they return new arrays
+_NEW = {INTEGER_POWER, RELU, MATMUL, SUM, SCATTER}  # beside numpy's ufuncs: they return new arrays
 
 
 class Memory:
@@ -42,7 +45,7 @@ class Memory:
         primitive = self.program.nodes[k].operation
         if not isinstance(primitive, Primitive) or not self.shape(k):
             return False
-        return isinstance(primitive.fun, np.ufunc) or primitive.name in _NEW
+        return isinstance(primitive.fun, np.ufunc) or primitive in _NEW
 
     def is_whole(self, k: int) -> bool:
         """Whether a node is all of an array that nobody else has."""

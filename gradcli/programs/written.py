@@ -14,6 +14,7 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
+from gradcli.primitives.linalg import MATMUL
 from gradcli.programs.memory import Memory
 from gradcli.programs.program import Node, Program, compiled
 
@@ -129,7 +130,7 @@ class _Text:
         x, params, of = names[0], node.params, shape(self.program.nodes[node.operands[0]].value)
         if primitive.name == "sum" and of:
             return f"total({x}, {None if len(params['axis']) == len(of) else tuple(params['axis'])!r})"
-        if primitive.name == "matmul":
+        if primitive == MATMUL:
             return f"{x} @ {names[1]}"
         if shape(node.value) == ():
             return None

@@ -8,6 +8,20 @@ import numpy as np
 
 from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
 from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.primitives.calculus import CONVOLVE
+from gradcli.primitives.decompositions import (
+    CHOLESKY,
+    EIGENVALUES,
+    EIGENVECTORS,
+    PINV,
+    QR,
+    SINGULAR_VALUES,
+    SINGULAR_VECTORS,
+)
+from gradcli.primitives.fourier import DFT_COS, DFT_SIN
+from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
+from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
 
 Draw = Callable[[Any], Value]
 _V, _M, _K, _S, _TALL = (3,), (2, 3), (2, 3, 4), (3, 3), (4, 2)
@@ -90,38 +104,38 @@ ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     "eval_genlaguerre": (((3, 0.5), (1, 2)), ABOVE_1),
 }
 #  of arrays
-ARRAYS: Mapping[str, tuple[Sample, ...]] = {
-    "getitem":      (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
+ARRAYS: Mapping[Primitive, tuple[Sample, ...]] = {
+    GETITEM:        (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
                      Sample((shaped(*_M),), {"index": _MASK})),
-    "scatter":      (Sample((shaped(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
-    "reshape":      (Sample((shaped(*_K),), {"to": (4, 6)}),),
-    "transpose":    (Sample((shaped(*_K),), {"axes": (1, 2, 0)}),),
-    "broadcast_to": (Sample((shaped(2, 1),), {"to": (4, 2, 3)}),),
-    "concatenate":  (Sample((shaped(*_M), shaped(2, 1)), {"axis": 1}),),
-    "put":          (Sample((shaped(*_M), shaped(2)), {"index": (slice(None), 1)}),),
-    "where":        (Sample((_MASK, shaped(*_M), shaped(*_V))),),
-    "convolve":     (Sample((shaped(4), shaped(*_V))),),
-    "sum":          (Sample((shaped(*_K),), {"axis": (0, 2)}),),
-    "cumsum":       (Sample((shaped(*_M),), {"axis": 1}),),
-    "max":          (Sample((shaped(*_K),), {"axis": (0, 2)}),),
-    "norm":         (Sample((shaped(*_V),)), Sample((shaped(*_M),))),
-    "logsumexp":    (Sample((shaped(*_M),), {"axis": (0,)}),),
-    "matmul":       (Sample((shaped(*_M), shaped(3, 2))), Sample((shaped(2, 3, 4), shaped(2, 4, 2)))),
-    "einsum":       (Sample((shaped(*_M), shaped(3, 2)), {"subscripts": "ij,jk->ik"}),
+    SCATTER:        (Sample((shaped(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
+    RESHAPE:        (Sample((shaped(*_K),), {"to": (4, 6)}),),
+    TRANSPOSE:      (Sample((shaped(*_K),), {"axes": (1, 2, 0)}),),
+    BROADCAST:      (Sample((shaped(2, 1),), {"to": (4, 2, 3)}),),
+    JOIN:           (Sample((shaped(*_M), shaped(2, 1)), {"axis": 1}),),
+    PUT:            (Sample((shaped(*_M), shaped(2)), {"index": (slice(None), 1)}),),
+    SELECT:         (Sample((_MASK, shaped(*_M), shaped(*_V))),),
+    CONVOLVE:       (Sample((shaped(4), shaped(*_V))),),
+    SUM:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    CUMSUM:         (Sample((shaped(*_M),), {"axis": 1}),),
+    MAX:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    NORM:           (Sample((shaped(*_V),)), Sample((shaped(*_M),))),
+    LOGSUMEXP:      (Sample((shaped(*_M),), {"axis": (0,)}),),
+    MATMUL:         (Sample((shaped(*_M), shaped(3, 2))), Sample((shaped(2, 3, 4), shaped(2, 4, 2)))),
+    EINSUM:         (Sample((shaped(*_M), shaped(3, 2)), {"subscripts": "ij,jk->ik"}),
                      Sample((shaped(2, 2, 3), shaped(*_V)), {"subscripts": "iij,j->i"})),
-    "det":          (Sample((_well,)), Sample((shaped(2, 3, 3),))),
-    "logdet":       (Sample((_well,)),),
-    "inv":          (Sample((_well,)),),
-    "solve":        (Sample((_well, shaped(3, 2))),),
-    "cholesky":     (Sample((_positive,), prepare=_symmetric),),
-    "eigvalsh":     _TRIANGLES,
-    "eigenvectors": _TRIANGLES,
-    "svdvals":      (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    "singular_vectors": (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    "pinv":         (Sample((shaped(*_TALL),), {"rcond": 1e-15}), Sample((shaped(*_S),), {"rcond": 1e-15})),
-    "qr":           (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    "dft_cos":      (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
-    "dft_sin":      (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+    DET:            (Sample((_well,)), Sample((shaped(2, 3, 3),))),
+    LOGDET:         (Sample((_well,)),),
+    INV:            (Sample((_well,)),),
+    SOLVE:          (Sample((_well, shaped(3, 2))),),
+    CHOLESKY:       (Sample((_positive,), prepare=_symmetric),),
+    EIGENVALUES:    _TRIANGLES,
+    EIGENVECTORS:   _TRIANGLES,
+    SINGULAR_VALUES:(Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    SINGULAR_VECTORS:   (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    PINV:           (Sample((shaped(*_TALL),), {"rcond": 1e-15}), Sample((shaped(*_S),), {"rcond": 1e-15})),
+    QR:             (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    DFT_COS:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+    DFT_SIN:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
 }
 # fmt: on
 
@@ -132,8 +146,8 @@ def _away_from_jumps(a: Value, b: Value) -> bool:
 
 def samples(row: Primitive) -> tuple[Sample, ...]:
     """Return the ways in which a primitive is called alone; none where nobody has said how."""
-    if row.name in ARRAYS and not row.body:
-        return ARRAYS[row.name]
+    if row in ARRAYS and not row.body:
+        return ARRAYS[row]
     if row.name in ORDERS and not row.body:
         choices, domain = ORDERS[row.name]
         return tuple(Sample((*map(np.float64, orders), inside(domain))) for orders in choices)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from gradcli.derivation.code.dialect import Dialect, named
 from gradcli.derivation.code.writer import Writer
-from gradcli.derivation.expression import E, Number, name
+from gradcli.derivation.expression import E, Number, Op, name
 from gradcli.errors import NotSupported
 
 _HELPERS = {
@@ -66,12 +66,12 @@ class _Writer(Writer):
     names: Mapping[str, str]
 
     def _said(self, e: E) -> E:
-        if e.op in ("T", "index", "column", "concat"):
+        if e.op in (Op.TRANSPOSE, "index", "column", "concat"):
             raise NotSupported("C is written for functions of numbers")
-        if e.op == "pow":
+        if e.op == Op.POW:
             base, power = e.args
             if power.op == "number" and power.number == 2 and base.op == "name":
-                return E("mul", (self._said(base), self._said(base)))
+                return E(Op.MUL, (self._said(base), self._said(base)))
             return self._called("pow", [self._said(a) for a in e.args], [0, 0], replace(e, op="call", text="pow"))
         return super()._said(e)
 
@@ -81,7 +81,7 @@ class _Writer(Writer):
     def _number(self, e: E) -> E:
         x: Number = e.number
         if isinstance(x, Fraction) and x.denominator > 1 and Fraction(float(x)) != x:
-            return E("div", (name(repr(float(x.numerator))), name(repr(float(x.denominator)))))
+            return E(Op.DIV, (name(repr(float(x.numerator))), name(repr(float(x.denominator)))))
         return name(repr(float(x)))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradcli.derivation.code.ranks import rank
-from gradcli.derivation.expression import E
+from gradcli.derivation.expression import E, Op
 
 
 def chained(e: E, known: Mapping[str, int]) -> E:
@@ -13,10 +13,10 @@ def chained(e: E, known: Mapping[str, int]) -> E:
     From the left, A.T @ A would be a product of matrices. `known` has the ranks of names. Raises NotSupported.
     """
     args = tuple(chained(a, known) for a in e.args)
-    first = next((k for k, a in enumerate(args) if rank(a, known) == 1), 0) if e.op == "matmul" else 0
+    first = next((k for k, a in enumerate(args) if rank(a, known) == 1), 0) if e.op == Op.MATMUL else 0
     if not first:
         return replace(e, args=args)
     inner = args[first]
     for a in reversed(args[1:first]):
-        inner = E("matmul", (a, inner))
-    return E("matmul", (args[0], inner, *args[first + 1 :]))
+        inner = E(Op.MATMUL, (a, inner))
+    return E(Op.MATMUL, (args[0], inner, *args[first + 1 :]))

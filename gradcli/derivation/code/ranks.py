@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gradcli.derivation.expression import E, places
+from gradcli.derivation.expression import E, Op, places
 from gradcli.errors import NotSupported
 
 PLAIN = -1  # a number of Python's own: a literal, a size
@@ -19,7 +19,7 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     args = [rank(a, known) for a in e.args]
     if e.op == "name":
         return known.get(e.text, PLAIN)
-    if e.op in ("matmul", "dot"):
+    if e.op in (Op.MATMUL, Op.DOT):
         return _product(args)
     if e.op == "index":
         return args[0] - places(e)

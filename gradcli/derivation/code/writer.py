@@ -8,7 +8,7 @@ from fractions import Fraction
 from gradcli.derivation.code.chains import chained
 from gradcli.derivation.code.dialect import Dialect
 from gradcli.derivation.code.ranks import PLAIN, rank
-from gradcli.derivation.expression import COMPARE, E, matmul, name, neg, number, text, written
+from gradcli.derivation.expression import COMPARE, E, Op, matmul, name, neg, number, text, written
 from gradcli.errors import NotSupported
 
 _LARGE = 2**31  # whole numbers from here on do not fit where arrays keep theirs: they are written as floats
@@ -48,7 +48,7 @@ class Writer:
             return self._name(e)
         if e.op == "number":
             return self._number(e)
-        if e.op == "T" and ranks[0] < 2:
+        if e.op == Op.TRANSPOSE and ranks[0] < 2:
             return args[0]
         if e.op == "compare":
             return self._called("compare", (replace(e, args=args),), ranks, e)
@@ -62,7 +62,7 @@ class Writer:
         apart = _APART.fullmatch(e.text)
         if apart:
             by = number(Fraction(int(apart[3])))
-            return E("add", (name(apart[1]), by if apart[2] == "+" else neg(by)))
+            return E(Op.ADD, (name(apart[1]), by if apart[2] == "+" else neg(by)))
         return name(f"{self.dialect.constants}pi") if e.text == "pi" and "pi" not in self.known else e
 
     def _place(self, text: str) -> str:
@@ -77,7 +77,7 @@ class Writer:
             constant = _raw(_FUNCTION.sub(rf"{self.dialect.constants}\1", known[3]))
             if not known[2]:
                 return constant
-            return E("mul" if known[2] == "*" else "div", (number(Fraction(known[1])), constant))
+            return E(Op.MUL if known[2] == "*" else Op.DIV, (number(Fraction(known[1])), constant))
         return replace(e, number=float(e.number)) if e.number >= _LARGE else e
 
     def _called(self, word: str, args: Sequence[E], ranks: Sequence[int], e: E) -> E:
@@ -123,16 +123,16 @@ def _raw(code: str) -> E:
 def solved(e: E) -> E:
     """Return an expression in which inverses are not formed where they are multiplied by: inv(A) @ b is solve(A, b)."""
     args = tuple(map(solved, e.args))
-    if e.op not in ("matmul", "dot"):
+    if e.op not in (Op.MATMUL, Op.DOT):
         return replace(e, args=args)
-    return _product([x for a in args for x in (a.args if a.op == "matmul" else (a,))])
+    return _product([x for a in args for x in (a.args if a.op == Op.MATMUL else (a,))])
 
 
 def _product(parts: Sequence[E]) -> E:
     for k, a in enumerate(parts[:-1]):
-        turned = a.op == "T" and a.args[0].op == "call" and a.args[0].text == "inv"
+        turned = a.op == Op.TRANSPOSE and a.args[0].op == "call" and a.args[0].text == "inv"
         if turned or (a.op == "call" and a.text == "inv"):
-            inner = E("T", a.args[0].args) if turned else a.args[0]
+            inner = E(Op.TRANSPOSE, a.args[0].args) if turned else a.args[0]
             rest = E("call", (inner, _product(parts[k + 1 :])), "solve")
             return matmul(*parts[:k], rest)
     return matmul(*parts)
