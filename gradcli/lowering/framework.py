@@ -1,7 +1,7 @@
 """What the tables of the frameworks have in common: where an operation is looked up, and how a program is run.
 
 An operation is, in this order: an entry of the framework's table, the framework's own function of the same name, or a
-formula of other operations. What has none of these is a stated gap.
+formula of other operations. What has none of these is refused by name, and so is what the table refuses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Lowering:
 
     name: ClassVar[str]
     package: ClassVar[str]  # what is imported
-    gaps: ClassVar[frozenset[str]]  # primitives that it, or its derivatives, do not have
+    refused: ClassVar[frozenset[str]] = frozenset()  # operations that would be found, and have no right derivative
     foreign: ClassVar[frozenset[str]] = frozenset()  # names that mean something else in the framework
     ulps: ClassVar[Mapping[str, float]] = {}  # that operations lose, or their derivatives, where it is more than usual
     holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {}  # where operations, or their derivatives, are right
@@ -73,7 +73,7 @@ class Lowering:
             elif own is not None:
                 found[name] = own
         found.update(self.entries())
-        return {name: f for name, f in found.items() if name not in self.gaps}
+        return {name: f for name, f in found.items() if name not in self.refused}
 
     def operation(self, name: str) -> Operation:
         """Return what stands for a primitive. Raises NotSupported where the framework has nothing."""

@@ -23,11 +23,6 @@ class TensorFlow(Lowering):
     """TensorFlow on the processor, eagerly, differentiated by `tf.GradientTape`."""
 
     name = package = "tensorflow"
-    gaps = frozenset({
-        "betaincc", "chi", "ci", "ellipe", "ellipk", "ellipkm1", "erfcx", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
-        "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre", "eval_legendre", "exp1", "expi",
-        "expn", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu", "iv", "ive", "jv", "kv", "kve", "shi", "si", "wrightomega", "yv",
-    })  # fmt: skip
 
     def namespaces(self) -> Sequence[Any]:
         tf = _tensorflow()

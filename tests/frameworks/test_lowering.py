@@ -40,11 +40,21 @@ def named(case: Any) -> str:
     return case.name if isinstance(case, Primitive) else "-".join(map(str, case.values())) or "plain"
 
 
+LEAST = {"torch": 106, "jax": 118, "tensorflow": 119, "mlx": 75}  # operations of primitives, when this was written
+
+
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_every_primitive_is_in_the_table_or_a_stated_gap(name: str) -> None:
+def test_a_framework_loses_no_operation(name: str) -> None:
     lowering = here(name)
-    assert {row.name for row in ROWS} - set(lowering.table) == lowering.gaps
+    assert len({row.name for row in ROWS} & set(lowering.table)) >= LEAST[name]
     assert set(lowering.ulps) | lowering.single <= set(lowering.table)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_nothing_is_refused_that_is_not_there(name: str) -> None:
+    lowering = here(name)
+    assert not lowering.refused & set(lowering.table)
+    assert lowering.refused <= set(lowering.found)
 
 
 #  a primitive and arguments outside of where it is smooth, or where some framework is wrong
@@ -79,7 +89,7 @@ def test_slopes_outside_of_the_domain_are_right_or_refused(name: str, primitive:
 @pytest.mark.parametrize(("row", "params"), ELEMENTWISE, ids=named)
 def test_elementwise_operations_have_numpys_gradient(name: str, row: Primitive, params: Params) -> None:
     lowering = here(name)
-    if row.name in lowering.gaps:
+    if row.name not in lowering.table:
         with pytest.raises(NotSupported, match=f"{name} has no {row.name}"):
             lowering.operation(row.name)
         return
@@ -98,7 +108,7 @@ def test_other_operations_have_numpys_value_and_gradient(name: str, f: Callable[
     xs = drawn(1, shapes)
     w = np.random.default_rng(3).normal(size=np.shape(f(*xs)))
     q = asked(lambda *xs: np.sum(w * f(*xs)), xs)
-    gaps = {line[0].name for line in q.lines if line[0] is not None} & lowering.gaps
+    gaps = {line[0].name for line in q.lines if line[0] is not None} - set(lowering.table)
     try:
         assert excess(name, q) <= 1
     except NotSupported as missing:
