@@ -87,12 +87,9 @@ class Primitive:
                 return ON_COMPLEX[0](self, xs, params)
         return top.process(self, xs, params)
 
-    def __eq__(self, other: object) -> bool:
-        """Whether it is the same operation: one with other rules is, and tables hold for it, too."""
-        return self is other or (isinstance(other, Primitive) and self.name == other.name)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    def is_a(self, *others: "Primitive") -> bool:
+        """Whether it is one of these operations, with their rules or with others."""
+        return any(self.name == other.name for other in others)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -141,7 +138,7 @@ def named(name: str) -> Primitive:
 
 
 def by_name(table: Mapping[Primitive, T]) -> dict[str, T]:
-    """Return a table of primitives by their names, for programs that are plain data."""
+    """Return a table of primitives by their names: it holds for an operation with other rules, too."""
     return {primitive.name: entry for primitive, entry in table.items()}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, by_name
 from gradcli.core.shapes import shape, size, unbroadcast
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.primitives.linalg import INV, LOGDET, MATMUL, SOLVE
@@ -159,7 +159,7 @@ def replacements(primitive: Primitive, i: int, y: Value, xs: Sequence[Value]) ->
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
         yield "slip", f"the partial of {_called(primitive)} is left out (taken as 1)", Replaced(rule, _passed)
     yield from _reshaping(rule, y, xs[i])
-    for kind, says, instead in _LINEAR.get(primitive, ()):
+    for kind, says, instead in _LINEAR.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)
 
 
@@ -251,7 +251,7 @@ def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
 
-_LINEAR: dict[Primitive, tuple[tuple[str, str, Callable[..., Value]], ...]] = {
+_LINEAR: dict[str, tuple[tuple[str, str, Callable[..., Value]], ...]] = by_name({
     MATMUL: (
         ("slip", "the other operand of @ is not transposed", _matmul_other_way),
         ("slip", "the cotangent of a product is transposed: the outer product is the wrong way round", _transposed_result),
@@ -266,4 +266,4 @@ _LINEAR: dict[Primitive, tuple[tuple[str, str, Callable[..., Value]], ...]] = {
     SOLVE: (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
     INV: (("slip", "the cotangent of an inverse is transposed", _transposed_result),),
     LOGSUMEXP: (("broadcast", "the cotangent of a logsumexp goes to every entry, not by the softmax", _to_every_entry),),
-}  # fmt: skip
+})  # fmt: skip

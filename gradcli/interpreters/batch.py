@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive
+from gradcli.core.primitive import Primitive, by_name
 from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
@@ -146,9 +146,9 @@ def on_lanes(
     if not any(moves):
         return fun
     if not primitive.body:
-        if primitive.kind == "elementwise" or primitive in (SELECT, MATMUL):
+        if primitive.kind == "elementwise" or primitive.is_a(SELECT, MATMUL):
             return _aligned(fun, [len(s) for s in shapes], moves)
-        rule = _RULES.get(primitive)
+        rule = _RULES.get(primitive.name)
         if rule is not None:
             return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _one_by_one(fun, xs, moves, out)
     return lambda *xs: _one_by_one(fun, xs, moves, out)
@@ -224,16 +224,18 @@ def _axes(params: dict[str, Any]) -> tuple[int, ...]:
 
 
 Rule = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Any]
-_RULES: dict[Primitive, Rule] = {
-    GETITEM: _getitem,
-    PUT: _put,
-    JOIN: _join,
-    EINSUM: _einsum,
-    RESHAPE: lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
-    TRANSPOSE: lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
-    BROADCAST: lambda xs, moves, p: np.broadcast_to(
-        xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
-    ),
-    SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
-    MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
-}
+_RULES: dict[str, Rule] = by_name(
+    {
+        GETITEM: _getitem,
+        PUT: _put,
+        JOIN: _join,
+        EINSUM: _einsum,
+        RESHAPE: lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
+        TRANSPOSE: lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
+        BROADCAST: lambda xs, moves, p: np.broadcast_to(
+            xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
+        ),
+        SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
+        MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
+    }
+)

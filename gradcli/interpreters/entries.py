@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive
+from gradcli.core.primitive import Primitive, by_name
 from gradcli.interpreters import batch
 from gradcli.primitives.reductions import SUM
 from gradcli.primitives.shaping import GETITEM, RESHAPE, SELECT, TRANSPOSE
@@ -96,7 +96,7 @@ class EntryLanes(batch.Lanes):
                 raise Mixed
             if _entry_by_entry(primitive):
                 return _elementwise(alone, xs)
-            rule = _RULES.get(primitive)
+            rule = _RULES.get(primitive.name)
             if rule is None or len(xs) > 1:
                 raise Mixed
             y = rule(xs[0], params)
@@ -113,7 +113,7 @@ class EntryLanes(batch.Lanes):
 
 def _entry_by_entry(primitive: Primitive) -> bool:
     compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
-    return compares or primitive.kind == "elementwise" or primitive == SELECT
+    return compares or primitive.kind == "elementwise" or primitive.is_a(SELECT)
 
 
 def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> Entries:
@@ -163,9 +163,11 @@ def _sum(x: Entries, params: Params) -> Any:
     return x.total()
 
 
-_RULES: dict[Primitive, Callable[[Entries, Params], Any]] = {
-    GETITEM: _getitem,
-    RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
-    TRANSPOSE: lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
-    SUM: _sum,
-}
+_RULES: dict[str, Callable[[Entries, Params], Any]] = by_name(
+    {
+        GETITEM: _getitem,
+        RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
+        TRANSPOSE: lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
+        SUM: _sum,
+    }
+)

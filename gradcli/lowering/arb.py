@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcli.core.primitive import by_name
 from gradcli.errors import Undecided
 from gradcli.lowering.arb_matrices import MATRICES
 from gradcli.lowering.arb_special import SPECIAL
@@ -180,6 +179,6 @@ WHOLE: dict[str, Callable[..., Any]] = {
     "peaks": peaks,
     "norm": lambda x: sum((e * e for e in np.reshape(x, -1).tolist()), arb(0)).sqrt(),
     "logsumexp": logsumexp,
-    **by_name(MATRICES),
+    **MATRICES,
 }
 # fmt: on

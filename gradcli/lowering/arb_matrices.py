@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
-from gradcli.core.primitive import Primitive
+from gradcli.core.primitive import by_name
 from gradcli.errors import Undecided
 from gradcli.primitives.decompositions import (
     CHOLESKY,
@@ -235,7 +235,7 @@ def _transformed(sine: bool) -> Callable[..., Any]:
 
 
 # fmt: off
-MATRICES: dict[Primitive, Callable[..., Any]] = {
+MATRICES: dict[str, Callable[..., Any]] = by_name({
     MATMUL: stacked(_product),
     DET: stacked(lambda a: _matrix(a).det()),
     LOGDET: stacked(lambda a: abs(_matrix(a).det()).log()),
@@ -250,5 +250,5 @@ MATRICES: dict[Primitive, Callable[..., Any]] = {
     QR: stacked(_qr),
     DFT_COS: _transformed(sine=False),
     DFT_SIN: _transformed(sine=True),
-}
+})
 # fmt: on

@@ -13,12 +13,12 @@ _SINGULAR = 1e12  # roundings: of a singular matrix nothing is known
 
 def factored(lines: Iterable[Line]) -> bool:
     """Whether LAPACK factors a matrix on the way: balls take other steps there, and know nothing of its rounding."""
-    return any(p is not None and p.kind == "differential" and p in MATRICES for p, *_ in lines)
+    return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in lines)
 
 
 def roundings_of(primitive: Primitive, xs: Sequence[Value]) -> float:
     """Return how many roundings of its value the result of an operation may be off by: of LAPACK n times the condition."""
-    if primitive.kind != "differential" or primitive not in MATRICES:
+    if primitive.kind != "differential" or primitive.name not in MATRICES:
         return 1.0
     if not isinstance(xs[0], np.ndarray) or xs[0].ndim < 2 or not xs[0].size or not np.all(np.isfinite(xs[0])):
         return 1.0

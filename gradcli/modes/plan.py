@@ -64,7 +64,7 @@ def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
         products = [
             made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)
         ]
-        if primitive == MAX:
+        if primitive is MAX:
             return made.add(SUM.name, [(products[0], None)], dict(params or {}), inside[0])
         return products[0] if len(products) == 1 else made.add("add", [(k, None) for k in products], {}, max(inside))
     fan = primitive.cost.terms(xs, y)

@@ -14,7 +14,7 @@ from gradcli.programs.program import Program
 
 REUSED = 2**11  # entries, from which on memory is worth using again
 _ADD = named("add")
-_NEW = {INTEGER_POWER, RELU, MATMUL, SUM, SCATTER}  # beside numpy's ufuncs: they return new arrays
+_NEW = (INTEGER_POWER, RELU, MATMUL, SUM, SCATTER)  # beside numpy's ufuncs: they return new arrays
 
 
 class Memory:
@@ -45,7 +45,7 @@ class Memory:
         primitive = self.program.nodes[k].operation
         if not isinstance(primitive, Primitive) or not self.shape(k):
             return False
-        return isinstance(primitive.fun, np.ufunc) or primitive in _NEW
+        return isinstance(primitive.fun, np.ufunc) or primitive.is_a(*_NEW)
 
     def is_whole(self, k: int) -> bool:
         """Whether a node is all of an array that nobody else has."""

@@ -130,7 +130,7 @@ class _Text:
         x, params, of = names[0], node.params, shape(self.program.nodes[node.operands[0]].value)
         if primitive.name == "sum" and of:
             return f"total({x}, {None if len(params['axis']) == len(of) else tuple(params['axis'])!r})"
-        if primitive == MATMUL:
+        if primitive.is_a(MATMUL):
             return f"{x} @ {names[1]}"
         if shape(node.value) == ():
             return None

@@ -181,9 +181,7 @@ def called(says: str, i: int) -> Rules:
 
 
 def test_every_table_of_slips_is_tried() -> None:
-    assert {primitive.name for primitive in _LINEAR} - {"logsumexp"} == {name for _, name, *_ in REPLACED} - {
-        "add"
-    }  # numpy has no logsumexp
+    assert set(_LINEAR) - {"logsumexp"} == {name for _, name, *_ in REPLACED} - {"add"}  # numpy has no logsumexp
 
 
 @pytest.mark.parametrize(
