@@ -193,6 +193,36 @@ def test_recorded_lines_are_read_by_unpacking(path: Path) -> None:
     assert numbered_lines(path.read_text(encoding="utf-8")) == []
 
 
+def test_one_reverse_sweep_is_written() -> None:
+    """Adding up what rules pull back is done in one place; the others look at single products."""
+    pulling = {
+        path.name for path in files() if "frameworks" not in path.parts and adds_what_is_pulled(path.read_text())
+    }
+    assert pulling == {"tape.py"}
+
+
+def adds_what_is_pulled(source: str) -> bool:
+    """Whether a function both pulls a cotangent through a rule and adds to a list of them by a slot."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        pulls = any(isinstance(n, ast.Attribute) and n.attr == "pull" for n in ast.walk(node))
+        stores = [
+            t for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Subscript)
+        ]
+        if pulls and any("bar" in ast.unparse(t.value) for t in stores):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "sweeps"),
+    [("def f():\n bars[s] = rule.pull(b) + bars[s]", True), ("def f():\n x = rule.pull(b)", False)],
+)
+def test_a_second_sweep_is_seen(source: str, sweeps: bool) -> None:
+    assert adds_what_is_pulled(source) is sweeps
+
+
 @pytest.mark.parametrize(
     ("source", "count"),
     [

@@ -1,12 +1,12 @@
 """How a derivative is found: what is named, each differential or adjoint by its rule, what is read off, what is simplified."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer
 from gradcli.core.shapes import spread_like
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import text
@@ -19,7 +19,7 @@ from gradcli.derivation.record import RULES, Sweep
 from gradcli.derivation.second import Begun
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, transpose
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.report.derive import Step
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
@@ -194,27 +194,44 @@ def _adjoints(
     for r, sweep in enumerate(sweeps):
         ones = np.ones(np.shape(values[result][r].value))
         one = Graph.lift(ones) if np.shape(sweep.y.primal) == () else Graph.variable(seed, ones)
-        bars: dict[int, Any] = {result: one}
-        for k in range(result, -1, -1):
-            if k not in bars:
-                continue
-            primitive, slots, xs, _, params, _ = sweep.tape.lines[k]
-            bar = bars[k]
-            if primitive is None:
-                by_slot.setdefault(k, _Named(wrt, "input", [], [], k)).moved.append(bar)
-                continue
-            if k in by_slot:
-                line = by_slot[k]
-                line.moved[r] = bar
-                bar = Graph.variable(
-                    f"{line.name}_bar", np.asarray(getattr(bar, "value", bar)) + 0 * values[k][r].value
-                )
-            operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
-            for i, slot in enumerate(slots):
-                if slot != CONSTANT:
-                    part = _rule(primitive, i).pull(bar, i, values[k][r], operands, params or {}, transpose)
-                    bars[slot] = part if slot not in bars else bars[slot] + part
+        lines = [
+            _named_line(line, k, r, values, by_slot.get(k)) for k, line in enumerate(sweep.tape.lines[: result + 1])
+        ]
+        bars: list[Any] = [None] * len(lines)
+        bars[result] = one
+        sweep_back(lines, bars, result)
+        for k, (primitive, *_) in enumerate(lines):
+            if primitive is None and bars[k] is not None:
+                by_slot.setdefault(k, _Named(wrt, "input", [], [], k)).moved.append(bars[k])
     return [by_slot[k] for k in sorted(by_slot)]
+
+
+def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: _Named | None) -> Line:
+    """Return a line of recording `r` on named values, whose rules keep the adjoint of a line that has a name."""
+    primitive, slots, xs, _, params, position = line
+    if primitive is None:
+        return line
+    operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
+    rules = tuple(_Told(_rule(primitive, i), named, r) for i in range(len(slots)))
+    return replace(primitive, rules=rules), slots, operands, values[k][r], params, position
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A rule that notes the adjoint of the line, and goes on with its name."""
+
+    rule: Rule
+    line: _Named | None
+    r: int
+
+    def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
+        if self.line is not None:
+            self.line.moved[self.r] = ybar
+            ybar = Graph.variable(f"{self.line.name}_bar", np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
+        return self.rule.pull(ybar, i, y, xs, params, transpose)
+
+    def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:
+        return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
 def assigned(lines: Sequence[Line]) -> dict[int, str]:

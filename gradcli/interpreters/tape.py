@@ -24,6 +24,7 @@ from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
 MOST_LINES = 2_000_000  # of a trace: about a gigabyte; a longer function is called for its values, not recorded
+_NONE: Params = {}
 _SPENT: Line = (None, (), (), None, None, None)
 
 
@@ -38,6 +39,45 @@ class _Ended(list[Line]):
 
     def append(self, line: Line) -> None:
         raise kept()
+
+
+def sweep_back(
+    lines: list[Line], bars: list[Value], top: int, bottom: int = 0, keep: bool = True, once: bool = False
+) -> None:
+    """Add to `bars` what the lines from `top` down to `bottom` pass on of their cotangents: the one reverse sweep.
+
+    `bars[k]` is the cotangent of line k, None where nothing flows. See `Tape.sweep` for `keep` and `once`.
+    """
+    careful = CAREFUL.get()
+    for k in range(top, bottom - 1, -1):
+        ybar = bars[k]
+        primitive, slots, xs, y, params, _ = lines[k]
+        if ybar is None or primitive is None:
+            continue
+        if not keep:
+            bars[k] = None
+        if once:
+            lines[k] = _SPENT
+        rules = primitive.rules
+        scalar = type(y) is np.float64
+        plain = not careful and type(ybar) is np.ndarray and is_plain(y)
+        for i, s in enumerate(slots):
+            if s >= 0:  # for scalars and plain arrays, what `pull` does without the calls
+                rule = rules[i] if i < len(rules) else rules[-1]
+                if scalar and type(rule) is Partial and not params and not careful:
+                    xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
+                elif scalar and type(rule) is Factor:
+                    xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
+                elif plain and type(rule) is Factor:
+                    xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
+                    xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
+                elif plain and type(rule) is Partial and ybar.size < LARGE:
+                    xbar = times(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
+                    xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
+                else:
+                    xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
+                seen = bars[s]
+                bars[s] = xbar if seen is None else seen + xbar
 
 
 class Tape:
@@ -91,39 +131,9 @@ class Tape:
         Unless they are kept, cotangents of anything but inputs are dropped as soon as they are used; a tape that is swept
         `once` drops its lines too, so that the memory of the way forward serves the way back.
         """
-        lines = self.lines
-        careful = CAREFUL.get()
-        bars: list[Value] = [None] * len(lines)
+        bars: list[Value] = [None] * len(self.lines)
         bars[slot] = ybar
-        for k in range(slot, -1, -1):
-            ybar = bars[k]
-            primitive, slots, xs, y, params, _ = lines[k]
-            if ybar is None or primitive is None:
-                continue
-            if not keep:
-                bars[k] = None
-            if once:
-                lines[k] = _SPENT
-            rules = primitive.rules
-            scalar = type(y) is np.float64
-            plain = not careful and type(ybar) is np.ndarray and is_plain(y)
-            for i, s in enumerate(slots):
-                if s >= 0:  # for scalars and plain arrays, what `pull` does without the calls
-                    rule = rules[i] if i < len(rules) else rules[-1]
-                    if scalar and type(rule) is Partial and not params and not careful:
-                        xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
-                    elif scalar and type(rule) is Factor:
-                        xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
-                    elif plain and type(rule) is Factor:
-                        xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
-                        xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
-                    elif plain and type(rule) is Partial and ybar.size < LARGE:
-                        xbar = times(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
-                        xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
-                    else:
-                        xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
-                    seen = bars[s]
-                    bars[s] = xbar if seen is None else seen + xbar
+        sweep_back(self.lines, bars, slot, 0, keep, once)
         return bars
 
     def swept(self, slot: int, ybar: Value, inputs: Sequence["Recorded"], keep: bool = True) -> list[Value]:
@@ -172,9 +182,6 @@ def held_bytes(tape: Tape) -> int:
     """Return the bytes of the values on a tape, each counted once."""
     seen = {id(y): np.asarray(y).nbytes for y in tape.values if not isinstance(y, Tracer)}
     return sum(seen.values())
-
-
-_NONE: Params = {}
 
 
 class Recorded(Tracer):
@@ -307,6 +314,7 @@ __all__ = [
     "Tape",
     "held_bytes",
     "record",
+    "sweep_back",
     "too_long",
     "transpose",
     "value_and_pulled",

@@ -5,15 +5,16 @@ decompositions do, is one operation, called as it is.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from gradcli.core import shapes
-from gradcli.core.primitive import Params, Primitive, Rule, Value, named
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, named
 from gradcli.errors import GradcliError
-from gradcli.interpreters.tape import transpose
+from gradcli.interpreters.tape import CONSTANT, Line, sweep_back, transpose
 from gradcli.primitives.kinds import Differential, Factor, Partial
 from gradcli.programs.program import Program, Unread, Unseen
 
@@ -23,18 +24,38 @@ _MULTIPLY, _NEGATIVE, _ADD = named("multiply"), named("negative"), named("add")
 def gradient(program: Program, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen | None]:
     """Return the cotangent of each input in `wrt`, that of the scalar `y` being one; None where nothing flows."""
     moving = _moving(program, {x.number for x in wrt})
-    bars: dict[int, Unseen] = {y.number: program.constant(np.float64(1))}
-    for k in range(y.number, -1, -1):
-        node, ybar = program.nodes[k], bars.get(k)
-        if ybar is None or node.operation is None or k not in moving:
-            continue
-        if not isinstance(node.operation, Primitive):
-            raise Unread("an operation without rules")
-        for i, operand in enumerate(node.operands):
-            if operand in moving:
-                xbar = _pulled(program, k, node.operation, i, ybar)
-                bars[operand] = xbar if operand not in bars else program.operation(_ADD, [bars[operand], xbar], {})
-    return [bars.get(x.number) for x in wrt]
+    lines = [_line(program, k, moving) for k in range(y.number + 1)]
+    bars: list[Any] = [None] * len(lines)
+    bars[y.number] = program.constant(np.float64(1))
+    sweep_back(lines, bars, y.number)
+    return [bars[x.number] if x.number < len(bars) else None for x in wrt]
+
+
+def _line(program: Program, k: int, moving: set[int]) -> Line:
+    """Return a node as a line of a tape whose rules write what they compute as further nodes."""
+    node = program.nodes[k]
+    if node.operation is None or k not in moving:
+        return None, (), (), None, None, None
+    if not isinstance(node.operation, Primitive):
+        raise Unread("an operation without rules")
+    rules = tuple(_Written(program, k, node.operation) for _ in node.operands)
+    slots = tuple(operand if operand in moving else CONSTANT for operand in node.operands)
+    return replace(node.operation, rules=rules), slots, (), None, None, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A rule that writes the cotangent of an argument of node k."""
+
+    program: Program
+    k: int
+    primitive: Primitive
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return _pulled(self.program, self.k, self.primitive, i, ybar)
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        raise NotImplementedError("only the reverse sweep is written")
 
 
 def _moving(program: Program, inputs: set[int]) -> set[int]:

@@ -9,84 +9,73 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive
-from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, transpose
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 
-Step = tuple[Primitive | None, tuple[int, ...], tuple[Any, ...], dict[str, Any]]
+_NOTHING: Line = (None, (), (), None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A recorded run without its values; `last[k]` is the last step that uses slot k."""
+class Skeleton:
+    """A recorded run without its values; `last[k]` is the last line that uses slot k."""
 
-    steps: tuple[Step, ...]
-    result: int
+    lines: tuple[Line, ...]
     inputs: tuple[int, ...]
     last: tuple[int, ...]
 
     @property
     def segment(self) -> int:
         """The length of a segment: the square root of the program's."""
-        return max(1, int(np.sqrt(len(self.steps))))
+        return max(1, int(np.sqrt(len(self.lines))))
 
 
-def program(y: Recorded, inputs: Sequence[Recorded], tape: Tape) -> Program:
-    """Return the steps of a recorded run up to `y`."""
-    steps: list[Step] = []
+def skeleton(y: Recorded, inputs: Sequence[Recorded], tape: Tape) -> Skeleton:
+    """Return the lines of a recorded run up to `y`, with their constants alone."""
+    lines: list[Line] = []
     last = list(range(y.slot + 1))
     for k, (primitive, slots, xs, _, params, _) in enumerate(tape.lines[: y.slot + 1]):
         constants = tuple(x if slot == CONSTANT else None for slot, x in zip(slots, xs, strict=True))
-        steps.append((primitive, slots, constants, params or {}))
+        lines.append((primitive, slots, constants, None, params, None))
         for slot in slots:
             if slot != CONSTANT:
                 last[slot] = k
-    last[y.slot] = len(steps)
-    return Program(tuple(steps), y.slot, tuple(x.slot for x in inputs), tuple(last))
+    last[y.slot] = len(lines)
+    return Skeleton(tuple(lines), tuple(x.slot for x in inputs), tuple(last))
 
 
-def gradient(made: Program, xs: Sequence[Any], segment: int | None = None) -> list[Any]:
+def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> list[Any]:
     """Return the gradient of a scalar program, storing what the starts of segments need and running each again.
 
     A segment as long as the program stores everything.
     """
-    length = segment or len(made.steps)
-    starts = range(0, len(made.steps), length)
+    count = len(made.lines)
+    length = segment or count
+    starts = range(0, count, length)
     values: dict[int, Any] = dict(zip(made.inputs, xs, strict=True))
+    lines: list[Line] = [_NOTHING] * count
     kept: list[dict[int, Any]] = []
     for start in starts:
         kept.append(dict(values))
-        stop = min(start + length, len(made.steps))
-        if stop < len(made.steps):
-            values = _run(made, values, start, stop)
+        stop = min(start + length, count)
+        if stop < count:
+            _run(made, values, start, stop)
             values = {k: x for k, x in values.items() if made.last[k] >= stop or k in made.inputs}
-    bars: dict[int, Any] = {made.result: np.float64(1)}
+    bars: list[Any] = [None] * count
+    bars[-1] = np.float64(1)
     for start in reversed(starts):
-        stop = min(start + length, len(made.steps))
-        _sweep(made, _run(made, kept.pop(), start, stop), bars, start, stop)
-    return [bars.get(k, np.zeros(np.shape(x))) for k, x in zip(made.inputs, xs, strict=True)]
+        stop = min(start + length, count)
+        lines[start:stop] = _run(made, kept.pop(), start, stop)
+        sweep_back(lines, bars, stop - 1, start, keep=False, once=True)
+    return [np.zeros(np.shape(x)) if bars[k] is None else bars[k] for k, x in zip(made.inputs, xs, strict=True)]
 
 
-def _run(made: Program, values: dict[int, Any], start: int, stop: int) -> dict[int, Any]:
-    values = dict(values)
+def _run(made: Skeleton, values: dict[int, Any], start: int, stop: int) -> list[Line]:
+    """Return the lines of one segment with their values, which are added to `values`."""
+    lines = []
     for k in range(start, stop):
-        primitive, slots, constants, params = made.steps[k]
+        primitive, slots, constants, y, params, position = made.lines[k]
+        xs: Sequence[Any] = constants
         if primitive is not None:
-            values[k] = primitive.fun(*_operands(values, slots, constants), **params)
-    return values
-
-
-def _sweep(made: Program, values: dict[int, Any], bars: dict[int, Any], start: int, stop: int) -> None:
-    for k in range(stop - 1, start - 1, -1):
-        primitive, slots, constants, params = made.steps[k]
-        if primitive is None or k not in bars:
-            continue
-        ybar = bars.pop(k)
-        xs = _operands(values, slots, constants)
-        for i, slot in enumerate(slots):
-            if slot != CONSTANT:
-                xbar = primitive.rule(i).pull(ybar, i, values[k], xs, params, transpose)
-                bars[slot] = xbar if slot not in bars else bars[slot] + xbar
-
-
-def _operands(values: dict[int, Any], slots: Sequence[int], constants: Sequence[Any]) -> list[Any]:
-    return [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
+            xs = [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
+            y = values[k] = primitive.fun(*xs, **(params or {}))
+        lines.append((primitive, slots, xs, y, params, position))
+    return lines

@@ -169,7 +169,7 @@ def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
     y, inputs, tape = q.recording
     if not isinstance(y, Recorded):
         return Cell(1, 1, takes.gradient, seconds=0.0, relative_time=0.0, peak_bytes=0), None
-    made = checkpointing.program(y, inputs, tape)
+    made = checkpointing.skeleton(y, inputs, tape)
     xs = list(q.xs)
     runs: dict[int, Callable[[], object]] = {
         0: lambda: checkpointing.gradient(made, xs),

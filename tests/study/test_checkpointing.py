@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.interpreters.tape import Recorded, record, vjp
-from gradcli.study.checkpointing import Program, gradient, program
+from gradcli.study.checkpointing import Skeleton, gradient, skeleton
 from gradcli.study.cost import peak_bytes
 
 A = np.arange(9.0).reshape(3, 3) / 7 - 0.5
@@ -47,10 +47,10 @@ FUNCTIONS = [chain, remembered, linear_algebra, dead]
 X, Y = np.array([0.3, -0.7, 1.1]), np.array([0.9, 1.2, -0.4])
 
 
-def made_of(f: Callable[..., Any]) -> Program:
+def made_of(f: Callable[..., Any]) -> Skeleton:
     y, inputs, tape = record(f, [X, Y])
     assert isinstance(y, Recorded)
-    return program(y, inputs, tape)
+    return skeleton(y, inputs, tape)
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
@@ -78,16 +78,16 @@ def test_without_segments_everything_is_stored(f: Callable[..., Any]) -> None:
 
 def test_a_segment_is_the_root_of_the_length() -> None:
     made = made_of(chain)
-    assert made.segment == int(np.sqrt(len(made.steps)))
-    assert made.segment**2 <= len(made.steps) < (made.segment + 1) ** 2
+    assert made.segment == int(np.sqrt(len(made.lines)))
+    assert made.segment**2 <= len(made.lines) < (made.segment + 1) ** 2
 
 
 def test_values_are_kept_until_their_last_use() -> None:
     made = made_of(lambda x, y: np.sum(np.sin(x) * np.cos(x)))
-    names = [step[0].name if step[0] is not None else "input" for step in made.steps]
+    names = [step[0].name if step[0] is not None else "input" for step in made.lines]
     uses = {name: made.last[k] for k, name in enumerate(names) if k not in made.inputs}
     assert names[uses["sin"]] == names[uses["cos"]] == "multiply"
-    assert uses["sum"] == len(made.steps)  # the result, to the end
+    assert uses["sum"] == len(made.lines)  # the result, to the end
 
 
 def test_segments_hold_less() -> None:
@@ -98,7 +98,7 @@ def test_segments_hold_less() -> None:
 
     x = np.linspace(-1, 1, 10_000)
     y, inputs, tape = record(deep, [x])
-    made = program(y, inputs, tape)
+    made = skeleton(y, inputs, tape)
     stored, recomputed = (peak_bytes(lambda n=n: gradient(made, [x], n)) for n in (None, made.segment))
     assert 100 <= stored / x.nbytes <= 110
     assert 15 <= recomputed / x.nbytes <= 40  # ten starts, ten values of a segment, and a few beside
