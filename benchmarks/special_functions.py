@@ -35,7 +35,7 @@ import numpy as np
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import GradcliError
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point

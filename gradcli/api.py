@@ -13,7 +13,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadShape
-from gradcli.interpreters import dual, tape
+from gradcli.interpreters import dual, program
 from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
 from gradcli.options import claim_of, from_keywords, keywords
@@ -223,7 +223,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
     """
     call = Call(f, primals, {}, list(range(len(primals))))
     with np.errstate(all="ignore"):
-        y, pull = tape.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
+        y, pull = program.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
     y = own(y)
 
     def pulled(ybar: Any) -> tuple[Any, ...]:
@@ -252,7 +252,7 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     def derivative(*args: Any, **kwargs: Any) -> Any:
         call = Call(f, args, kwargs, wrt)
         with np.errstate(all="ignore"):
-            y, inputs, lines = tape.record(call, call.xs)
+            y, inputs, lines = program.record(call, call.xs)
             if size(y) <= sum(size(x) for x in call.xs):
                 rows = by_rows(y, inputs, lines, exact(1, y.primal if isinstance(y, Tracer) else y))
                 return call.structured([_stacked(rows, k, y, x) for k, x in enumerate(call.xs)])

@@ -10,8 +10,8 @@ from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.core.shapes import shape
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.replay import pulled, with_rules
-from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import Recorded, Tape
 
 SEED = "seed of the sweep"  # the cotangent of a result that is no scalar; no input can be called so
 
@@ -69,38 +69,36 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
         return g(graphs | dict(zip(wrt, xs, strict=True)))
 
     with np.errstate(all="ignore"):
-        y, inputs, tape = record(of_wrt, [graphs[name] for name in wrt])
-        return Sweep(y, _cotangents(y, inputs, tape, seed), tape, inputs)
+        program = record(of_wrt, [graphs[name] for name in wrt])
+        return Sweep(program.y, _cotangents(program, seed), program.tape, program.inputs)
 
 
-def _cotangents(y: Value, inputs: Sequence[Recorded], tape: Tape, seed: str) -> list[Value]:
-    if not isinstance(y, Recorded) or y.slot == CONSTANT:
-        return [np.zeros(np.shape(x.primal.value)) for x in inputs]
-    shape = y.primal.shape
+def _cotangents(program: Program, seed: str) -> list[Value]:
+    if not program.moves:
+        return [np.zeros(np.shape(x.primal.value)) for x in program.inputs]
+    shape = program.y.primal.shape
     rng = np.random.default_rng(0)
     one = Graph.lift(1.0) if shape == () else Graph.variable(seed, rng.uniform(0.5, 1.5, shape))
-    return _swept_back(y, inputs, tape, one)
+    return _swept_back(program, one)
 
 
 def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
     """Return the gradient of a scalar function by its one input, as a function to be recorded itself."""
 
     def gradient(values: Mapping[str, Value]) -> Value:
-        y, inputs, tape = record(
-            lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt]
-        )
-        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+        program = record(lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt])
+        if not program.moves:
             raise NotSupported("the gradient is zero, and so is what follows")
-        return _swept_back(y, inputs, tape, Graph.lift(1.0))[0]
+        return _swept_back(program, Graph.lift(1.0))[0]
 
     return gradient
 
 
-def _swept_back(y: Recorded, inputs: Sequence[Recorded], tape: Tape, one: Value) -> list[Value]:
+def _swept_back(program: Program, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules that formulas want."""
-    known = {k: primitive.name for k, (primitive, *_) in enumerate(tape.lines) if primitive is not None}
+    known = {k: primitive.name for k, (primitive, *_) in enumerate(program.lines) if primitive is not None}
     rules = {k: {0: RULES[name]} for k, name in known.items() if name in RULES}
-    return pulled(with_rules(tape, rules), y, one, list(inputs))
+    return program.with_rules(rules).pull(one)
 
 
 def _numeric(x: Any) -> bool:

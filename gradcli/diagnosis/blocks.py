@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import shape, size
 from gradcli.diagnosis.search import key_of
+from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.primitives.kinds import Partial
 
@@ -34,23 +35,24 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 )
 
 
-def block_slips(tape: Tape, inputs: int) -> Iterator[tuple[str, str, Tape, Any]]:
-    """Yield `(kind, says, tape, position)`: the tape with one block's slope replaced, in every turn of a loop at once.
+def block_slips(program: Program) -> Iterator[tuple[str, str, Program, Any]]:
+    """Yield `(kind, says, program, position)`: one block's slope replaced, in every turn of a loop at once.
 
     A block is a value that depends on the inputs through one other value alone, of the same shape.
     """
-    for blocks in _blocks(tape, inputs):
+    tape = program.tape
+    for blocks in _blocks(tape, len(program.inputs)):
         slopes = [_slope(tape, u, v) for u, v in blocks]
         if any(slope is None for slope in slopes):
             continue
         found = [slope for slope in slopes if slope is not None]
         diagonal = not all(whole for _, whole in found)
         for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
-            made = Tape(tape.level)
-            made.lines = list(tape.lines)
-            for (u, v), (slope, _) in zip(blocks, found, strict=True):
-                made.lines[v] = _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
-            yield "slip", says, made, tape.position(blocks[0][1])
+            lines = {
+                v: _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
+                for (u, v), (slope, _) in zip(blocks, found, strict=True)
+            }
+            yield "slip", says, program.with_lines(lines), tape.position(blocks[0][1])
 
 
 def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:

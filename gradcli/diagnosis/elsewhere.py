@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.errors import GradcliError
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Array

@@ -12,6 +12,7 @@ from gradcli.diagnosis.paths import overwritten
 from gradcli.diagnosis.search import Edge, Search, changed, edges_of, said
 from gradcli.diagnosis.turns import other_turns, other_values
 from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.point_report import Diagnosis
 
@@ -28,7 +29,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
         return None
     sweep = (_PER_LINE * len(q.lines) + _PER_OPERATION * q.operations) * max(1, size(q.value))
     search = Search(wrong, int(MOST_WORK / sweep))
-    edges = list(edges_of(q.recording[2], len(q.xs)))
+    edges = list(edges_of(q.recording))
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
             for find in (_missing, _known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
@@ -47,11 +48,11 @@ def by_share(wrong: Wrong) -> Diagnosis | None:
 
 def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
-    tape = search.wrong.q.recording[2]
+    program = search.wrong.q.recording
     for edge in edges:
-        _, _, xs, y, _, _ = tape.lines[edge.lines[-1]]
+        _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         for kind, says, rule in replacements(edge.primitive, edge.i, y, xs):
-            whose = search.explains(search.made(changed(tape, edge, rule)))
+            whose = search.explains(search.made(changed(program, edge, rule)))
             if whose is not None:
                 return said(search, kind, says + whose, edge.position)
     return None
@@ -59,7 +60,7 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge through which nothing flows in the claim."""
-    tape = search.wrong.q.recording[2]
+    tape = search.wrong.q.recording.tape
     for n, edge in enumerate(edges):
         operands = tape.operands(edge.lines[-1])
         if operands.count(operands[edge.i]) > 1:
@@ -73,13 +74,13 @@ def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
 def _without(search: Search, n: int, edge: Edge) -> Gradient | None:
     """Return the gradient without the contribution through an edge, computed once."""
     if n not in search.lacking:
-        search.lacking[n] = search.made(changed(search.wrong.q.recording[2], edge, omitted))
+        search.lacking[n] = search.made(changed(search.wrong.q.recording, edge, omitted))
     return search.lacking[n]
 
 
 def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution the claim holds minus one, two, ... times instead of once."""
-    tape, wrong = search.wrong.q.recording[2], search.wrong
+    program, wrong = search.wrong.q.recording, search.wrong
     for n, edge in enumerate(edges):
         without = _without(search, n, edge)
         if without is None:
@@ -88,7 +89,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         if factor is None:
             continue
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # what a loop does to a factor is not linear in it
-            whose = search.explains(search.made(changed(tape, edge, negated)))
+            whose = search.explains(search.made(changed(program, edge, negated)))
             if whose is not None:
                 return said(search, "negated", f"the partial on this line has the wrong sign{whose}", edge.position)
             continue
@@ -119,10 +120,10 @@ def _share(wrong: Wrong, without: Gradient) -> float | None:
 def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
     if factor == 0:
         if _is_term(search.wrong.q.recording, edge):
-            tape, k = search.wrong.q.recording[2], edge.lines[-1]
+            tape, k = search.wrong.q.recording.tape, edge.lines[-1]
             term = tape.position(tape.operands(k)[edge.i])
             return said(search, "term", f"the gradient of one term of the function is missing{whose}", term)
-        uses, position = _fork(search.wrong.q.recording[2], edge)
+        uses, position = _fork(search.wrong.q.recording.tape, edge)
         if uses > 1:
             says = f"one path is overwritten instead of added, or left out: the claim lacks what flows through one line{whose}"
             return said(search, "overwritten", says, position)
@@ -134,9 +135,9 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
     return None if named is None else said(search, "slip", f"on this line, {named[1]}{whose}", edge.position)
 
 
-def _is_term(recording: tuple[Any, Any, Tape], edge: Edge) -> bool:
+def _is_term(program: Program, edge: Edge) -> bool:
     """Whether an edge leads into a sum that, up to constant factors, is the result."""
-    y, _, tape = recording
+    y, _, tape = program
     top = y.slot
     while True:
         primitive, slots, _, _, _, _ = tape.lines[top]
@@ -183,8 +184,8 @@ def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
 
 def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find a value whose slope by another, over several lines, was replaced by a slip."""
-    for kind, says, tape, position in block_slips(search.wrong.q.recording[2], len(search.wrong.q.xs)):
-        whose = search.explains(search.made(tape))
+    for kind, says, program, position in block_slips(search.wrong.q.recording):
+        whose = search.explains(search.made(program))
         if whose is not None:
             return said(search, kind, says + whose, position)
         if search.cut:

@@ -9,7 +9,6 @@ from gradcli.core.primitive import Rule
 from gradcli.core.shapes import shape
 from gradcli.diagnosis.local import Replaced, omitted
 from gradcli.diagnosis.search import Changed, Edge, Search, said
-from gradcli.interpreters.replay import with_rules
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.point_report import Diagnosis
 
@@ -21,9 +20,10 @@ Use = tuple[int, int]  # a line and its argument
 
 def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Return the value of whose contributions some were overwritten, where the claim lacks just those."""
-    tape = search.wrong.q.recording[2]
+    program = search.wrong.q.recording
+    tape = program.tape
     for says, rules, position in _lost(tape, edges):
-        whose = search.explains(search.made(with_rules(tape, rules)))
+        whose = search.explains(search.made(program.with_rules(rules)))
         if whose is not None:
             return said(search, "overwritten", f"{says}: overwritten instead of added{whose}", position)
         if search.cut:

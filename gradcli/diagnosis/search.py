@@ -13,8 +13,8 @@ from gradcli.core.primitive import Primitive, Rule
 from gradcli.core.provenance import place
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.errors import GradcliError, Place, Span
-from gradcli.interpreters.replay import pulled, with_rules
-from gradcli.interpreters.tape import CONSTANT, Tape
+from gradcli.interpreters.program import Program
+from gradcli.interpreters.tape import CONSTANT
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.report.point_report import Diagnosis
 
@@ -33,7 +33,7 @@ class Edge:
 
 @dataclass
 class Search:
-    """The trials that are still affordable, and what a changed tape makes of the gradient."""
+    """The trials that are still affordable, and what a changed program makes of the gradient."""
 
     wrong: Wrong
     left: int = 0
@@ -41,16 +41,15 @@ class Search:
     partly: bool = False  # whether a slip may explain the wrong inputs alone, where others are right all the same
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
 
-    def made(self, tape: Tape) -> Gradient | None:
-        """Return the gradient that a changed tape gives, or None where it cannot be swept or no trial is left."""
+    def made(self, program: Program) -> Gradient | None:
+        """Return the gradient that a changed program gives, or None where it cannot be swept or no trial is left."""
         q = self.wrong.q
         if self.left <= 0:
             self.cut = True
             return None
         self.left -= 1
-        y, inputs, _ = q.recording
         try:
-            rows = [pulled(tape, y, seed, inputs) for seed in directions(q.value)]
+            rows = [program.pull(seed) for seed in directions(q.value)]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # a slip that does not fit these shapes is none
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
@@ -66,16 +65,16 @@ class Search:
         return None
 
 
-def edges_of(tape: Tape, inputs: int) -> Iterable[Edge]:
+def edges_of(program: Program) -> Iterable[Edge]:
     """Return the arguments through which a slip could have gone, the last in the program first."""
     grouped: dict[Any, list[int]] = {}
-    for k, (primitive, slots, _, _, _, position) in enumerate(tape.lines[inputs:], inputs):
+    for k, (primitive, slots, _, _, _, position) in enumerate(program.lines):
         for i, slot in enumerate(slots):
             if slot != CONSTANT and primitive is not None:
                 grouped.setdefault((key_of(position, k), primitive.name, i), []).append(k)
     found = []
     for (_, _, i), lines in grouped.items():
-        primitive, slots, _, _, _, position = tape.lines[lines[-1]]
+        primitive, slots, _, _, _, position = program.lines[lines[-1]]
         if primitive is not None:
             found.append(Edge(primitive, i, tuple(lines), position))
     return sorted(found, key=lambda edge: -edge.lines[-1])
@@ -88,10 +87,10 @@ def key_of(position: Any, k: int) -> Any:
     return position if isinstance(position, tuple) else id(position)
 
 
-def changed(tape: Tape, edge: Edge, rule: Any) -> Tape:
-    """Return the tape with another rule on an edge; `rule` is one, or makes one of the right one."""
+def changed(program: Program, edge: Edge, rule: Any) -> Program:
+    """Return the program with another rule on an edge; `rule` is one, or makes one of the right one."""
     own = edge.primitive.rule(edge.i)
-    return with_rules(tape, {k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
+    return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
 def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:

@@ -5,7 +5,6 @@ from typing import Any
 from gradcli.core.shapes import shape, unbroadcast
 from gradcli.diagnosis.local import Replaced, evaluated_at
 from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
-from gradcli.interpreters.replay import with_rules
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
 from gradcli.report.point_report import Diagnosis
@@ -13,7 +12,8 @@ from gradcli.report.point_report import Diagnosis
 
 def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find a line of a loop whose partial was evaluated one turn too early or too late."""
-    tape = search.wrong.q.recording[2]
+    program = search.wrong.q.recording
+    tape = program.tape
     for edge in edges:
         rule = edge.primitive.rule(edge.i)
         if len(edge.lines) < 2 or not isinstance(rule, Partial | Linear):
@@ -24,7 +24,7 @@ def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
                 _, _, xs, y, _, _ = tape.lines[other]
                 rules[k] = {edge.i: evaluated_at(rule, y, xs)}
-            whose = search.explains(search.made(with_rules(tape, rules)))
+            whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
                 says = f"the partial on this line is taken at the values of the turn {when}{whose}"
                 return said(search, "stale", says, edge.position)
@@ -33,7 +33,8 @@ def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find a product whose partial is another value of the program than the other factor."""
-    tape = search.wrong.q.recording[2]
+    program = search.wrong.q.recording
+    tape = program.tape
     families = _families(tape)
     for edge in edges:
         if edge.primitive.name != "multiply":
@@ -42,7 +43,7 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
             rules = _with_factor(tape, edge, lines)
             if rules is None:
                 continue
-            whose = search.explains(search.made(with_rules(tape, rules)))
+            whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
                 says = f"the partial of a product is the other factor, and another value stands there{whose}"
                 return said(search, "swapped", says, edge.position)

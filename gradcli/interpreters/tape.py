@@ -1,4 +1,4 @@
-"""The tape: a flat list of what was computed, in order, and the reverse sweep over it. No recursion anywhere.
+"""The tape: a flat list of what is computed, in order, and the reverse sweep over it. No recursion anywhere.
 
 A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k being line k and -1 a constant: tuples
 and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else. Lines are
@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core import heap, levels
-from gradcli.core.collector import SeldomCollected
-from gradcli.core.primitive import Params, Primitive, Value, kept, settled
+from gradcli.core import levels
+from gradcli.core.primitive import Params, Primitive, Value, kept
 from gradcli.core.provenance import HERE
 from gradcli.core.provenance import position as _position
 from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
 from gradcli.core.tracer import Tracer, defined
-from gradcli.errors import BadShape, TraceEnded
+from gradcli.errors import TraceEnded
 from gradcli.interpreters.lean import without
 from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 
@@ -34,7 +33,7 @@ def too_long() -> TraceEnded:
     return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
 
 
-class _Ended(list[Line]):
+class Ended(list[Line]):
     """What was recorded in a sweep that is over: the user's code may have kept a value of it, and use it again."""
 
     def append(self, line: Line) -> None:
@@ -260,63 +259,16 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
         CAREFUL.reset(token)
 
 
-def record(f: Callable[..., Value], xs: Sequence[Value], lean: bool = False) -> tuple[Value, list[Recorded], Tape]:
-    """Run `f` on a new tape and return its value (still recorded), its inputs and the tape."""
-    heap.steady()
-    with SeldomCollected(), levels.sweep() as level:
-        tape = Tape(level, lean)
-        inputs = [tape.variable(x) for x in xs]
-        y = settled(f(*inputs))
-        tape.lines, tape.decisions = _Ended(tape.lines), _Ended(tape.decisions)
-        return y, inputs, tape
-
-
-def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[Value], list[Value]]]:
-    """Return f(*xs) and `pull`, which takes a cotangent of the value to the cotangents of the inputs."""
-    y, inputs, tape = record(f, xs)
-    value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
-    return value, lambda ybar: tape.pull(y, ybar, inputs)
-
-
-def value_and_pulled(
-    f: Callable[..., Value], xs: Sequence[Value], one: Callable[[Value], Value]
-) -> tuple[Value, list[Value]]:
-    """Return f(*xs), a scalar, and its gradient; the tape is used up. `one` gives the cotangent to begin with.
-
-    Raises  BadShape where the value is no scalar.
-    """
-    y, inputs, tape = record(f, xs, lean=True)
-    value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
-    if shape(value) != ():
-        raise BadShape(
-            f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian"
-        )
-    xbars = tape.pull(y, one(value), inputs, once=True)
-    if any(map(_has_nan, xbars)):
-        y, inputs, tape = record(f, xs)
-        xbars = tape.pull(y, one(value), inputs)
-    return value, xbars
-
-
-def _has_nan(x: Value) -> bool:
-    """Whether a plain value has a nan: the least entry is nan then."""
-    if type(x) is np.ndarray:
-        return bool(np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf)))
-    return type(x) is np.float64 and bool(np.isnan(x))
-
-
 __all__ = [
     "CONSTANT",
     "METER",
     "MOST_LINES",
+    "Ended",
     "Line",
     "Recorded",
     "Tape",
     "held_bytes",
-    "record",
     "sweep_back",
     "too_long",
     "transpose",
-    "value_and_pulled",
-    "vjp",
 ]

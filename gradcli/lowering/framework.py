@@ -17,7 +17,7 @@ from gradcli.point import Array
 
 Tensor = Any  # of the framework
 Operation = Callable[..., Tensor]
-Program = Callable[..., Tensor]
+TensorFunction = Callable[..., Tensor]
 Pull = Callable[[Array], list[Array]]
 SINGLE = 2.0**31  # ulps of float64 that an operation in float32 loses: four of its own
 MATCHED = frozenset({"eigenvectors", "singular_vectors", "qr"})  # whose signs numpy chose: they take its value, `like`
@@ -53,7 +53,7 @@ class Lowering:
         """Return numbers as a tensor of float64, or truth values as one of truth values."""
         raise NotImplementedError
 
-    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         """Return the program's value, and what takes its cotangent to those of the inputs, as numpy arrays."""
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradcli.core.domain import ABOVE_MINUS_10000, INSIDE_1, POSITIVE, REAL, Domain
-from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
+from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.point import Array
 
 
@@ -69,7 +69,7 @@ class Jax(Lowering):
         plain = np.asarray(x)
         return jax.numpy.asarray(plain if plain.dtype == bool else plain.astype(np.float64))
 
-    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         import jax
 
         y, pullback = jax.vjp(program, *[self.tensor(x) for x in xs])

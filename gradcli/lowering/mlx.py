@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradcli.lowering.framework import SINGLE, Lowering, Operation, Program, Pull, Tensor
+from gradcli.lowering.framework import SINGLE, Lowering, Operation, Pull, Tensor, TensorFunction
 from gradcli.point import Array
 
 
@@ -61,7 +61,7 @@ class Mlx(Lowering):
         plain = np.asarray(x)
         return mx.array(plain, dtype=mx.bool_ if plain.dtype == bool else mx.float64)
 
-    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         import mlx.core as mx
 
         inputs = [self.tensor(x) for x in xs]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.lowering.formulas import same_stacks
-from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
+from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.lowering.quiet import quiet_imports
 from gradcli.point import Array
 
@@ -69,7 +69,7 @@ class TensorFlow(Lowering):
         plain = np.asarray(x)
         return _tensorflow().constant(plain if plain.dtype == bool else plain.astype(np.float64))
 
-    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         tf = _tensorflow()
         inputs = [self.tensor(x) for x in xs]
         with tf.GradientTape(persistent=True) as tape:

@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.core.domain import ABOVE_MINUS_10000, Domain
 from gradcli.errors import NotSupported
 from gradcli.lowering.formulas import same_stacks
-from gradcli.lowering.framework import Lowering, Operation, Program, Pull, Tensor, matched, matched_qr
+from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.point import Array
 
 
@@ -65,7 +65,7 @@ class Torch(Lowering):
         plain = np.asarray(x)
         return torch.tensor(plain, dtype=torch.bool if plain.dtype == bool else torch.float64, device="cpu")
 
-    def vjp(self, program: Program, xs: Sequence[Array]) -> tuple[Array, Pull]:
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         import torch
 
         inputs = [self.tensor(x).requires_grad_() for x in xs]

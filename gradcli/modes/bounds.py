@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
-from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken
+from gradcli.interpreters.shake import SIZE, Shake, shaken
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
 from gradcli.numerics.jacobians import directions, stacked
@@ -77,16 +77,16 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     Shapes  one array for each input, as our Jacobian.
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
-    y, inputs, tape = q.recording
-    if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, tape.values)):
+    program = q.recording
+    if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, program.tape.values)):
         most = max(8.0, *rough.values(), 0.0)
-        return [most * EPS * np.sqrt(len(tape.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
+        return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)
     moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
-    for run in range(runs if moves(y) else 0):
+    for run in range(runs if program.moves else 0):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
-        again = shaken(tape, Shake(q.seed + run), kernels, looser)
-        rows = [pulled(again, y, seed, inputs) for seed in directions(q.value)]
+        again = shaken(program, Shake(q.seed + run), kernels, looser)
+        rows = [again.pull(seed) for seed in directions(q.value)]
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
             np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])

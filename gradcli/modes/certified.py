@@ -11,7 +11,8 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import TraceDiffers, Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
-from gradcli.interpreters.tape import Line, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Line
 from gradcli.modes.budget import NotRun
 from gradcli.modes.certified_numbers import (
     ACCURATE_BITS,
@@ -91,7 +92,7 @@ class Certified:
                 distance, allowed = error_of(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
-        excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.recording[2].lines) + 1)
+        excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.lines) + 1)
         excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
         if factored(q.lines):
             excess = excess - _FACTORED * np.abs(q.value)

@@ -58,7 +58,7 @@ class ComplexStep:
 
     def refuse_if_not_analytic(self, q: Question) -> None:
         """Raise NotSupported if an operation on the path has no complex derivative."""
-        for primitive, _, _, _, _, position in (*q.recording[2].lines, *q.recording[2].decisions):
+        for primitive, _, _, _, _, position in (*q.lines, *q.recording.tape.decisions):
             if primitive is not None and not primitive.analytic:
                 raise NotSupported(f"{primitive.name} is not analytic", where=place(position))
 

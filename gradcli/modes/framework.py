@@ -10,9 +10,9 @@ import numpy as np
 from gradcli.core.primitive import PRIMITIVES, Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.replay import moves
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, record
-from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Program, Tensor
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import CONSTANT, Line, Tape
+from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
 from gradcli.modes.bounds import by_shaking
 from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Question
@@ -27,7 +27,7 @@ _LINE = 100_000  # scalar operations that take the time of one of a framework's 
 _TWICE = 1e9  # scalar operations: more are not run again to be timed
 _FLOAT32 = np.finfo(np.float32)
 
-Step = tuple[int, Program, tuple[tuple[int, Tensor], ...], dict[str, Any]]
+Step = tuple[int, TensorFunction, tuple[tuple[int, Tensor], ...], dict[str, Any]]
 
 
 class FrameworkMode:
@@ -54,7 +54,7 @@ class FrameworkMode:
         q.refuse_large_jacobian()
         calls = len(q.lines) * (1 + size(q.value))
         q.budget.pay(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
-        if not moves(q.recording[0]):
+        if not q.recording.moves:
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
         try:
@@ -74,7 +74,7 @@ class FrameworkMode:
 
         A program that is little work runs twice: the first run compiles and loads, and the second is timed.
         """
-        program = lowered(self.lowering, *q.recording)
+        program = lowered(self.lowering, q.recording)
         seeds = list(directions(q.value))
 
         def once() -> list[list[Array]]:
@@ -102,12 +102,13 @@ def _timed(compute: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def lowered(lowering: Lowering, y: Value, inputs: Sequence[Recorded], tape: Tape) -> Program:
+def lowered(lowering: Lowering, program: Program) -> TensorFunction:
     """Return a recorded program up to `y` as one on a framework's tensors, on the branches that were taken.
 
     Raises  NotSupported for an operation that the framework does not have.
     """
-    if not moves(y):
+    y, inputs, tape = program
+    if not program.moves:
         still = lowering.tensor(_constant(y, False))
         return lambda *xs: still
     needed = _needed(y.slot, tape)
@@ -141,7 +142,7 @@ def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
         if not primitive.body:
             raise NotSupported(f"{lowering.name} has no {name}")
         moving = [x for s, x in zip(slots, xs, strict=True) if s != CONSTANT]
-        body = lowered(lowering, *record(_body(line), moving))
+        body = lowered(lowering, record(_body(line), moving))
         return slot, body, tuple((s, None) for s in slots if s != CONSTANT), {}
     if name in lowering.single:
         _refuse_wide(lowering, name, [*xs, y])

@@ -11,7 +11,8 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape, size, zeros_like
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded, Tape, record
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
 from gradcli.modes.budget import NotRun
 from gradcli.modes.lapack import roundings_of
 from gradcli.modes.problem import Problem
@@ -32,7 +33,7 @@ _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
 class Traced:
     """The function recorded, or what ended the trace."""
 
-    recorded: tuple[Value, list[Recorded], Tape] | None
+    recorded: Program | None
     ended: GradcliError | None
     checkpointed: bool = False
 
@@ -52,7 +53,7 @@ class Recording(Problem):
         return self._traced.ended
 
     @property
-    def recording(self) -> tuple[Value, list[Recorded], Tape]:
+    def recording(self) -> Program:
         """The function recorded on float64 values. Raises what ended the trace."""
         traced = self._traced
         if traced.recorded is None:
@@ -80,7 +81,7 @@ class Recording(Problem):
     @property
     def lines(self) -> list[Line]:
         """The lines of the recorded run; none where it could not be recorded."""
-        return [] if self.untraced else self.recording[2].lines
+        return [] if self.untraced else self.recording.lines
 
     def refuse_untraced(self) -> None:
         """Raise what ended the trace, for modes that need one."""
@@ -92,7 +93,7 @@ class Recording(Problem):
         """The float64 reverse sweep: for each entry of the output, the cotangents of the inputs. Raises NotRun."""
         self.refuse_large_jacobian()
         if shape(self.value) == ():
-            bars = [self.bars[x.slot] for x in self.recording[1]]
+            bars = [self.bars[x.slot] for x in self.recording.inputs]
             return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
         with np.errstate(all="ignore"):
             return by_rows(*self.recording, np.float64(1))
@@ -140,7 +141,7 @@ class Recording(Problem):
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return [None] * len(tape.lines)
         with np.errstate(all="ignore"):
-            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording[1])
+            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording.inputs)
 
     @cached_property
     def largest_adjoint(self) -> float:
@@ -204,7 +205,7 @@ class Recording(Problem):
     @cached_property
     def not_finite(self) -> Mark | None:
         """The operation that made the first inf or nan."""
-        return None if self.untraced else first_not_finite(self.recording[2], self.bars)
+        return None if self.untraced else first_not_finite(self.recording.tape, self.bars)
 
     @cached_property
     def undecided(self) -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from gradcli.core.shapes import size
-from gradcli.interpreters.tape import METER, held_bytes, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import METER, held_bytes
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Cost, Estimate, Witness

@@ -49,7 +49,7 @@ def tested(q: Recording) -> TraceTest:
 
 def _at_a_form_of_zero(q: Recording) -> bool:
     """Whether a rule has another form at the point itself, of the same function."""
-    decisions = q.recording[2].decisions
+    decisions = q.recording.tape.decisions
     return any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions)
 
 

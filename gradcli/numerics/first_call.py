@@ -11,11 +11,10 @@ from gradcli.core.primitive import named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import is_zero, plain
 from gradcli.errors import GradcliError, TraceDiffers
-from gradcli.interpreters.replay import moves
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import kinks
 from gradcli.numerics.steps import quick_derivative
-from gradcli.numerics.trace_test import Recording, TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
 from gradcli.source.call import Call, Wrt
 
 _EQUALITIES = (named("equal"), named("not_equal"))
@@ -49,14 +48,14 @@ class FirstCall:
 
 
 def _tested(call: Call) -> TraceTest:
-    y, inputs, tape = record(call, call.xs)
-    recording: Recording = (y, inputs, tape)
-    if not moves(y) or shape(y) != () or not np.isfinite(plain(y)):
+    program = record(call, call.xs)
+    y, inputs, tape = program
+    if not program.moves or shape(y) != () or not np.isfinite(plain(y)):
         return TraceTest(None)
     bars = tape.swept(y.slot, np.float64(1), inputs)
     if any(mark.primitive in _EQUALITIES for mark in kinks(tape, bars, inputs)):
         return _at_an_equality(call, [bars[x.slot] for x in inputs])
-    contributed = contributions(recording, bars)
+    contributed = contributions(program, bars)
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
 
     def room(value: Any) -> Any:
@@ -64,7 +63,7 @@ def _tested(call: Call) -> TraceTest:
             abs(value)
         )
 
-    return trace_test(call, recording, call.xs, displacement(0, call.xs, sizes), room)
+    return trace_test(call, program, call.xs, displacement(0, call.xs, sizes), room)
 
 
 def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:

@@ -7,7 +7,8 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.interpreters.ball import Ball, precision, radius
-from gradcli.interpreters.tape import Recorded, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Recorded
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.primitives.kinds import KERNELS
 

@@ -13,18 +13,16 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError
-from gradcli.interpreters.replay import rerun
-from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.interpreters.program import Program
 from gradcli.point import Array
 from gradcli.source.derived import either_way
 
+_RAISES_ONCE = "the function raises at the first of two equal calls, and not at the second"
 _FAR = 0.5  # of the size of each entry: the first displacement
 _NEARER = 4.0  # by which the next one is less
 _NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: displacements below are lost in rounding
 _CONTRIBUTIONS = 1e3  # roundings of what the value is summed from, which two ways of computing it may differ by
 _EPS = float(np.finfo(np.float64).eps)
-
-Recording = tuple[Value, list[Recorded], Tape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class TraceTest:
 
 def trace_test(
     f: Callable[..., Value],
-    recording: Recording,
+    program: Program,
     xs: Sequence[Array],
     steps: Sequence[Array],
     room: Callable[[Array], Array],
@@ -69,11 +67,10 @@ def trace_test(
     Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns, for a value, how far two equal ones may be apart.
     Cost    one evaluation of f and one of the program where all is well; none of f where a decision differs.
     """
-    y, inputs, tape = recording
     calls, raised, apart = 0, "", ""
     for part in _parts():
         moved = [x + part * step for x, step in zip(xs, steps, strict=True)]
-        again = rerun(y, inputs, tape, moved)
+        again = program.run(moved)
         if again is None or not np.all(np.isfinite(again)):
             continue
         calls += 1
@@ -81,9 +78,7 @@ def trace_test(
             value = np.asarray(f(*map(_fresh, moved)), dtype=float)
         except GradcliError as error:
             if _works(f, moved):
-                return TraceTest(
-                    None, "the function raises at the first of two equal calls, and not at the second", True
-                )
+                return TraceTest(None, _RAISES_ONCE, True)
             raised = raised or f"the function cannot be evaluated: {error.what}"
             continue
         if shape(value) != shape(again):
@@ -100,7 +95,10 @@ def trace_test(
             return TraceTest(False, apart, False, calls)
         apart = says
     if not calls:
-        calls, raised = 1, _wrong_beside(f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], y)
+        calls, raised = (
+            1,
+            _wrong_beside(f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], program.y),
+        )
     return _without_agreement(apart, raised, calls)
 
 
@@ -158,10 +156,10 @@ def displacement(seed: int, xs: Sequence[Array], sizes: Sequence[Array]) -> list
     return [np.asarray(either_way(rng, shape(x)) * _FAR * s) for x, s in zip(xs, sizes, strict=True)]
 
 
-def contributions(recording: Recording, bars: Sequence[Value]) -> float:
+def contributions(program: Program, bars: Sequence[Value]) -> float:
     """Return the sum of what the value is made of: every line's value carried to the result by its adjoint."""
     total = 0.0
-    for bar, (primitive, _, _, y, _, _) in zip(bars, recording[2].lines, strict=True):
+    for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True):
         if bar is not None and primitive is not None:
             moved = np.abs(np.asarray(bar) * np.asarray(y))
             total += float(np.sum(moved, where=np.isfinite(moved)))

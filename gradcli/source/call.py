@@ -11,7 +11,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadPoint, BadTarget
-from gradcli.interpreters import tape
+from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Node, paths, put_together, taken_apart
 
@@ -69,7 +69,7 @@ class Call:
 
     def pulled(self, xs: Sequence[Value]) -> tuple[Value, list[Value]]:
         """Return the value and the gradient. Raises BadShape where the value is no scalar."""
-        return tape.value_and_pulled(self, xs, lambda y: exact(1, y))
+        return value_and_pulled(self, xs, lambda y: exact(1, y))
 
     def gradient(self, xs: Sequence[Value]) -> Value:
         """Return the gradient, all inputs' entries laid end to end."""

@@ -13,7 +13,8 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import METER, Line, Recorded, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import METER, Line, Recorded
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Branch, Leaf, Node, put_together, taken_apart
 

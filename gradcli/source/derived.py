@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import exact
-from gradcli.interpreters.tape import value_and_pulled
+from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.function import Function, Notice, Output, of
 
 STEP = "step along v"  # the input of a function along a line; no parameter can be called so

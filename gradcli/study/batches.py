@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadOption
-from gradcli.interpreters.tape import value_and_pulled
+from gradcli.interpreters.program import value_and_pulled
 from gradcli.modes.mode import Question
 from gradcli.report.compare_rows import Accumulation
 

@@ -10,7 +10,8 @@ import numpy as np
 from gradcli.core.cost import Operations
 from gradcli.core.shapes import shape, size
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import Line, record, value_and_pulled, vjp
+from gradcli.interpreters.program import record, value_and_pulled, vjp
+from gradcli.interpreters.tape import Line
 from gradcli.modes.mode import Question
 from gradcli.point import Cost
 from gradcli.source.checkpoint import inside, keeping

@@ -13,7 +13,8 @@ from gradcli.core.cost import Operations
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import Forgotten, shape, size
 from gradcli.interpreters.lean import read_by_rules
-from gradcli.interpreters.tape import CONSTANT, Line, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
 from gradcli.source.checkpoint import inside, keeping

@@ -10,7 +10,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.low import Low, low
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.lowering.floats import Format
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate

@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.errors import NotSupported
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
 from gradcli.numerics.rounding import EPS

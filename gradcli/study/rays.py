@@ -14,7 +14,8 @@ from gradcli.errors import GradcliError, Undecided
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.batch import ALL, Lanes, lanes_at_once, run
 from gradcli.interpreters.entries import Entries, EntryLanes, Mixed
-from gradcli.interpreters.tape import CONSTANT, Recorded, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.modes.mode import Question
 from gradcli.point import Point
@@ -87,7 +88,7 @@ class Rays:
         """Whether f is called for each value: it could not be recorded, or the record is not what it does."""
         if self.q.untraced is not None:
             return True
-        y = self.q.recording[0]
+        y = self.q.recording.y
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return True
         again, _ = self._lanes(frozenset((0,)), Lanes, FLOAT64).run({0: np.asarray(self.q.xs[0])[None]})
@@ -125,7 +126,7 @@ class Rays:
 
     @cached_property
     def _most(self) -> int:
-        return lanes_at_once(self.q.recording[2])
+        return lanes_at_once(self.q.recording.tape)
 
     @cached_property
     def _large(self) -> set[str]:

@@ -9,7 +9,8 @@ from flint import arb
 from gradcli.core.shapes import shape
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.tape import Recorded, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Recorded
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.schemes import STENCILS

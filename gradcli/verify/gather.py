@@ -80,12 +80,11 @@ def _trace_findings(case: Case) -> None:
         says = f"checked by function values alone: {q.untraced.what}"
         case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
         return
-    apart = np.abs(np.asarray(plain(q.recording[0])) - np.asarray(q.value))
+    apart = np.abs(np.asarray(plain(q.recording.y)) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
     if np.any(apart > room):
         case.inconclusive(
-            Kind.TRACE,
-            f"the trace differs from the function: {_first(q.recording[0])} traced, {_first(q.value)} called",
+            Kind.TRACE, f"the trace differs from the function: {_first(q.recording.y)} traced, {_first(q.value)} called"
         )
     if q.trace_test.why:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
@@ -114,7 +113,7 @@ def _nearby(q: Question) -> Finding | None:
     if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
         return None
     with np.errstate(all="ignore"):
-        found = nearest(q.recording[2], q.bars, q.recording[1])
+        found = nearest(q.recording.tape, q.bars, q.recording.inputs)
     if found is None:
         return None
     x = np.asarray(q.xs[found.number])

@@ -15,7 +15,7 @@ from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
 from gradcli.frameworks.surrogate import SURROGATES, stairs
-from gradcli.interpreters.tape import record, value_and_pulled
+from gradcli.interpreters.program import record, value_and_pulled
 from gradcli.modes.claim import Claimed, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction

@@ -11,7 +11,8 @@ import numpy as np
 
 from gradcli.core.shapes import end_to_end, shape, split_like
 from gradcli.errors import GradcliError
-from gradcli.interpreters.tape import Line, Tape, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Line, Tape
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows
 from gradcli.point import Array, Estimate

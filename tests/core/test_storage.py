@@ -10,7 +10,7 @@ from gradcli.core.storage import storage
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual, jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.numerics.steps import derivative
 
 Program = Callable[[Any], Any]

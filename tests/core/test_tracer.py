@@ -11,7 +11,8 @@ from gradcli.core.tracer import arithmetic, exact, plain
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual, jvp
-from gradcli.interpreters.tape import Tape, record, vjp
+from gradcli.interpreters.program import record, vjp
+from gradcli.interpreters.tape import Tape
 
 Function = Callable[[Any], Any]
 EPS = float(np.finfo(np.float64).eps)

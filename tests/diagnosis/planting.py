@@ -3,7 +3,7 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ import numpy as np
 import gradcli
 from gradcli.core.primitive import Rule
 from gradcli.core.provenance import place
-from gradcli.interpreters.replay import pulled, with_rules
-from gradcli.interpreters.tape import Tape, record
+from gradcli.interpreters import program as programs
 from gradcli.report.check import CheckReport
 from gradcli.report.point_report import Diagnosis
 
@@ -117,18 +116,18 @@ def with_planted(
     f: Callable[..., Any], at: Point, name: str, i: int, rule: Rules, source: str
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the right gradient at the point, and that with another rule of one argument of a primitive on a line."""
-    y, inputs, tape = record(f, [np.asarray(x, dtype=float)[()] for x in at.values()])
+    program = programs.record(f, [np.asarray(x, dtype=float)[()] for x in at.values()])
     lines = [
         k
-        for k, line in enumerate(tape.lines)
+        for k, line in enumerate(program.lines)
         if line[0] is not None and line[0].name == name and getattr(place(line[5]), "source", None) == source
     ]
     assert len(lines) == 1, f"{name} is on {len(lines)} lines {source!r}"
-    other = with_rules(tape, {k: {i: rule(tape.lines[k])} for k in lines})
-    right, wrong = (_swept(made, y, inputs) for made in (tape, other))
+    other = program.with_rules({k: {i: rule(program.lines[k])} for k in lines})
+    right, wrong = (_swept(made) for made in (program, other))
     return lambda **_: dict(zip(at, right, strict=True)), lambda **_: dict(zip(at, wrong, strict=True))
 
 
-def _swept(tape: Tape, y: Any, inputs: Sequence[Any]) -> list[Any]:
+def _swept(program: programs.Program) -> list[Any]:
     with np.errstate(all="ignore"):
-        return pulled(tape, y, np.float64(1), inputs)
+        return program.pull(np.float64(1))

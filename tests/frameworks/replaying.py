@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, plain
 from gradcli.frameworks.torch.aten import LAID_OUT, UP_TO_SIGN
-from gradcli.interpreters.tape import value_and_pulled
+from gradcli.interpreters.program import value_and_pulled
 
 LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
 TYPES = (torch.dtype, torch.layout, torch.device, torch.memory_format)

@@ -10,7 +10,7 @@ from gradcli.core.tracer import plain
 from gradcli.errors import NotSupported
 from gradcli.interpreters.ball import Ball, nearest, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, value_and_pulled
+from gradcli.interpreters.program import record, value_and_pulled
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 CASES = pytest.importorskip("tests.frameworks.jax_cases", reason="JAX is not installed").CASES

@@ -11,7 +11,7 @@ from gradcli.core.tracer import plain
 from gradcli.errors import NotSupported
 from gradcli.interpreters.ball import Ball, nearest, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, value_and_pulled
+from gradcli.interpreters.program import record, value_and_pulled
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 tf_cases = pytest.importorskip("tests.frameworks.tf_cases", reason="TensorFlow is not installed")

@@ -9,7 +9,8 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
 from gradcli.errors import NotSupported
 from gradcli.interpreters.batch import ALL, LINE, lanes_at_once, run
-from gradcli.interpreters.tape import Recorded, Tape, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Recorded, Tape
 from gradcli.lowering.floats import format_of
 from gradcli.primitives import shaping
 from tests.primitives import test_decompositions, test_fourier, test_functions, test_numpy_functions

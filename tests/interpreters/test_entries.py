@@ -9,7 +9,7 @@ import pytest
 from gradcli.errors import NotSupported
 from gradcli.interpreters import batch
 from gradcli.interpreters.entries import Entries, EntryLanes, Mixed
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.lowering.floats import FLOAT64, format_of
 
 RNG = np.random.default_rng(3)

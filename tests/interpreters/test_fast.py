@@ -11,7 +11,8 @@ from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.core.shapes import Forgotten
 from gradcli.core.tracer import Tracer
 from gradcli.interpreters.lean import read_by_rules, without
-from gradcli.interpreters.tape import Recorded, held_bytes, record, value_and_pulled
+from gradcli.interpreters.program import record, value_and_pulled
+from gradcli.interpreters.tape import Recorded, held_bytes
 from gradcli.primitives.kinds import Partial
 
 M, V = np.arange(6.0).reshape(2, 3) / 7 + 0.3, np.array([0.2, 0.5, 0.9])

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.low import Low, low
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.lowering.floats import format_of
 from tests.lowering.test_floats import NAMES, kind_of
 

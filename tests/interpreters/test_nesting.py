@@ -10,7 +10,7 @@ import pytest
 from gradcli.core import levels
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 
 ONE, TWO = np.float64(1), np.float64(2)
 EPS = float(np.finfo(np.float64).eps)

@@ -10,7 +10,8 @@ from gradcli.core import levels
 from gradcli.core.primitive import named
 from gradcli.core.provenance import HERE
 from gradcli.errors import TraceEnded
-from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, record, transpose, vjp
+from gradcli.interpreters.program import record, vjp
+from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.numerics.jacobians import by_rows as jacobian
 
 ONE, TWO, THREE = np.float64(1), np.float64(2), np.float64(3)

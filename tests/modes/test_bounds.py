@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.interpreters.replay import Shake, shaken
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.shake import Shake, shaken
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.mode import Question
 from gradcli.point import Point
@@ -72,8 +72,9 @@ def test_where_balls_know_nothing_a_right_claim_passes_and_a_wrong_one_fails() -
 
 
 def test_a_shaken_run_moves_every_operation_by_a_rounding() -> None:
-    _, inputs, tape = record(lambda x: np.sum(np.sin(x) * x), [np.linspace(0.1, 2, 40_000)])
-    again = shaken(tape, Shake(0))
+    program = record(lambda x: np.sum(np.sin(x) * x), [np.linspace(0.1, 2, 40_000)])
+    _, inputs, tape = program
+    again = shaken(program, Shake(0))
     assert len(again.lines) == len(tape.lines)
     assert again.lines[0] is not None
     for before, after in zip(tape.lines[len(inputs) :], again.lines[len(inputs) :], strict=True):

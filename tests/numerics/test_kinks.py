@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gradcli.core.primitive import PRIMITIVES
-from gradcli.interpreters.tape import Recorded, record
+from gradcli.interpreters.program import record
+from gradcli.interpreters.tape import Recorded
 from gradcli.numerics.kinks import Mark, first_not_finite, kinks, staircases
 
 ONE = np.float64(1)

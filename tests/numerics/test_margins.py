@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.core.primitive import PRIMITIVES
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.numerics.margins import Nearby, nearest
 
 relu = PRIMITIVES["relu"]

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.numerics.jacobians import by_rows as jacobian
 from gradcli.numerics.jacobians import stacked
 from gradcli.numerics.rounding import ULPS, rounding_bounds

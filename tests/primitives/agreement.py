@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import derivative
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from gradcli.primitives.pairs import Pair
 from tests.primitives.agreement import Function, Shapes, check_function, drawn
 

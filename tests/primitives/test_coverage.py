@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import PRIMITIVES, Primitive
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.lowering import arb, sympy
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.samples import PARAMS

@@ -13,7 +13,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import GradcliError, NoRule, Undecided
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.kinks import kinks
 from gradcli.primitives.kinds import Differential
 from tests.primitives.agreement import EPS, Function, Shapes, check_function, drawn, in_balls

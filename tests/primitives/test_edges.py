@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.primitives import composites, reductions
 
 INF, NAN, ONE = np.inf, np.nan, np.float64(1)

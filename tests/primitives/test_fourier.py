@@ -7,8 +7,8 @@ import pytest
 
 from gradcli.core.bind import HANDLERS
 from gradcli.errors import NoRule
+from gradcli.interpreters.program import record, vjp
 from gradcli.interpreters.symbol import Symbol
-from gradcli.interpreters.tape import record, vjp
 from gradcli.primitives import fourier
 from tests.primitives.agreement import Function, Shapes, check_function, drawn
 

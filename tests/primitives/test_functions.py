@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.interpreters.ball import Ball, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.steps import derivative
 from gradcli.primitives import composites, reductions, shaping
 

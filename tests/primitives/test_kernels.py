@@ -9,7 +9,7 @@ import pytest
 from gradcli.core.domain import NEAR_0, NEAR_1, REAL
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.accuracy import worst_ulps
 

@@ -12,7 +12,7 @@ import pytest
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from tests.primitives.test_numpy_functions import Function, Shapes, check, done, row
 
 V, M, S, K = (4,), (2, 3), (3, 3), (2, 3, 2)

@@ -10,7 +10,7 @@ from gradcli.core.bind import HANDLERS
 from gradcli.core.tracer import plain
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]

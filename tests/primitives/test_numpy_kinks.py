@@ -9,7 +9,7 @@ import scipy.special as sc
 
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import kinks, staircases
 
 KNOTS = np.array([0.0, 1.0, 3.0])

@@ -9,7 +9,7 @@ import pytest
 
 from gradcli.core.bind import HANDLERS, handler
 from gradcli.errors import NoRule
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.primitives.refused import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
 
 PLACES = {"primitive", "composite", "constant", "refused"}

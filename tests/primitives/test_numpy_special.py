@@ -8,7 +8,7 @@ import scipy.special as sc
 
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NoRule
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from tests.primitives.test_numpy_functions import Function, check
 
 ORDERS = np.array([0.0, 1.0, 2.5])

@@ -9,7 +9,7 @@ import pytest
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from tests.primitives.test_numpy_functions import Function, Shapes, check, done, drawn, row
 
 V, M, S = (4,), (2, 3), (3, 3)

@@ -9,7 +9,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point

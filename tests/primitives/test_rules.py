@@ -11,7 +11,7 @@ import sympy as sp
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import record, vjp
+from gradcli.interpreters.program import record, vjp
 from gradcli.lowering import sympy as lowering
 from gradcli.numerics.steps import derivative
 from gradcli.primitives.kinds import Factor, Partial

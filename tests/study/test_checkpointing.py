@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.interpreters.tape import Recorded, record, vjp
+from gradcli.interpreters.program import record, vjp
+from gradcli.interpreters.tape import Recorded
 from gradcli.study.checkpointing import Skeleton, gradient, skeleton
 from gradcli.study.cost import peak_bytes
 

@@ -13,7 +13,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.frameworks.torch.aten.rows import TABLE, Row, add, at_axis, aten, axis, refuse
 from gradcli.frameworks.torch.aten.windows import adaptive_average, max_pool
-from gradcli.interpreters.tape import vjp
+from gradcli.interpreters.program import vjp
 from gradcli.primitives.shaping import SCATTER
 
 

@@ -1,12 +1,12 @@
-"""Runs that are run again: shaken by roundings, or with other rules at some of their lines."""
+"""Recorded programs, run again: shaken by roundings, or with other rules at some of their lines."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcli.interpreters.replay import SIZE, Shake, moves, pulled, shaken, with_rules
-from gradcli.interpreters.tape import record
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.shake import SIZE, Shake, shaken
 from gradcli.primitives.kinds import Partial
 
 EPS = float(np.finfo(np.float64).eps)
@@ -22,45 +22,43 @@ def program(x: Any, z: Any) -> Any:
     return np.sum(t * np.exp(x)) if t[0] > 0 else np.sum(t)
 
 
-def gradient(tape: Any, y: Any, inputs: Any) -> Any:
-    return np.stack(pulled(tape, y, ONE, inputs))
+def gradient(made: Program) -> Any:
+    return np.stack(made.pull(ONE))
 
 
-def lines_of(tape: Any, name: str) -> list[int]:
-    return [k for k, line in enumerate(tape.lines) if line[0] is not None and line[0].name == name]
+def lines_of(made: Program, name: str) -> list[int]:
+    return [k for k, line in enumerate(made.lines) if line[0] is not None and line[0].name == name]
 
 
 def test_a_run_with_its_own_rules_gives_its_own_gradient() -> None:
-    y, inputs, tape = record(program, [X, Z])
-    own = {k: {0: line[0].rule(0)} for k, line in enumerate(tape.lines) if line[0] is not None}
+    run = record(program, [X, Z])
+    own = {k: {0: line[0].rule(0)} for k, line in enumerate(run.lines) if line[0] is not None}
     nothing: dict[int, Any] = {}
     for rules in (nothing, own):
-        np.testing.assert_array_equal(gradient(with_rules(tape, rules), y, inputs), gradient(tape, y, inputs))
+        np.testing.assert_array_equal(gradient(run.with_rules(rules)), gradient(run))
 
 
 @pytest.mark.parametrize("name", ["tanh", "sin", "exp", "multiply"])
 def test_a_rule_that_is_replaced_is_replaced_on_its_lines_alone(name: str) -> None:
-    y, inputs, tape = record(program, [X, Z])
-    before, names = gradient(tape, y, inputs), [line[0] for line in tape.lines]
-    changed = [
-        gradient(with_rules(tape, {k: {0: Partial(lambda y, *xs: 0 * y)}}), y, inputs) for k in lines_of(tape, name)
-    ]
+    run = record(program, [X, Z])
+    before, names = gradient(run), [line[0] for line in run.lines]
+    changed = [gradient(run.with_rules({k: {0: Partial(lambda y, *xs: 0 * y)}})) for k in lines_of(run, name)]
     assert all(not np.allclose(g, before) for g in changed)
     assert len({g.tobytes() for g in changed}) == len(changed)
-    assert [line[0] for line in tape.lines] == names  # the run itself is left as it was
-    np.testing.assert_array_equal(gradient(tape, y, inputs), before)
+    assert [line[0] for line in run.lines] == names  # the run itself is left as it was
+    np.testing.assert_array_equal(gradient(run), before)
 
 
 def test_a_planted_partial_gives_the_gradient_with_that_slip() -> None:
-    y, inputs, tape = record(lambda x: np.sum(np.tanh(x) ** 2), [X])
-    (k,) = lines_of(tape, "tanh")
-    made = pulled(with_rules(tape, {k: {0: Partial(lambda y, x: 1 - y)}}), y, ONE, inputs)[0]
+    run = record(lambda x: np.sum(np.tanh(x) ** 2), [X])
+    (k,) = lines_of(run, "tanh")
+    made = run.with_rules({k: {0: Partial(lambda y, x: 1 - y)}}).pull(ONE)[0]
     np.testing.assert_allclose(made, 2 * np.tanh(X) * (1 - np.tanh(X)), rtol=1e-15)
 
 
 def test_every_turn_of_a_loop_can_be_changed_apart() -> None:
-    y, inputs, tape = record(lambda x: np.sin(np.sin(np.sin(x))), [np.float64(0.5)])
-    first, _, last = lines_of(tape, "sin")
+    run = record(lambda x: np.sin(np.sin(np.sin(x))), [np.float64(0.5)])
+    first, _, last = lines_of(run, "sin")
     slip = Partial(lambda y, x: y)
     at = [0.5, np.sin(0.5), np.sin(np.sin(0.5))]
     cos, sin = np.cos(at), np.sin(at)
@@ -69,24 +67,24 @@ def test_every_turn_of_a_loop_can_be_changed_apart() -> None:
         ((last,), cos[0] * cos[1] * sin[2]),
         ((first, last), sin[0] * cos[1] * sin[2]),
     ):
-        (made,) = pulled(with_rules(tape, {k: {0: slip} for k in lines}), y, ONE, inputs)
+        (made,) = run.with_rules({k: {0: slip} for k in lines}).pull(ONE)
         np.testing.assert_allclose(made, expected, rtol=1e-14)
 
 
 def test_lines_of_inputs_have_no_rules_to_change() -> None:
-    y, inputs, tape = record(program, [X, Z])
-    made = with_rules(tape, {0: {0: Partial(lambda y, x: 0 * y)}})
-    np.testing.assert_array_equal(gradient(made, y, inputs), gradient(tape, y, inputs))
+    run = record(program, [X, Z])
+    made = run.with_rules({0: {0: Partial(lambda y, x: 0 * y)}})
+    np.testing.assert_array_equal(gradient(made), gradient(run))
 
 
 def test_a_result_that_does_not_move_has_a_gradient_of_zero() -> None:
-    y, inputs, tape = record(lambda x, z: np.float64(3.0), [X, Z])
-    assert not moves(y)
-    np.testing.assert_array_equal(gradient(tape, y, inputs), np.zeros((2, 3)))
+    run = record(lambda x, z: np.float64(3.0), [X, Z])
+    assert not run.moves
+    np.testing.assert_array_equal(gradient(run), np.zeros((2, 3)))
 
 
 def test_a_result_that_moves_is_told() -> None:
-    assert moves(record(program, [X, Z])[0])
+    assert record(program, [X, Z]).moves
 
 
 def test_a_shake_moves_every_entry_by_a_rounding_or_so() -> None:
@@ -109,17 +107,17 @@ def test_a_shake_is_decided_by_its_seed_and_keeps_shapes() -> None:
 
 @pytest.mark.parametrize("kernels", [True, False])
 def test_a_shaken_run_is_the_run_up_to_roundings(kernels: bool) -> None:
-    y, inputs, tape = record(program, [X, Z])
-    other = shaken(tape, Shake(1), kernels)
-    assert [line[1] for line in other.lines] == [line[1] for line in tape.lines]
-    value, moved = tape.lines[y.slot][3], other.lines[y.slot][3]
+    run = record(program, [X, Z])
+    other = shaken(run, Shake(1), kernels)
+    assert [line[1] for line in other.lines] == [line[1] for line in run.lines]
+    value, moved = run.lines[run.y.slot][3], other.lines[run.y.slot][3]
     assert 0 < abs(moved / value - 1) < 1e3 * EPS
-    right, made = gradient(tape, y, inputs), gradient(other, y, inputs)
+    right, made = gradient(run), gradient(other)
     assert not np.array_equal(right, made)
     np.testing.assert_allclose(made, right, rtol=2e3 * EPS)  # some 16 roundings at each of twenty operations
 
 
 def test_a_shaken_run_shows_what_cancels() -> None:
-    y, _, tape = record(lambda x: (x + 1e8) - 1e8, [np.float64(0.3)])
-    apart = [abs(shaken(tape, Shake(k)).lines[y.slot][3] - 0.3) for k in range(8)]
+    run = record(lambda x: (x + 1e8) - 1e8, [np.float64(0.3)])
+    apart = [abs(shaken(run, Shake(k)).lines[run.y.slot][3] - 0.3) for k in range(8)]
     assert 1e-9 < max(apart) < 1e-6  # of 1e8, 1.5e-8 is one rounding
