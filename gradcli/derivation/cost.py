@@ -18,7 +18,7 @@ from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code.chains import chained
 from gradcli.derivation.code.writer import solved
 from gradcli.derivation.expression import E, Op
-from gradcli.derivation.program import Program
+from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Cost
 from gradcli.report.encode import ABSENT, Absent
@@ -38,7 +38,7 @@ _BARE: dict[str, tuple[str, ...]] = {
 }  # first factors without brackets
 
 
-def cost_of(made: Program, dims: Mapping[str, Sequence[str]]) -> Cost | Absent:
+def cost_of(made: Statements, dims: Mapping[str, Sequence[str]]) -> Cost | Absent:
     """Return what a program costs whose inputs have these sizes, names or numbers; nothing where that is not known."""
     try:
         return _counted(made, _Count(dims))
@@ -46,7 +46,7 @@ def cost_of(made: Program, dims: Mapping[str, Sequence[str]]) -> Cost | Absent:
         return ABSENT
 
 
-def _counted(made: Program, count: "_Count") -> Cost:
+def _counted(made: Statements, count: "_Count") -> Cost:
     for name, e in made.parts:
         count.shapes[name] = count.run(e).shape
     count.run(made.result)

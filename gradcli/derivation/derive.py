@@ -19,13 +19,13 @@ from gradcli.derivation.matrices import Printer
 from gradcli.derivation.parts import with_single_axes
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
-from gradcli.derivation.program import Program, program, replaced
 from gradcli.derivation.record import SEED, Sweep, gradient_of, swept
 from gradcli.derivation.refusals import first_refused
 from gradcli.derivation.seeds import unseeded
 from gradcli.derivation.selftest import self_test
 from gradcli.derivation.simplify import bulk, simplified
 from gradcli.derivation.sizes import sizes_of
+from gradcli.derivation.statements import Statements, program, replaced
 from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import ALLOWED, Verifier
@@ -52,7 +52,7 @@ class Closed:
     printer: Printer
     e: E
     known: dict[E, str]
-    made: Program
+    made: Statements
 
 
 class Derivation:
@@ -248,7 +248,7 @@ def _tied(x: Tensor) -> Tensor:
     return add([x, Tensor(x.free, turned.terms), scaled(diagonal, -1)], x.free)
 
 
-def _formula(made: Program) -> Formula:
+def _formula(made: Statements) -> Formula:
     lines = [*made.parts, ("", made.result)]
     raised = "; ".join(f"{n} = {notation.unicode(e)}" if n else notation.unicode(e) for n, e in lines)
     latex = r" \\ ".join(

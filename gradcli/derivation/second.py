@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from gradcli.derivation.expression import E, text
 from gradcli.derivation.problem import Problem, first_free
-from gradcli.derivation.program import Program
+from gradcli.derivation.statements import Statements
 from gradcli.source.expression import Expression
 
 OPEN = {"positive"}  # facts that hold all around a point: what they allow can be differentiated
@@ -15,7 +15,7 @@ class Begun:
     """The gradient's closed form, at which a second derivative begins: as a function, as it is shown, and its names."""
 
     f: Expression
-    made: Program
+    made: Statements
     known: dict[E, str]
 
     def text(self, letter: str) -> str:

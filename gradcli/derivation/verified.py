@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
-from gradcli.derivation.program import Program
 from gradcli.derivation.selftest import SelfTest
+from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
@@ -85,7 +85,7 @@ class Verifier:
                     return value if np.all(np.isfinite(value)) else None
         return None
 
-    def check(self, made: Program, code: str, test: SelfTest | None = None) -> Check:
+    def check(self, made: Statements, code: str, test: SelfTest | None = None) -> Check:
         """Return how well a form and its code agree with certified derivatives; the code passes its test. Raises Unverified."""
         try:
             worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))

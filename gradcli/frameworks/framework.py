@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from gradcli.errors import BadOption, NotSupported, Place
-from gradcli.frameworks.program import Program
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.lowering.quiet import quiet_imports
 from gradcli.point import Array
 from gradcli.source.function import Notice
@@ -181,7 +181,7 @@ class Framework(Protocol):
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[Program, Any]:
+    ) -> tuple[RecordedSteps, Any]:
         """Return what a call did as a program of the tensors `xs`, and the call's result. Raises NotSupported."""
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:

@@ -11,7 +11,7 @@ from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
-from gradcli.frameworks.program import Program
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.frameworks.surrogate import surrogate
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
@@ -41,10 +41,10 @@ class Native:
         self._built = prepared.built
         self._has_complex = False
         self._split = split(self)
-        self._programs: list[tuple[tuple[Any, ...], Program, Callable[[list[Value]], Any]]] = []
+        self._programs: list[tuple[tuple[Any, ...], RecordedSteps, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
         self.in_float64: Callable[[], Native | None] = lambda: None
-        self._stands_in: tuple[Program, Callable[[list[Value]], Any]] | None = None
+        self._stands_in: tuple[RecordedSteps, Callable[[list[Value]], Any]] | None = None
         signature = signature_of(prepared.function)
         if signature is not None:
             self.__signature__ = signature
@@ -153,7 +153,7 @@ class Native:
         program, made = self._program_at(node, leaves)
         return made(program([x for x in leaves.values() if _is_float(x)]))
 
-    def _program_at(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Program, Callable[[list[Value]], Any]]:
+    def _program_at(self, node: Node, leaves: Mapping[str, Any]) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
         """Return the program that the function runs on these values, recorded where it is not known. Raises NotSupported."""
         if self._has_complex:
             raise NotSupported("gradcli has no rules for complex numbers")
@@ -168,7 +168,7 @@ class Native:
     def _key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(plain(x) if _is_float(x) else x for x in leaves.values())
 
-    def _recorded(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Program, Callable[[list[Value]], Any]]:
+    def _recorded(self, node: Node, leaves: Mapping[str, Any]) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
         tensors = {path: self.tensor(x) for path, x in leaves.items()}
         args, kwargs = put_together(node, tensors)
         xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
@@ -199,7 +199,7 @@ class Native:
         return other
 
     @property
-    def program(self) -> Program | None:
+    def program(self) -> RecordedSteps | None:
         """The program recorded last."""
         return self._programs[0][1] if self._programs else None
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.frameworks.program import Program, Slot, Step, filled, ran
+from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, filled, ran
 
 _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
 _TESTS = {"gt", "ge", "lt", "le"}
@@ -24,7 +24,7 @@ SURROGATES: dict[str, Callable[[Value], Value]] = {
 }  # fmt: skip
 
 
-def stairs(program: Program) -> list[Step]:
+def stairs(program: RecordedSteps) -> list[Step]:
     """Return the steps of a program that a surrogate may replace: staircases, and tests whose result is a number."""
     return [
         step
@@ -38,7 +38,7 @@ def is_choice(step: Step) -> bool:
     return _base(step) in _CHOICES
 
 
-def surrogate(program: Program, xs: Sequence[Value], smooth: Callable[[Value], Value]) -> Program:
+def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value]) -> RecordedSteps:
     """Return the program with its staircases replaced by a smooth function, and with what is stopped held constant.
 
     Its value at `xs` is that of the program.
@@ -74,7 +74,7 @@ def _base(step: Step) -> str:
     return step.name.rpartition(".")[2]
 
 
-def _is_number(step: Step, program: Program) -> bool:
+def _is_number(step: Step, program: RecordedSteps) -> bool:
     """Whether the truth values of a test are used as numbers only."""
     users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
     return bool(users) and all(_base(other) in _CASTS for other in users)

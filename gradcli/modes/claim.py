@@ -14,7 +14,7 @@ from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.compiler import Compiler
 from gradcli.source.draws import NO_SIZES, Sizes
-from gradcli.source.program import Program
+from gradcli.source.instructions import Instructions
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
@@ -70,7 +70,7 @@ class ClaimedExpressions:
         self.text = text
         self.sizes = {name: np.float64(n) for name, n in sizes.items()}
         given = given | frozenset(sizes)
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[str, Instructions] = {}
         self.excluded: set[str] = set()
         shared, pieces = shared_and_parts(text)
         if not pieces:
@@ -126,7 +126,7 @@ class ClaimedExpressions:
         return found
 
 
-def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Program]) -> None:
+def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
     """Refuse `x=2*x; y=1`: a semicolon makes `x` a shared value, and the gradient of x would go unchecked."""
     for statement in shared:
         if statement.name is not None and folded(statement.name.text) in set(wrt) - set(claimed):

@@ -17,7 +17,7 @@ from gradcli.core.shapes import shape
 from gradcli.interpreters.ball import Ball
 from gradcli.lowering.arb import ENTRIES
 from gradcli.programs.gradient import gradient
-from gradcli.programs.program import WRITING, Exact, Program, Unread, compiled
+from gradcli.programs.straight_line import WRITING, Exact, StraightLine, Unread, compiled
 
 MOST = 500  # operations of the function
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -40,7 +40,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
     if any(shape(x) for x in at.values()):
         raise Unread("an input is an array")
     with levels.sweep() as level:
-        program = Program(level, exact=True, most=MOST)
+        program = StraightLine(level, exact=True, most=MOST)
         token = WRITING.set(program)
         try:
             inputs = {name: program.input(np.float64(x)) for name, x in at.items()}
@@ -56,7 +56,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
     return InBalls(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
 
 
-def _code(program: Program, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None) -> Code:
+def _code(program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None) -> Code:
     wanted = [y, *(k for k in slopes or () if k is not None)]
     space: dict[str, Any] = {"zero": arb(0)}
     lines = []

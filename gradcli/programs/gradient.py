@@ -16,12 +16,12 @@ from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, n
 from gradcli.errors import GradcliError
 from gradcli.interpreters.tape import CONSTANT, Line, sweep_back, transpose
 from gradcli.primitives.kinds import Differential, Factor, Partial
-from gradcli.programs.program import Program, Unread, Unseen
+from gradcli.programs.straight_line import StraightLine, Unread, Unseen
 
 _MULTIPLY, _NEGATIVE, _ADD = named("multiply"), named("negative"), named("add")
 
 
-def gradient(program: Program, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen | None]:
+def gradient(program: StraightLine, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen | None]:
     """Return the cotangent of each input in `wrt`, that of the scalar `y` being one; None where nothing flows."""
     moving = _moving(program, {x.number for x in wrt})
     lines = [_line(program, k, moving) for k in range(y.number + 1)]
@@ -31,7 +31,7 @@ def gradient(program: Program, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen 
     return [bars[x.number] if x.number < len(bars) else None for x in wrt]
 
 
-def _line(program: Program, k: int, moving: set[int]) -> Line:
+def _line(program: StraightLine, k: int, moving: set[int]) -> Line:
     """Return a node as a line of a tape whose rules write what they compute as further nodes."""
     node = program.nodes[k]
     if node.operation is None or k not in moving:
@@ -47,7 +47,7 @@ def _line(program: Program, k: int, moving: set[int]) -> Line:
 class _Written:
     """A rule that writes the cotangent of an argument of node k."""
 
-    program: Program
+    program: StraightLine
     k: int
     primitive: Primitive
 
@@ -58,7 +58,7 @@ class _Written:
         raise NotImplementedError("only the reverse sweep is written")
 
 
-def _moving(program: Program, inputs: set[int]) -> set[int]:
+def _moving(program: StraightLine, inputs: set[int]) -> set[int]:
     found = set(inputs)
     for k, node in enumerate(program.nodes):
         if not found.isdisjoint(node.operands):
@@ -66,7 +66,7 @@ def _moving(program: Program, inputs: set[int]) -> set[int]:
     return found
 
 
-def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value) -> Value:
+def _pulled(program: StraightLine, k: int, primitive: Primitive, i: int, ybar: Value) -> Value:
     """Return the cotangent of argument i of node k."""
     node = program.nodes[k]
     rule, params = primitive.rule(i), node.params
@@ -89,12 +89,12 @@ def _pulled(program: Program, k: int, primitive: Primitive, i: int, ybar: Value)
     return program.operation(partial(_pull, rule, i, params), [ybar, y, *xs], {})
 
 
-def _operand(program: Program, k: int) -> Value:
+def _operand(program: StraightLine, k: int) -> Value:
     node = program.nodes[k]
     return node.value if node.constant and not program.exact else program.unseen(k)
 
 
-def _followed(program: Program, function: Callable[..., Value], xs: Sequence[Value], params: Params) -> Value:
+def _followed(program: StraightLine, function: Callable[..., Value], xs: Sequence[Value], params: Params) -> Value:
     """Return a slope, by the operations of its rule where these do not depend on values."""
     try:
         return function(*xs, **params)

@@ -10,7 +10,7 @@ from gradcli.primitives.elementwise import INTEGER_POWER, RELU
 from gradcli.primitives.linalg import MATMUL
 from gradcli.primitives.reductions import SUM
 from gradcli.primitives.shaping import SCATTER, is_simple
-from gradcli.programs.program import Program
+from gradcli.programs.straight_line import StraightLine
 
 REUSED = 2**11  # entries, from which on memory is worth using again
 _ADD = named("add")
@@ -25,7 +25,7 @@ class Memory:
     spread over zeros into the memory of its other operand, so that j itself is not made.
     """
 
-    def __init__(self, program: Program, results: Sequence[int], inputs: Sequence[int]) -> None:
+    def __init__(self, program: StraightLine, results: Sequence[int], inputs: Sequence[int]) -> None:
         self.program = program
         self.order = program.needed([*results, *inputs])
         self.results = frozenset(results)

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import Primitive
-from gradcli.programs.program import Unread
+from gradcli.programs.straight_line import Unread
 
 _INSTRUCTIONS = """
     RESUME NOP CACHE EXTENDED_ARG PRECALL PUSH_NULL POP_TOP COPY SWAP MAKE_CELL COPY_FREE_VARS KW_NAMES NOT_TAKEN TO_BOOL

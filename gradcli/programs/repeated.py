@@ -16,8 +16,8 @@ from gradcli.core import levels
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.programs.gradient import gradient
-from gradcli.programs.program import MOST_NODES, Node, Program, Unread, Unseen
 from gradcli.programs.pure import Isolation, Outside, is_array
+from gradcli.programs.straight_line import MOST_NODES, Node, StraightLine, Unread, Unseen
 from gradcli.programs.written import written
 from gradcli.source.call import Call, Calls, Wrt
 from gradcli.source.standin import stand_ins
@@ -102,7 +102,7 @@ class Repeated:
         """Return the program of a call. Raises Unread, and whatever the function raises on values that it cannot see."""
         outside, arrays, moving = Outside(), [], self._moving[form] or frozenset()
         with levels.sweep() as level:
-            program = Program(level, most=MOST_NODES // 4)  # the way back takes the most of it
+            program = StraightLine(level, most=MOST_NODES // 4)  # the way back takes the most of it
 
             def stand(x: Any) -> Unseen:
                 arrays.append(program.input(x))

@@ -16,7 +16,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.primitives.linalg import MATMUL
 from gradcli.programs.memory import Memory
-from gradcli.programs.program import Node, Program, compiled
+from gradcli.programs.straight_line import Node, StraightLine, compiled
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
 _SPACE: dict[str, Any] = {
@@ -29,7 +29,7 @@ _SPACE: dict[str, Any] = {
 class _Text:
     """The text so far and the values it names."""
 
-    program: Program
+    program: StraightLine
     memory: Memory
     space: dict[str, Any] = field(default_factory=lambda: dict(_SPACE))
     lines: list[str] = field(default_factory=list)
@@ -151,7 +151,7 @@ def _is_number(x: Value) -> bool:
 
 
 def written(
-    program: Program, inputs: Sequence[int], y: int | None, results: Sequence[int | None], zeros: Sequence[Value]
+    program: StraightLine, inputs: Sequence[int], y: int | None, results: Sequence[int | None], zeros: Sequence[Value]
 ) -> Callable[..., tuple[Value, list[Value]]]:
     """Return a Python function from the inputs' values to y's, where it is wanted, and the results'.
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge
+from gradcli.source.instructions import Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
 from gradcli.source.names import (
     CONSTANTS,
@@ -29,7 +30,6 @@ from gradcli.source.names import (
 from gradcli.source.notices import NOTICES, Notice, transposed
 from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
 from gradcli.source.parsing import characters, extent, parsed
-from gradcli.source.program import Choice, Instruction, Program, Step
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 
@@ -40,7 +40,7 @@ class Compiler:
     """Compiles statements into one program; names given values in `given` are inputs even if they are constants."""
 
     def __init__(self, given: frozenset[str] = frozenset()) -> None:
-        self.program = Program()
+        self.program = Instructions()
         self.steps: list[Step] = self.program.steps
         self.names: dict[str, int] = {}
         self.given: set[str] = set(given)

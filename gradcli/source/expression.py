@@ -6,7 +6,7 @@ from gradcli.core.primitive import Value
 from gradcli.errors import BadExpression, Span
 from gradcli.source.compiler import Compiler
 from gradcli.source.function import Notice, Output
-from gradcli.source.program import Program
+from gradcli.source.instructions import Instructions
 from gradcli.source.tokens import statements
 from gradcli.words import Kind, Severity
 
@@ -36,7 +36,7 @@ class Expression:
                 )
             compiler.add(statement)
         compiler.add(last)
-        self.program: Program = compiler.program
+        self.program: Instructions = compiler.program
         result = self.program.registers[self.program.result]
         if isinstance(result, str | bool):
             raise BadExpression("the result is not a number", where=Span(text, 0, len(text)), do="write a formula")

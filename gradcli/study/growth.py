@@ -22,7 +22,7 @@ from gradcli.numerics.steps import TAME
 from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import checkpointing, cost
 from gradcli.study.counts import Counts
-from gradcli.study.prediction import Program
+from gradcli.study.prediction import Prediction
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
 
@@ -51,7 +51,7 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], deri
     wanted = sorted(set(sizes))
     if len(wanted) < 2:
         raise BadOption("--sizes needs two sizes at least", do=f"--sizes {name}=10,100,1000")
-    program = Program(name, make)
+    program = Prediction(name, make)
     rows: list[Row] = []
     messages: list[str] = []
     modes: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], deri
     return Growth(name, tuple(rows), _exponents(rows), tuple(_crossings(rows)), said, derivative)
 
 
-def _why_not(program: Program, n: int) -> str | None:
+def _why_not(program: Prediction, n: int) -> str | None:
     """Return why a size is not run: what it takes is too much, or is not known and may be."""
     takes = program.at(n) if n > _ALWAYS else None
     if takes is not None and _needs(takes) > MOST_BYTES:
@@ -111,7 +111,7 @@ def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
     return float(y * (n / m) ** max(1.0, np.log(max(1, y) / max(1, y0)) / np.log(m / m0)))
 
 
-def _measured(n: int, program: Program) -> tuple[Row, tuple[str, ...]]:
+def _measured(n: int, program: Prediction) -> tuple[Row, tuple[str, ...]]:
     """Return one size with every mode that is not too much work, and the modes that are asked for."""
     q, request = program.question(n)
     q.prepare()
@@ -194,7 +194,7 @@ def _recomputed(takes: Counts) -> Cell:
     return Cell(2, 1, takes.gradient - takes.recomputed + takes.function if takes.counted else None)
 
 
-def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Program) -> Row:
+def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Prediction) -> Row:
     """Return a row with the modes that were not run: what is counted of them, and their times as estimates."""
     takes = program.at(row.size)
     if takes is None:

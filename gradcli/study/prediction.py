@@ -29,7 +29,7 @@ _WAYS: tuple[tuple[_View, _Finish], ...] = (
 )
 
 
-class Program:
+class Prediction:
     """What the program takes at any size: counted where it was recorded, predicted from small sizes where not."""
 
     def __init__(self, name: str, make: Callable[[int], Request]) -> None:

@@ -20,7 +20,7 @@ from gradcli.derivation.code.ranks import PLAIN, rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, name, text
 from gradcli.derivation.facts import dims_of
-from gradcli.derivation.program import Program
+from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
 from gradcli.source.expression import Expression
 from tests.derivation import words
@@ -237,7 +237,7 @@ def test_what_a_dialect_cannot_say_is_refused(dialect: Dialect, e: E, why: str) 
 
 
 def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> Wanted:
-    return Wanted(Program(parts, e), "gradient", dims_of([shapes]), wrt)
+    return Wanted(Statements(parts, e), "gradient", dims_of([shapes]), wrt)
 
 
 @pytest.mark.parametrize(("inputs", "parts", "lacks"), [

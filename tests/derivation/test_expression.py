@@ -12,7 +12,7 @@ from gradcli.derivation import expression as ex
 from gradcli.derivation.code.dialect import NUMPY
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
-from gradcli.derivation.program import program
+from gradcli.derivation.statements import program
 from gradcli.source.expression import Expression
 
 RANKS = {"A": 2, "B": 2, "X": 2, "x": 1, "y": 1, "s": 0, "r": 0}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.programs.program import Unread
 from gradcli.programs.pure import Isolation, Outside
 from gradcli.programs.repeated import CALLS, Repeated
+from gradcli.programs.straight_line import Unread
 from tests.interpreters.test_fast_programs import BEGINNING, END, MATRICES, SCALARS, VECTORS, loaded
 
 COUNTED = [0]

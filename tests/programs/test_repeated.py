@@ -11,7 +11,7 @@ import pytest
 
 import gradcli
 from gradcli.errors import GradcliError
-from gradcli.programs import memory, program, repeated
+from gradcli.programs import memory, repeated, straight_line
 from gradcli.programs.repeated import Repeated
 
 RNG = np.random.default_rng(7)
@@ -107,7 +107,7 @@ def _owned(found: tuple[Any, ...], args: tuple[Any, ...]) -> None:
     "name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"]
 )
 def test_a_program_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "_LARGE", 4)  # entries, of which the first stands for all while the program is written
+    monkeypatch.setattr(straight_line, "_LARGE", 4)  # entries, of which the first stands for all while the program is written
     monkeypatch.setattr(memory, "REUSED", 4)
     f, names = FUNCTIONS[name], ("v", "w", "m")
     asked = ready(f, V, W, M, wrt=names)
@@ -270,7 +270,7 @@ def test_gradients_of_gradients_are_traced() -> None:
     assert np.allclose(gradcli.jacobian(gradient)(V), np.diag(6 * V))
 
 
-@pytest.mark.parametrize(("module", "name", "most"), [(repeated, "MOST_NODES", 20), (program, "MOST_BYTES", 100)])
+@pytest.mark.parametrize(("module", "name", "most"), [(repeated, "MOST_NODES", 20), (straight_line, "MOST_BYTES", 100)])
 def test_a_program_that_would_be_too_long_is_not_written(
     module: Any, name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

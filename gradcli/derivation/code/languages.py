@@ -10,8 +10,8 @@ from gradcli.derivation.code.ranks import rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E
 from gradcli.derivation.facts import Dims
-from gradcli.derivation.program import Program
 from gradcli.derivation.selftest import SelfTest, in_c, in_python
+from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
 
 LANGUAGES = (*(d.name for d in ARRAYS), "c")
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 class Wanted:
     """What code is to compute: a program named as its `kind`, a function of the inputs `dims`, among them `wrt`."""
 
-    made: Program
+    made: Statements
     kind: str
     dims: Mapping[str, Dims]
     wrt: str

@@ -15,8 +15,8 @@ from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.jax.calls import custom_calls
 from gradcli.frameworks.jax.record import Analytic, host, recorded
-from gradcli.frameworks.program import Program
 from gradcli.frameworks.raised import told
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
@@ -156,7 +156,7 @@ class Jax(Without):
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[Program, Any]:
+    ) -> tuple[RecordedSteps, Any]:
         node, leaves = taken_apart("", (tuple(args), kwargs))
         order = {id(x): k for k, x in enumerate(xs)}
 

@@ -22,7 +22,7 @@ from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
 from gradcli.frameworks.jax.known import known
 from gradcli.frameworks.jax.lax import TABLE
-from gradcli.frameworks.program import Program, Slot, Step, ran
+from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, ran
 
 _SAME = {8: 1e-9, 4: 1e-3}  # by bytes, of the largest entry: the same operation, rounded in another order
 _NOT_ANALYTIC = {"conj", "sign"}
@@ -75,7 +75,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.program = Program()
+        self.program = RecordedSteps()
         self.shadows: dict[int, Any] = {}
         self.here: Any = None
         self.count = -1
@@ -270,7 +270,7 @@ def _plainly() -> Iterator[None]:
 
 def recorded(
     call: Callable[[list[Any]], Any], inputs: Sequence[Any], outputs: Callable[[Any], list[Any]]
-) -> tuple[Program, Any]:
+) -> tuple[RecordedSteps, Any]:
     """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
     recorder = Recorder()
     with set_current_trace(recorder), _plainly():

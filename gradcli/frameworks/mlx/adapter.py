@@ -17,8 +17,8 @@ from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.mlx.record import host, recorded
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
-from gradcli.frameworks.program import Program
 from gradcli.frameworks.raised import told
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.words import Kind, Severity
@@ -136,7 +136,7 @@ class Mlx(Without):
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[Program, Any]:
+    ) -> tuple[RecordedSteps, Any]:
         with _seeded(seed):
             return recorded(function, args, kwargs, xs, lambda: mx.random.seed(seed))
 

@@ -13,7 +13,7 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.mlx.operations import TABLE
 from gradcli.frameworks.mlx.rules import without_rules
-from gradcli.frameworks.program import CANCELS, Program, Slot, Step, largest, ran
+from gradcli.frameworks.recorded_steps import CANCELS, RecordedSteps, Slot, Step, largest, ran
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
@@ -51,7 +51,7 @@ def recorded(
     kwargs: dict[str, Any],
     xs: Sequence[Any],
     again: Callable[[], None],
-) -> tuple[Program, Any]:
+) -> tuple[RecordedSteps, Any]:
     """Return what a call does as a program of the arrays `xs`, and the call's result. Raises NotSupported.
 
     Functions with gradients of their own are what they compute; `again` sets the random numbers back. The program is
@@ -100,9 +100,9 @@ def _cuts(found: list[tuple[str, Any]]) -> Iterator[None]:
         mx.stop_gradient = own
 
 
-def _program(told: Sequence[dict[str, Any]]) -> Program:
+def _program(told: Sequence[dict[str, Any]]) -> RecordedSteps:
     """Return what an export told as a program. Raises NotSupported for a primitive that is not replayed."""
-    program, numbers = Program(), dict[str, int]()
+    program, numbers = RecordedSteps(), dict[str, int]()
 
     def number(name: str) -> int:
         return numbers.setdefault(name, len(numbers))
@@ -135,7 +135,7 @@ def _narrowest(y: Any, so_far: str) -> str:
     return max(name, so_far, key=lambda known: EPS.get(known, 0.0))
 
 
-def _compared(program: Program, xs: Sequence[Any], theirs: Sequence[Any]) -> None:
+def _compared(program: RecordedSteps, xs: Sequence[Any], theirs: Sequence[Any]) -> None:
     """Refuse a reading of the graph that gives another value than MLX does."""
     values: dict[int, Any] = dict(zip(program.inputs, map(host, xs), strict=True)) | program.constants
     with np.errstate(all="ignore"):

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
-from gradcli.frameworks.program import Program
 from gradcli.frameworks.raised import told
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.frameworks.tensorflow.calls import custom_calls
 from gradcli.frameworks.tensorflow.modules import is_made_by_keras, of_keras, of_module
 from gradcli.frameworks.tensorflow.record import host, recorded
@@ -173,7 +173,7 @@ class TensorFlow(Without):
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[Program, Any]:
+    ) -> tuple[RecordedSteps, Any]:
         with seeded(seed), told(), _hushed():
             return recorded(function, args, kwargs, xs)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from gradcli.core.primitive import Value
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.program import CANCELS, Program, Slot, Step, largest, ran
+from gradcli.frameworks.recorded_steps import CANCELS, RecordedSteps, Slot, Step, largest, ran
 from gradcli.frameworks.tensorflow.calls import without_rules
 from gradcli.frameworks.tensorflow.evaluate import Line, Plan, evaluated, planned, settled
 from gradcli.frameworks.tensorflow.ops import TABLE
@@ -37,7 +37,7 @@ def host(x: Any) -> Array:
 
 def recorded(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Any]
-) -> tuple[Program, Any]:
+) -> tuple[RecordedSteps, Any]:
     """Return what a call does as a program of the tensors `xs`, and the call's result. Raises NotSupported.
 
     Functions with gradients of their own are what they compute. The program is used if it gives what TensorFlow gives.
@@ -62,7 +62,7 @@ def recorded(
     return program, y
 
 
-def _program(graph: Any, inputs: int, outputs: int) -> Program:
+def _program(graph: Any, inputs: int, outputs: int) -> RecordedSteps:
     """Return a concrete function as a program: step by step where it only has plain operations, else as one step."""
     plan = planned(graph.graph)
     inner = [line for each in _inner(plan) for line in each.lines]
@@ -76,10 +76,10 @@ def _program(graph: Any, inputs: int, outputs: int) -> Program:
         outs = list(range(inputs, inputs + outputs))
         compute = lambda *values: evaluated(graph, list(values))
         step = Step("tf.graph", compute, tuple(map(Slot, range(inputs))), {}, tuple(outs))
-        return Program([step], {}, list(range(inputs)), outs, cuts, narrowest, True)
+        return RecordedSteps([step], {}, list(range(inputs)), outs, cuts, narrowest, True)
     steps = [_step(line) for line in plan.lines]
     numbers = [number for number, _ in plan.inputs]
-    return Program(steps, dict(plan.constants), numbers, list(plan.outputs), cuts, narrowest, True)
+    return RecordedSteps(steps, dict(plan.constants), numbers, list(plan.outputs), cuts, narrowest, True)
 
 
 def _moving(plan: Plan, inputs: int) -> Iterator[Line]:

@@ -11,7 +11,7 @@ import torch
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Tensor
-from gradcli.frameworks.program import Program
+from gradcli.frameworks.recorded_steps import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
@@ -221,7 +221,7 @@ class Torch:
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[Program, Any]:
+    ) -> tuple[RecordedSteps, Any]:
         def outputs(y: Any) -> list[Tensor]:
             from gradcli.source.structure import taken_apart
 

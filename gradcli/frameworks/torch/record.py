@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.program import Program, Slot, Step, filled, largest, ran
+from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, filled, largest, ran
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 
@@ -39,7 +39,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self, inputs: list[torch.Tensor]) -> None:
         super().__init__()
-        self.program = Program()
+        self.program = RecordedSteps()
         self.slots: dict[int, int] = {}
         self.kept: list[torch.Tensor] = []  # so that no id is used twice
         self.moving: set[int] = set()  # storages that depend on the inputs
@@ -239,7 +239,7 @@ def _place() -> Any:
 
 def recorded(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
-) -> tuple[Program, Any]:
+) -> tuple[RecordedSteps, Any]:
     """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
     recorder = Recorder(inputs)
     try:

@@ -17,7 +17,7 @@ _LETTERS = {
 
 
 @dataclass(frozen=True)
-class Program:
+class Statements:
     """Named parts in order, and the result."""
 
     parts: tuple[tuple[str, E], ...]
@@ -33,7 +33,7 @@ class Program:
         return "; ".join([*(f"{n} = {text(e)}" for n, e in self.parts), text(self.result)])
 
 
-def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, least: int = _WORTH) -> Program:
+def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, least: int = _WORTH) -> Statements:
     """Return an expression with repeated parts named, the largest first; those the user has a name for by that.
 
     A name saves `least` operations or more.
@@ -47,7 +47,7 @@ def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, le
             found.update(a for a in part.walk() if a.size >= 1 and _nameable(a))
         worth = {a: (n - 1) * a.size for a, n in found.items() if n > 1 and (n - 1) * a.size >= least}
         if not worth:
-            return Program(tuple(_in_order(parts)), e)
+            return Statements(tuple(_in_order(parts)), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))
         new = names.get(best) or _name_for(best, used)
         names = {replaced(a, best, name(new)): n for a, n in names.items() if n != new}

@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass
-class Program:
+class RecordedSteps:
     """Steps in order, with the constants they use; `cuts` are the lines where a value leaves the framework's graph.
 
     `narrowest` is the format of fewest digits that a value on the way has; `holds_everywhere` says that values could not

@@ -61,7 +61,7 @@ def _same(x: Value) -> Value:
 
 
 @dataclass
-class Program:
+class Instructions:
     """Instructions, the registers they begin with, and where inputs and the result are."""
 
     steps: list[Step] = field(default_factory=list)

@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass
-class Program:
+class StraightLine:
     """Nodes at one nesting level; where it is `exact`, for other numbers than float64's, constants are not computed with."""
 
     level: float
@@ -194,7 +194,7 @@ class Unseen(Tracer):
 
     __slots__ = ("number", "program")
 
-    def __init__(self, program: Program, number: int) -> None:
+    def __init__(self, program: StraightLine, number: int) -> None:
         self.program = program
         self.number = number
         self.storage = None
@@ -259,4 +259,4 @@ class Exact(Unseen, Arithmetic):
         return super().process(primitive, xs, params)
 
 
-WRITING: ContextVar[Program] = ContextVar("writing")  # the exact program that is being written
+WRITING: ContextVar[StraightLine] = ContextVar("writing")  # the exact program that is being written
