@@ -11,6 +11,9 @@ from gradcli.options import DEFAULTS, PRINTS, ROWS, Option, Options, from_keywor
 NOT_REPLAYED = {  # what says where a report goes, or how a line of standard input is read
     "allow_python", "save_point", "format", "json", "out", "quiet", "color", "traceback",
 }  # fmt: skip
+NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
+    "allow_inconclusive", "at", "points", "require_claim", "shapes", "threads", "timeout",
+}  # fmt: skip
 SAMPLES: dict[str, Any] = {
     "at": ("x=1", "y=[1, 2]"),
     "seed": 7,
@@ -46,8 +49,14 @@ def test_a_replayed_option_is_read_back(row: Option) -> None:
 
 
 def test_every_option_of_a_check_is_replayed_or_only_says_where_it_goes() -> None:
-    assert {row.name for row in rows_of("check") if row.write is None} == NOT_REPLAYED
+    silent = {row.name for row in rows_of("check") if row.write is None}
+    assert silent == NOT_REPLAYED, f"write= in the row, or a name in NOT_REPLAYED: {silent ^ NOT_REPLAYED}"
     assert replayed(DEFAULTS) == ("--seed", "0")
+
+
+def test_every_option_of_a_check_is_a_keyword_of_python_or_belongs_to_the_command_line() -> None:
+    without = {row.name for row in rows_of("check") if row.take is None}
+    assert without == NO_KEYWORD, f"take= in the row, or a name in NO_KEYWORD: {without ^ NO_KEYWORD}"
 
 
 def test_a_spelling_means_one_option_of_a_command() -> None:

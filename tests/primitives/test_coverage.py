@@ -42,12 +42,27 @@ def missing(entries: Any, whole: Any, rows: Any) -> set[str]:
 
 
 def test_every_primitive_is_in_the_arb_table_or_runs_on_objects() -> None:
-    assert missing(arb.ENTRIES, arb.WHOLE, PRIMITIVES.values()) == NOT_IN_ARB
+    gaps = missing(arb.ENTRIES, arb.WHOLE, PRIMITIVES.values())
+    assert gaps == NOT_IN_ARB, f"an entry in lowering/arb.py or lowering/arb_special.py: {gaps ^ NOT_IN_ARB}"
 
 
 def test_every_differentiable_primitive_is_in_the_sympy_table_or_a_stated_gap() -> None:
     differentiable = [row for row in PRIMITIVES.values() if row.rules]
-    assert missing(sympy.ENTRIES, sympy.WHOLE, differentiable) == NOT_IN_SYMPY
+    gaps = missing(sympy.ENTRIES, sympy.WHOLE, differentiable)
+    assert gaps == NOT_IN_SYMPY, f"an entry in lowering/sympy.py, or a name in NOT_IN_SYMPY: {gaps ^ NOT_IN_SYMPY}"
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name) for row in PRIMITIVES.values() if row.kind == "elementwise" and row.on]
+)
+def test_a_row_takes_complex_numbers_or_says_that_it_does_not(row: Primitive) -> None:
+    xs = [np.complex128(domain.sample(np.random.default_rng(0), 1)[0]) for domain in row.on]
+    params: Any = PARAMS.get(row.name, ({},))[0]
+    try:
+        takes = np.iscomplexobj(row.fun(*xs, **params))
+    except TypeError:
+        takes = False
+    assert takes or not row.analytic, f"{row.name} takes no complex numbers: analytic=False"
 
 
 @pytest.mark.parametrize("table", [arb, sympy], ids=["arb", "sympy"])

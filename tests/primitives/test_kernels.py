@@ -15,6 +15,8 @@ from gradcli.study.accuracy import worst_ulps
 
 EPS = float(np.finfo(np.float64).eps)
 CLAIMED = 8.0  # ulps, of a row that states no reason for more
+EXCUSED = 1e9  # ulps, of a row that states one: seven digits are right
+CANCELS = {"beta", "betaln"}  # made of digammas that are subtracted: far from one all digits may be gone
 ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
 KERNELS = [
     pytest.param(row, i, id=f"{row.name}-{i}")
@@ -78,7 +80,16 @@ def test_a_kernel_takes_arrays_as_it_takes_numbers(row: Primitive, i: int) -> No
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.reason is None])
 def test_slopes_are_right_to_the_claimed_ulps_over_the_whole_domain(row: Primitive) -> None:
-    assert worst_ulps(row) <= CLAIMED
+    assert worst_ulps(row) <= CLAIMED, f"{row.name} needs a domain, a kernel beside its partial, or a reason="
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name) for row in ROWS if row.reason and row.name not in CANCELS]
+)
+def test_a_reason_excuses_digits_but_no_wrong_slope(row: Primitive) -> None:
+    assert worst_ulps(row) <= EXCUSED, (
+        f"the slope of {row.name} is wrong somewhere in its domain: it needs a kernel there"
+    )
 
 
 def test_the_reason_that_gamma_states_is_true_near_a_root_of_digamma() -> None:

@@ -107,7 +107,9 @@ def _owned(found: tuple[Any, ...], args: tuple[Any, ...]) -> None:
     "name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"]
 )
 def test_a_program_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(straight_line, "_LARGE", 4)  # entries, of which the first stands for all while the program is written
+    monkeypatch.setattr(
+        straight_line, "_LARGE", 4
+    )  # entries, of which the first stands for all while the program is written
     monkeypatch.setattr(memory, "REUSED", 4)
     f, names = FUNCTIONS[name], ("v", "w", "m")
     asked = ready(f, V, W, M, wrt=names)
