@@ -176,6 +176,19 @@ def test_no_function_is_longer_than_50_lines() -> None:
     assert long == []
 
 
+MANY_PARAMETERS = {"row", "quantile", "convolution_backward"}  # a table's columns, numpy's own signature, and torch's
+
+
+def test_functions_take_fewer_than_ten_parameters() -> None:
+    many = set()
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                many |= {node.name} if len(set(names) - {"self", "cls"}) >= 10 else set()
+    assert many == MANY_PARAMETERS
+
+
 def numbered_lines(source: str) -> list[int]:
     """Return where a source takes a field of a recorded line by its number instead of by unpacking."""
     found = []

@@ -15,7 +15,7 @@ from gradcli.numerics.fine import rough_part
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import TAME, derivative
+from gradcli.numerics.steps import TAME, Noise, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
 
 CALLS = 21  # for each entry, about: from 14 of a tame function to over 100
@@ -94,10 +94,10 @@ class FiniteDifference:
 
         name = q.wrt[k]
         low, high = q.stepping.of(name)
+        line = Line(phi, float(np.asarray(x)[at]), low, high, at=q.value, most=most)
         return derivative(
-            phi, float(np.asarray(x)[at]), float(np.median(np.abs(x))), q.noise_floor, low=low, high=high,
-            seen=around.noise, at=q.value, h=q.stepping.h, size=q.stepping.scales.get(name), most=most,
-            rough=around.rough, looks=around.looks,
+            line, float(np.median(np.abs(x))), Noise(q.noise_floor, around.noise, around.rough),
+            h=q.stepping.h, size=q.stepping.scales.get(name), looks=around.looks,
         )  # fmt: skip
 
 
@@ -145,14 +145,15 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
         def phi(t: float) -> Any:
             return q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])
 
-        return Line(phi, 0.0, -np.inf, np.inf, np.inf, q.value, most)
+        return Line(phi, at=q.value, most=most)
 
     along = line()
     seen = np.maximum(q.noise_floor, noise(along, 1.0))
     rough, fine, calls = rough_part(along, seen), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
         other = line()
-        found = derivative(other, 0.0, 0.0, q.noise_floor, seen=seen, at=q.value, most=most - calls, rough=rough)
+        other.most = most - calls
+        found = derivative(other, noise=Noise(q.noise_floor, seen, rough))
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
     few = q.untraced is not None and q.entries <= MANY

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcli.numerics.extrapolation import QUICK, quick_derivative
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 from gradcli.point import Array
 
 _H = 1e-20  # of the entries' sizes
@@ -79,7 +79,7 @@ class Steps:
         moved[k] = v[k]
         difference, bound = self.compared(moved)
         measured = float(self.claim[k] * v[k] + difference)
-        real = derivative(lambda t: float(np.real(self.f(t * moved))), 0.0, 0.0, at=self.value)
+        real = derivative(Line(lambda t: float(np.real(self.f(t * moved))), at=self.value))
         self.calls += real.calls
         if abs(difference) <= disagrees * bound or abs(float(real.value) - measured) > 3 * float(real.bound):
             return None

@@ -13,11 +13,16 @@ _DECADES = 17  # between the widest step and the nearest edge of the domain that
 
 
 class Line:
-    """phi on one line: values by place, each computed once, nan beyond the domain or `most` calls, and the value at 0."""
+    """phi(t) for an entry that has the value x and is moved by t: values by place, each computed once, and the value at 0.
+
+    Values are nan beyond `low` and `high`, between which the entry may be moved, further away than `reach`, and after `most`
+    calls; `at` is phi(0) where it is known.
+    """
 
     def __init__(
-        self, phi: Callable[[float], Any], x: float, low: float, high: float, reach: float, at: Any, most: float
-    ) -> None:
+        self, phi: Callable[[float], Any], x: float = 0.0, low: float = -np.inf, high: float = np.inf,
+        reach: float = np.inf, at: Any = None, most: float = np.inf,
+    ) -> None:  # fmt: skip
         self.phi, self.x, self.reach, self.most = phi, x, reach, most
         self.low, self.high = max(low - x, -reach), min(high - x, reach)
         self.seen: dict[float, Any] = {}

@@ -10,7 +10,7 @@ from gradcli.numerics.fine import rough_part
 from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Noise, derivative
 from gradcli.point import Array
 
 CONFIDENCE = 0.99  # that an error of the size `sees` would have been seen
@@ -69,48 +69,57 @@ class Screened:
     scales: tuple[Difference, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many calls of f a screening may make, how often a stratum is projected, and how many wrong entries are looked for."""
+
+    budget: int = 10_000
+    projections: int = 3
+    most: int = 20
+
+
+LIMITS = Limits()
+
+
 def screen(
     phi: Callable[[Array], float],
     claim: Array,
     scales: Array,
     *,
     seed: int,
-    floor: float = 0.0,
-    budget: int = 10_000,
-    projections: int = 3,
     within: Array | float = 0.0,
-    most: int = 20,
     by_complex: Callable[[Array], complex] | None = None,
     value: float | None = None,
+    limits: Limits = LIMITS,
 ) -> Screened:
     """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
 
     Shapes  claim and scales (n,); phi takes a displacement (n,) and returns f there; so does `by_complex`, which may be
             given complex ones and raises ValueError where it cannot be. `value` is f at the point.
-    Units   scales are sizes of the entries; `floor` is noise of f known to be there; `within` are absolute errors of
-            the claim that are no mistake. Entries with a scale of 0 or a claim not finite are not moved.
+    Units   scales are sizes of the entries; `within` are absolute errors of the claim that are no mistake. Entries with a
+            scale of 0 or a claim not finite are not moved.
     Error   bounds of differences are estimates; an error above `sees` passes with probability 1 - `confidence`.
     Cost    by complex steps 10 calls where the claim agrees; else about 40 calls, 6 to over 100 for a projection, k log2(n)
-            projections for k wrong entries; never above `budget`.
+            projections for k wrong entries; never above the budget.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
-    search = _Search(phi, claim, scales, within, floor, budget, np.random.default_rng([seed, 0x5C4E]))
+    search = _Search(phi, claim, scales, within, 0.0, limits.budget, np.random.default_rng([seed, 0x5C4E]))
     search.value = value
     with np.errstate(all="ignore"):
         if (
             by_complex
             and value is not None
-            and budget >= _FIRST
-            and search.at_once(by_complex, value, projections, most)
+            and limits.budget >= _FIRST
+            and search.at_once(by_complex, value, limits.projections, limits.most)
         ):
             return search.result()
         try:
             search.listen()
-            for often in (1, projections):  # where the budget ends, every stratum has been seen
+            for often in (1, limits.projections):  # where the budget ends, every stratum has been seen
                 for stratum in search.strata:
                     search.repeat(stratum, often)
-            search.take_apart(projections, most)
+            search.take_apart(limits.projections, limits.most)
         except _Spent:
             search.complete = False
         return search.result()
@@ -232,9 +241,9 @@ class _Search:
         v = self.weights(np.flatnonzero(self.scales))
         if not np.any(v):
             return False
-        line = Line(self.along(v), 0.0, -np.inf, np.inf, np.inf, self.value, np.inf)
+        line = Line(self.along(v), at=self.value)
         rough = float(rough_part(line, np.float64(seen)))
-        found = derivative(line.phi, 0.0, 0.0, self.floor, seen=seen, at=self.value, rough=rough)
+        found = derivative(Line(line.phi, at=self.value), noise=Noise(self.floor, seen, rough))
         smooth = bool(np.isfinite(found.other) & ~np.asarray(found.jumps)) or rough < seen
         self.fine = smooth and not found.kinked
         self.floor = max(self.floor, rough)
@@ -262,7 +271,7 @@ class _Search:
             quick = judged(quick_derivative(phi, self.floor, self.value))
             if quick.kink or (quick.bound <= wanted and not (confirm and quick.disagrees)):
                 return quick
-        full = judged(derivative(phi, 0.0, 0.0, self.floor, at=self.value, looks=self.fine))
+        full = judged(derivative(Line(phi, at=self.value), noise=Noise(self.floor), looks=self.fine))
         sharper = quick and full.bound > quick.bound > abs(full.difference - quick.difference) - full.bound
         return quick if quick and sharper else full
 

@@ -1,7 +1,7 @@
 """Differences that choose their own step and state their own error: a cheap screen, and a sweep where it is not sharp."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,18 @@ from gradcli.numerics.fine import PROBES, moved, resolved, unexplained
 from gradcli.numerics.line import EXPONENTS, RATIO, Line
 from gradcli.numerics.noise import EPS, left_over, near, noise
 
-__all__ = ["QUICK", "SAFETY", "TAME", "Difference", "derivative", "quick_derivative", "second_derivative"]
+__all__ = [
+    "QUICK",
+    "SAFETY",
+    "SILENT",
+    "TAME",
+    "Difference",
+    "Line",
+    "Noise",
+    "derivative",
+    "quick_derivative",
+    "second_derivative",
+]
 
 SCREEN = slice(2, 5)  # its steps, 1e-2 to 1e-3: truncation and rounding of a tame function are 1e-12
 WIDE = slice(0, 5)  # the screen's and two wider ones, for what rounding limits
@@ -37,31 +48,35 @@ SWEEP = 2 * len(EXPONENTS) + 9  # calls, those of the noise among them
 _NEAREST = 3  # steps that are as small as the noise is sampled at
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Noise of a function: `floor` is known to be there even where neighbouring values do not show it (a staircase of rounding).
+
+    `seen` is that of the function as a whole, which one entry may not have; `rough` is the part of it that is no finer
+    structure, all of it where that is not known.
+    """
+
+    floor: Any = 0.0
+    seen: Any = 0.0
+    rough: Any = None
+
+    @property
+    def no_structure(self) -> Any:
+        """The noise that is no structure finer than the steps."""
+        return np.maximum(self.floor, self.seen if self.rough is None else self.rough)
+
+
+SILENT = Noise()
+
+
 def derivative(
-    phi: Callable[[float], Any],
-    x: float,
-    typical: float,
-    floor: Any = 0.0,
-    *,
-    low: float = -np.inf,
-    high: float = np.inf,
-    reach: float = np.inf,
-    seen: Any = 0.0,
-    at: Any = None,
-    h: float | None = None,
-    size: float | None = None,
-    most: float = np.inf,
-    looks: bool = True,
-    rough: Any = None,
-) -> Difference:
-    """Estimate phi'(0), where phi(t) moves one entry that has the value x by t.
+    line: Line, typical: float = 0.0, noise: Noise = SILENT, *,
+    h: float | None = None, size: float | None = None, looks: bool = True,
+) -> Difference:  # fmt: skip
+    """Estimate phi'(0) on a line.
 
     Shapes  as phi's values; each entry of the output takes its own step.
-    `floor` is noise known to be there even where neighbouring values do not show it (a staircase of rounding), `seen`
-    is noise of the function as a whole, which this entry may not have; between `low` and `high` the entry may be
-    moved, and no further than `reach`; `at` is phi(0) where it is known; `h` is a step to be taken as it is. No more
-    than `most` calls are made. With `looks`, values nearer than the steps are
-    looked at for finer structure; `rough` is the part of `seen` that is no such structure.
+    `h` is a step to be taken as it is. With `looks`, values nearer than the steps are looked at for finer structure.
 
     Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical), or
             on no wider one than `size`, the size of the entry where the user has said it.
@@ -72,18 +87,16 @@ def derivative(
             what was found, up to 72 more, and up to 70 for each of three entries to find a jump.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
-    line = Line(phi, x, low, high, reach, at, most)
     if h is not None:
-        found = fixed(line, h, np.maximum(floor, seen))
-    elif np.isfinite(x):
-        scales = _scales(x, typical, size)
-        found = _best(line, scales, floor, seen)
-        rough = np.maximum(floor, seen if rough is None else rough)
+        found = fixed(line, h, np.maximum(noise.floor, noise.seen))
+    elif np.isfinite(line.x):
+        scales = _scales(line.x, typical, size)
+        found = _best(line, scales, noise.floor, noise.seen)
         doubtful = found.kinked | ~np.isfinite(found.bound)
         if looks and line.affords(PROBES):
             useless = ~(found.bound <= USEFUL * moved(line, found)) & ~_limited(found)
-            doubtful = doubtful | useless | (unexplained(line, found, scales[0], rough) > 0)
-        found = resolved(line, found, doubtful, scales[0], floor)
+            doubtful = doubtful | useless | (unexplained(line, found, scales[0], noise.no_structure) > 0)
+        found = resolved(line, found, doubtful, scales[0], noise.floor)
     else:
         found = nothing(line)
     return replace(found, calls=line.calls, bound=np.fmax(found.bound, _LEAST * EPS * np.abs(found.value)))

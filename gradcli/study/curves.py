@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
@@ -125,15 +125,27 @@ class Numbers:
         return cls(form.name, form.eps)
 
 
-def curve(
-    kind: Numbers, ray: Ray, scheme: Scheme, hs: Any, errors: Any, still: Any, e: float, derivatives: Mapping[int, float],
-    slope: arb, known_to: float = 0.0,
-) -> Curve:  # fmt: skip
-    """Return one curve with what was observed on it and what theory predicts.
+class Errors(NamedTuple):
+    """Relative errors by step, and at which steps f did not move at all."""
 
-    Units  `e` is the rounding error of one value of f; derivatives are those along the ray; smaller errors than `known_to`
-    say nothing, for the slope is known no better.
-    """
+    hs: Any
+    errors: Any
+    still: Any
+
+
+class Known(NamedTuple):
+    """What is known of f along a ray: the slope, how well, the derivatives, and the rounding error of one value."""
+
+    slope: arb
+    known_to: float  # smaller relative errors say nothing
+    derivatives: Mapping[int, float]
+    e: float
+
+
+def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -> Curve:
+    """Return one curve with what was observed on it and what theory predicts."""
+    hs, errors, still = seen
+    slope, known_to, derivatives, e = truth
     known = np.where(np.isfinite(errors), errors, np.inf)
     smooth = np.maximum(neighbours(known), known_to)
     k = int(np.argmin(smooth))

@@ -26,7 +26,7 @@ from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
-from gradcli.study.curves import Numbers, Truth, curve, in_bits, in_format, in_range, steps
+from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
@@ -313,7 +313,13 @@ class _Study:
                 e, known = _rounding(q, kind.eps, float(slope)), sizes if in_range(slope) else {}
                 lost = still[k] & (not scheme.imaginary)  # an imaginary step is added to nothing
                 found.append(
-                    curve(kind, ray, scheme, hs, of_rays[k], lost, e, known, slope, self._known_to(ray, slope))
+                    curve(
+                        kind,
+                        ray,
+                        scheme,
+                        Errors(hs, of_rays[k], lost),
+                        Known(slope, self._known_to(ray, slope), known, e),
+                    )
                 )
         return found
 

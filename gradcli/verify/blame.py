@@ -12,8 +12,8 @@ from gradcli.interpreters.ball import Ball, nearest, precision, radius
 from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
+from gradcli.numerics import steps
 from gradcli.numerics.noise import EPS
-from gradcli.numerics.steps import derivative
 
 _MOST_LINES = 400
 _BITS = 384  # in which an operation and its rule are compared
@@ -98,7 +98,7 @@ def _by_differences(
         moved[i] = (xs[i] + t * xdot)[()]
         return float(np.sum(weights * primitive.fun(*moved, **(params or {}))))
 
-    found = derivative(phi, 0.0, 0.0, EPS * float(np.sum(np.abs(weights * y))), at=phi(0.0))
+    found = steps.derivative(steps.Line(phi, at=phi(0.0)), noise=steps.Noise(EPS * float(np.sum(np.abs(weights * y)))))
     room = _CLEAR * float(found.bound) + _RESOLVED * size
     return (
         bool(np.isfinite(room) and not found.kinked and np.isnan(found.other))

@@ -14,7 +14,7 @@ from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
 from gradcli.modes.problem import MANY
 from gradcli.modes.work import Effort
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
@@ -268,7 +268,7 @@ def _second(case: _Case) -> list[Aspect]:
         moved = {n: case.values[n] + t * case.v[n] for n in case.request.wrt}
         return case.along(case.own({**case.values, **moved}), case.room)[0]
 
-    right = derivative(slope, 0.0, 0.0, at=slope(0.0))
+    right = derivative(Line(slope, at=slope(0.0)))
     aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
     if aspect.status == "wrong":
         says = "it differs from differences of the gradient; a backward that is not meant for it can refuse it"

@@ -10,7 +10,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.screening import Screened, Suspect, screen
+from gradcli.numerics.screening import Limits, Screened, Suspect, screen
 from gradcli.point import Array
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Entries, Mismatch
@@ -103,7 +103,7 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
 
     budget = q.stepping.budget or _MOST_CALLS
     return screen(
-        phi, claim, scales, seed=q.seed, budget=budget, within=_GRANT * np.abs(claim), by_complex=by_complex,
+        phi, claim, scales, seed=q.seed, limits=Limits(budget), within=_GRANT * np.abs(claim), by_complex=by_complex,
         value=float(q.value),
     )  # fmt: skip
 

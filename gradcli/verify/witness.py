@@ -4,7 +4,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
-from gradcli.numerics.steps import QUICK, derivative, quick_derivative
+from gradcli.numerics.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.point import Estimate
 from gradcli.source.derived import either_way
 from gradcli.verdict.evidence import Direction
@@ -47,7 +47,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         found = quick_derivative(phi, q.noise_floor)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
-            found = derivative(phi, 0.0, 0.0, at=np.sum(weights * q.value), most=most)
+            found = derivative(Line(phi, at=np.sum(weights * q.value), most=most))
         room = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
     relative = room / scale if scale else 0.0

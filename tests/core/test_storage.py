@@ -11,7 +11,7 @@ from gradcli.errors import BadShape, TraceEnded
 from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual, jvp
 from gradcli.interpreters.program import vjp
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 
 Program = Callable[[Any], Any]
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]])
@@ -278,7 +278,7 @@ def test_values_are_numpys(program: Program) -> None:
 @named
 def test_tangents_follow_the_writes(program: Program) -> None:
     _, ydot = jvp(owning(program), [X], [XDOT])
-    found = derivative(lambda t: expected(X + t * XDOT, program), 0.0, 1.0)
+    found = derivative(Line(lambda t: expected(X + t * XDOT, program)), 1.0)
     assert np.all(np.abs(ydot - found.value) <= found.bound)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.numerics.screening import Screened, screen
+from gradcli.numerics.screening import Limits, Screened, screen
 
 Problem = tuple[Any, Callable[[Any], float], Any]
 BASE, EACH = 60, 10  # calls: 60 (k log2(n) + 10)
@@ -33,8 +33,12 @@ def logsumexp(n: int) -> Problem:
     return x, lambda x: float(np.max(x) + np.log(np.sum(np.exp(x - np.max(x))))), weights / np.sum(weights)
 
 
-def screened(x: Any, f: Callable[[Any], float], claim: Any, seed: int = 0, **options: Any) -> Screened:
-    return screen(lambda d: f(x + d), claim, np.where(x == 0, 1.0, np.abs(x)), seed=seed, **options)
+def screened(
+    x: Any, f: Callable[[Any], float], claim: Any, seed: int = 0, within: Any = 0.0, **options: Any
+) -> Screened:
+    return screen(
+        lambda d: f(x + d), claim, np.where(x == 0, 1.0, np.abs(x)), seed=seed, within=within, limits=Limits(**options)
+    )
 
 
 def indices(s: Screened) -> list[int]:
@@ -230,6 +234,6 @@ def test_complex_steps_stay_within_the_budget() -> None:
     f, claim, x = complex_case(0)
     wrong = claim * (1 + 1e-6 * (np.arange(1000) % 50 == 0))
     for budget in (200, 400, 800):
-        found = screen(f, wrong, x, seed=0, by_complex=f, value=float(f(0.0)), budget=budget)
+        found = screen(f, wrong, x, seed=0, by_complex=f, value=float(f(0.0)), limits=Limits(budget))
         assert found.calls <= budget
         assert found.agrees is not True or budget < 300

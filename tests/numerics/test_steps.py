@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -91,20 +91,20 @@ def right(f: Any, x: float) -> float:
 @pytest.mark.parametrize(("f", "x", "digits"), CASES)
 def test_the_bound_holds(f: Any, x: float, digits: int) -> None:
     with np.errstate(all="ignore"):
-        found = derivative(lambda t: f(np, np.float64(x + t)), x, 1.0)
+        found = derivative(Line(lambda t: f(np, np.float64(x + t)), x), 1.0)
     assert abs(found.value - right(f, x)) <= found.bound
 
 
 @pytest.mark.parametrize(("f", "x", "digits"), [case for case in CASES if case.values[-1]])
 def test_the_bound_says_something(f: Any, x: float, digits: int) -> None:
     with np.errstate(all="ignore"):
-        found = derivative(lambda t: f(np, np.float64(x + t)), x, 1.0)
+        found = derivative(Line(lambda t: f(np, np.float64(x + t)), x), 1.0)
     assert found.bound <= 10.0**-digits * abs(right(f, x))
 
 
 def test_each_entry_of_the_output_takes_its_own_step() -> None:
     scales = np.array([1.0, 1e3, 1e5])
-    found = derivative(lambda t: np.sin(scales * (0.3 + t)), 0.3, 1.0)
+    found = derivative(Line(lambda t: np.sin(scales * (0.3 + t)), 0.3), 1.0)
     assert found.h.shape == found.bound.shape == (3,)
     assert found.h[0] > found.h[2]
     assert np.all(np.abs(found.value - scales * np.cos(scales * 0.3)) <= found.bound)
@@ -112,20 +112,20 @@ def test_each_entry_of_the_output_takes_its_own_step() -> None:
 
 def test_outside_the_domain_nothing_is_claimed() -> None:
     with np.errstate(all="ignore"):
-        found = derivative(lambda t: np.log(np.float64(-1 + t)), -1.0, 1.0)
+        found = derivative(Line(lambda t: np.log(np.float64(-1 + t)), -1.0), 1.0)
     assert np.isnan(found.value)
     assert found.bound == np.inf
 
 
 @pytest.mark.parametrize("kink", [lambda t: abs(t), lambda t: max(t, 0.0), lambda t: np.sqrt(abs(t))])
 def test_at_a_kink_some_value_between_the_one_sided_slopes_is_given(kink: Any) -> None:
-    found = derivative(lambda t: np.float64(kink(t)), 0.0, 1.0)
+    found = derivative(Line(lambda t: np.float64(kink(t)), 0.0), 1.0)
     assert -1 <= found.value <= 1
 
 
 def test_calls_are_counted() -> None:
     calls: list[float] = []
-    found = derivative(lambda t: (calls.append(t), np.float64(t))[1], 1e-3, 1.0)
+    found = derivative(Line(lambda t: (calls.append(t), np.float64(t))[1], 1e-3), 1.0)
     assert found.calls == len(calls)
 
 
@@ -149,6 +149,6 @@ def test_noise_is_never_below_the_rounding_of_the_value() -> None:
 
 @pytest.mark.parametrize("sigma", [1e-10, 1e-5])
 def test_the_bound_holds_under_added_noise(sigma: float) -> None:
-    found = [derivative(added(sigma, seed), 0.0, 1.0) for seed in range(40)]
+    found = [derivative(Line(added(sigma, seed), 0.0), 1.0) for seed in range(40)]
     assert all(abs(each.value - 1.0) <= each.bound for each in found)
     assert np.median([each.bound for each in found]) < 1e4 * sigma  # three sigma at h = 1e-3, times the safety factor

@@ -9,7 +9,7 @@ from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, Noise, derivative
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
@@ -47,7 +47,9 @@ def pull_is_the_adjoint_of_push(f: Function, xs: Sequence[Any], xdots: Sequence[
 def differences_agree(f: Function, xs: Sequence[Any], xdots: Sequence[Any]) -> None:
     ydot = jvp(f, xs, xdots)[1]
     phi = lambda t: f(*(x + t * xdot for x, xdot in zip(xs, xdots, strict=True)))
-    found = derivative(phi, 0.0, 1.0, seen=noise(phi, 1.0))  # as the mode does; LAPACK rounds more than one operation
+    found = derivative(
+        Line(phi), 1.0, Noise(seen=noise(phi, 1.0))
+    )  # as the mode does; LAPACK rounds more than one operation
     assert np.all(found.bound <= 1e-5 * np.maximum(1.0, np.abs(ydot))), "differences say nothing"
     assert np.all(np.abs(found.value - ydot) <= found.bound)
 

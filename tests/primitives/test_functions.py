@@ -9,7 +9,7 @@ import pytest
 from gradcli.interpreters.ball import Ball, precision, radius
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 from gradcli.primitives import composites, reductions, shaping
 
 EPS = float(np.finfo(np.float64).eps)
@@ -194,7 +194,7 @@ def drawn(rng: np.random.Generator, shapes: Shapes) -> list[Any]:
 
 def along(f: Function, xs: Sequence[Any], xdots: Sequence[Any]) -> Any:
     """Return the derivative of f along `xdots` by differences."""
-    return derivative(lambda t: f(*(x + t * xdot for x, xdot in zip(xs, xdots, strict=True))), 0.0, 1.0)
+    return derivative(Line(lambda t: f(*(x + t * xdot for x, xdot in zip(xs, xdots, strict=True)))), 1.0)
 
 
 def inner(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, float]:

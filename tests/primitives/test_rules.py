@@ -13,7 +13,7 @@ from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
 from gradcli.lowering import sympy as lowering
-from gradcli.numerics.steps import derivative
+from gradcli.numerics.steps import Line, derivative
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.samples import PARAMS, samples
 
@@ -79,7 +79,7 @@ def forward_is_reverse(f: Any, xs: Sequence[Any]) -> list[Any]:
 
 def differences_agree(f: Any, xs: Sequence[Any], slopes: Sequence[Any]) -> None:
     for i, slope in enumerate(slopes):
-        found = derivative(lambda t, i=i: f(*moved(xs, i, t)), float(xs[i]), 1.0)
+        found = derivative(Line(lambda t, i=i: f(*moved(xs, i, t)), float(xs[i])), 1.0)
         assert found.bound < 1e-3 * max(1.0, abs(slope)), f"differences say nothing of argument {i}"
         assert abs(found.value - slope) <= found.bound, f"differences disagree in argument {i}"
 
@@ -88,7 +88,7 @@ def second_order_agrees(f: Any, xs: Sequence[Any]) -> None:
     for i in range(len(xs)):
         for j in range(len(xs)):
             second = jvp(lambda *xs, i=i: gradient(f, xs)[i], xs, unit(xs, j))[1]
-            found = derivative(lambda t, i=i, j=j: gradient(f, moved(xs, j, t))[i], float(xs[j]), 1.0)
+            found = derivative(Line(lambda t, i=i, j=j: gradient(f, moved(xs, j, t))[i], float(xs[j])), 1.0)
             assert abs(found.value - second) <= found.bound, (
                 f"the second derivative {i}, {j} is not that of the gradient"
             )

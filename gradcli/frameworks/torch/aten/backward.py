@@ -158,18 +158,10 @@ def _renormalised(x: Value, over: tuple[int, ...], mean: Value, rstd: Value) -> 
 
 @aten()
 def native_group_norm_backward(
-    ybar: Value,
-    x: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    output_mask: Any,
+    ybar: Value, x: Value, mean: Value, rstd: Value, weight: Value, *sizes_and_mask: Any
 ) -> Any:
     """Return the cotangents of x, the weight and the bias."""
+    N, C, _, group, output_mask = sizes_and_mask
     to = (C,) + (1,) * (len(shape(x)) - 2)
 
     def f(x: Value, w: Value, b: Value) -> Value:
@@ -181,10 +173,10 @@ def native_group_norm_backward(
 
 @aten()
 def native_batch_norm_backward(
-    ybar: Value, x: Value, weight: Value, running_mean: Value, running_var: Value, save_mean: Value, save_invstd: Value,
-    train: bool, eps: float, output_mask: Any,
-) -> Any:  # fmt: skip
+    ybar: Value, x: Value, weight: Value, running_mean: Value, running_var: Value, *saved_and_options: Any
+) -> Any:
     """Return the cotangents of x, the weight and the bias."""
+    _, _, train, eps, output_mask = saved_and_options
 
     def f(x: Value, w: Value, b: Value) -> Value:
         return TABLE["native_batch_norm"](x, w, b, running_mean, running_var, train, 0.0, eps)[0]
