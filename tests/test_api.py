@@ -222,7 +222,7 @@ def test_check_takes_points_and_claims_in_every_form(args: tuple, kwargs: dict[s
 def test_check_gives_the_report_of_the_command_line() -> None:
     report = check(cube, {"x": X}, grad=lambda x: 2 * x**2, modes=QUICK)
     (mismatch, *_) = report.points[0].mismatches
-    assert (report.exit_status, report.schema) == (1, "gradcli.check/1")
+    assert (report.exit_status, report.schema) == (1, "gradcli.check/2")
     assert mismatch.input == "x" and mismatch.ratio == pytest.approx(2 / 3)
 
 

@@ -34,11 +34,15 @@ def schema(
 
     from gradcli.report.schema import schema_of
 
-    short = name.removeprefix("gradcli.").split("/")[0]
+    short, _, number = name.removeprefix("gradcli.").partition("/")
     if short not in TYPES:
         raise BadOption(f"there is no document '{name}'", do=f"documents: {', '.join(TYPES)}")
     module, kind = TYPES[short]
+    report = getattr(importlib.import_module(module), kind)
+    title: str = report.__dataclass_fields__["schema"].default
+    if number not in ("", title.partition("/")[2]):
+        raise BadOption(f"this version of gradcli writes {title}", do=f"gradcli schema {short}")
     world: World = context.obj
-    found = schema_of(getattr(importlib.import_module(module), kind), f"gradcli.{short}/1")
+    found = schema_of(report, title)
     world.stdout.write(json_module.dumps(found, indent=2) + "\n")
     return 0

@@ -30,7 +30,7 @@ class CheckReport:
     detects: Detects
     points: tuple[PointReport, ...]
     environment: dict[str, str | int]
-    schema: str = "gradcli.check/1"
+    schema: str = "gradcli.check/2"
     derivative: str = "gradient"
     line: int | Absent = ABSENT
     native: NativeReport | Absent = ABSENT

@@ -47,7 +47,7 @@ class CompareReport:
     growth: Growth | Absent = ABSENT
     derivative: str = "gradient"
     outputs: tuple[str, ...] | Absent = ABSENT
-    schema: str = "gradcli.compare-modes/1"
+    schema: str = "gradcli.compare-modes/2"
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

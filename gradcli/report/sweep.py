@@ -130,7 +130,7 @@ class SweepReport:
     h: float | Absent = ABSENT
     unsupported: dict[str, str] | Absent = ABSENT
     weights: Values | Absent = ABSENT
-    schema: str = "gradcli.sweep/1"
+    schema: str = "gradcli.sweep/2"
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

@@ -143,7 +143,7 @@ def test_the_document_has_the_keys_of_the_contract(passed: Any) -> None:
 
 def test_the_document_has_the_values_of_the_contract(passed: Any) -> None:
     point = passed["points"][0]
-    assert passed["schema"] == "gradcli.check/1"
+    assert passed["schema"] == "gradcli.check/2"
     assert passed["target"] == {"kind": "expression", "text": "sin(x*y) + exp(-x**2)"}
     assert (passed["claim"], passed["seed"], passed["command"][:2]) == (None, 0, ["gradcli", "check"])
     assert point["at"] == {"x": 0.5, "y": 1.2}

@@ -312,9 +312,9 @@ def process(*argv: str) -> Any:
 
 
 RUNS = [
-    (("check", "--grad", "g", "--modes", "forward,fd", "--json"), "gradcli.check/1"),
+    (("check", "--grad", "g", "--modes", "forward,fd", "--json"), "gradcli.check/2"),
     (("grad", "--json"), "gradcli.grad/1"),
-    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/1"),
+    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/2"),
 ]
 
 

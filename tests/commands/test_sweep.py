@@ -70,7 +70,7 @@ def _validator() -> Any:
 def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv: tuple) -> None:
     ran = gradcli("sweep", *argv, "--json")
     document = ran.json
-    assert (ran.exit_status, document["exit_status"], document["schema"]) == (status, status, "gradcli.sweep/1")
+    assert (ran.exit_status, document["exit_status"], document["schema"]) == (status, status, "gradcli.sweep/2")
     assert [error.message for error in validator.iter_errors(document)] == []
     assert ran.stderr == ""
     for curve in document["curves"]:

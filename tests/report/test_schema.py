@@ -61,6 +61,11 @@ def schema(gradcli: Callable[..., Any], name: str) -> Any:
     return gradcli("schema", name).json
 
 
+def number(name: str) -> str:
+    """Return the name of a schema with its number."""
+    return f"gradcli.{name}/{2 if name in ('check', 'compare-modes', 'sweep') else 1}"
+
+
 def complaints(gradcli: Callable[..., Any], document: Any) -> list[str]:
     """Return what is wrong with a document by the schema it names."""
     name = document["schema"].removeprefix("gradcli.").partition("/")[0]
@@ -70,7 +75,7 @@ def complaints(gradcli: Callable[..., Any], document: Any) -> list[str]:
 @pytest.mark.parametrize("case", DOCUMENTS)
 def test_documents_validate(gradcli: Callable[..., Any], case: str) -> None:
     ran = gradcli(*DOCUMENTS[case], "--json")
-    assert ran.json["schema"] == f"gradcli.{case.partition(',')[0].partition(' ')[0]}/1"
+    assert ran.json["schema"] == number(case.partition(",")[0].partition(" ")[0])
     assert complaints(gradcli, ran.json) == []
     assert ran.stderr == ""
 
@@ -109,13 +114,19 @@ def test_whatever_python_code_takes_validates(gradcli: Callable[..., Any], tmp_p
 def test_schemas_are_schemas(gradcli: Callable[..., Any], name: str) -> None:
     found = schema(gradcli, name)
     Draft202012Validator.check_schema(found)
-    assert found["title"] == f"gradcli.{name}/1"
+    assert found["title"] == number(name)
     assert "schema" in found["required"]
 
 
-@pytest.mark.parametrize("spelled", ["gradcli.check/1", "check/1", "gradcli.check"])
+@pytest.mark.parametrize("spelled", ["gradcli.check/2", "check/2", "gradcli.check"])
 def test_schemas_are_found_by_the_names_in_documents(gradcli: Callable[..., Any], spelled: str) -> None:
     assert schema(gradcli, spelled) == schema(gradcli, "check")
+
+
+def test_another_number_is_not_taken_for_this_one(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("schema", "check/1")
+    assert ran.exit_status == 2
+    assert "this version of gradcli writes gradcli.check/2" in ran.stderr
 
 
 CORRUPTIONS = [
