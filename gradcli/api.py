@@ -252,9 +252,10 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
     def derivative(*args: Any, **kwargs: Any) -> Any:
         call = Call(f, args, kwargs, wrt)
         with np.errstate(all="ignore"):
-            y, inputs, lines = program.record(call, call.xs)
+            recorded = program.record(call, call.xs)
+            y = recorded.y
             if size(y) <= sum(size(x) for x in call.xs):
-                rows = by_rows(y, inputs, lines, exact(1, y.primal if isinstance(y, Tracer) else y))
+                rows = by_rows(recorded, exact(1, y.primal if isinstance(y, Tracer) else y))
                 return call.structured([_stacked(rows, k, y, x) for k, x in enumerate(call.xs)])
             return call.structured([_columns(call, k, y) for k in range(len(call.xs))])
 

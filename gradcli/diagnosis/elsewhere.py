@@ -53,7 +53,7 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
     """Return our gradient at another point, or None where there is none."""
     q = wrong.q
     try:
-        rows = by_rows(*record(q.g, xs), np.float64(1))
+        rows = by_rows(record(q.g, xs), np.float64(1))
     except GradcliError:
         return None
     made = {

@@ -14,7 +14,8 @@ import numpy as np
 from gradcli.core.primitive import Primitive, by_name
 from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
-from gradcli.interpreters.tape import CONSTANT, Line, Tape
+from gradcli.interpreters.program import Program
+from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.primitives.linalg import EINSUM, MATMUL
 from gradcli.primitives.reductions import MAX, SUM
@@ -25,19 +26,19 @@ ALL = 2**22  # entries of all lines, 32 MiB
 Shapes = Sequence[tuple[int, ...]]
 
 
-def lanes_at_once(tape: Tape) -> int:
+def lanes_at_once(program: Program) -> int:
     """Return how many lanes are run together, so that they are quick and memory stays bounded."""
-    sizes = [size(y) for y in tape.values]
+    sizes = [size(y) for y in program.tape.values]
     return max(1, min(LINE // max(1, *sizes), ALL // max(1, sum(sizes))))
 
 
-def run(tape: Tape, slot: int, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
-    """Return the value of line `slot` in each lane, every operation rounded to a format, and which lanes took other branches.
+def run(program: Program, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
+    """Return the value in each lane, every operation rounded to a format, and which lanes took other branches.
 
     Shapes  `moved[k]`, a value for the line of input k, has a leading axis of lanes; so has the value; a mask of lanes.
     Raises  NotSupported for an operation that the format has not.
     """
-    return Lanes(tape, slot, frozenset(moved), form).run(moved)
+    return Lanes(program, frozenset(moved), form).run(moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,15 @@ class _Step:
 
 
 class Lanes:
-    """A recorded program up to line `slot`, made ready for many points that differ in the inputs `moving`.
+    """A recorded program, made ready for many points that differ in the inputs `moving`.
 
     What does not depend on these is computed once.
 
     Raises  NotSupported for an operation that the format has not, also when it is run.
     """
 
-    def __init__(self, tape: Tape, slot: int, moving: frozenset[int], form: Format = FLOAT64) -> None:
+    def __init__(self, program: Program, moving: frozenset[int], form: Format = FLOAT64) -> None:
+        tape, slot = program.tape, program.y.slot
         self.slot, self.form = slot, form
         last = max(
             (s for _, slots, *_ in tape.decisions for s in slots), default=slot

@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.core import heap, levels
 from gradcli.core.collector import SeldomCollected
 from gradcli.core.primitive import Rule, Value, settled
-from gradcli.core.shapes import shape, zeros_like
+from gradcli.core.shapes import shape
 from gradcli.errors import BadShape
 from gradcli.interpreters.tape import CONSTANT, Ended, Line, Recorded, Tape
 
@@ -32,8 +32,8 @@ class Program(NamedTuple):
         return self.tape.lines
 
     def pull(self, ybar: Value) -> list[Value]:
-        """Return the cotangents of the inputs, given that of the value."""
-        return self.tape.pull(self.y, ybar, self.inputs) if self.moves else [zeros_like(x.primal) for x in self.inputs]
+        """Return the cotangents of the inputs, given that of the value; zeros where it does not move."""
+        return self.tape.pull(self.y, ybar, self.inputs)
 
     def on(self, tape: Tape) -> "Program":
         """Return the program with the lines of another tape, one for each of its own."""

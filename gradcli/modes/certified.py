@@ -103,11 +103,11 @@ class Certified:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
-                y, inputs, tape = record(q.g, lifted)
-                rows = by_rows(y, inputs, tape, Ball.lift(1))
+                program = record(q.g, lifted)
+                rows = by_rows(program, Ball.lift(1))
                 near = [list(map(nearest, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
-                reach = 0.0 if bits == FIRST_BITS else _reach(q, tape.lines[len(inputs) :])
+                reach = 0.0 if bits == FIRST_BITS else _reach(q, program.lines[len(program.inputs) :])
                 settled = self._settled(rows, near, radii, reach, None if bits == LAST_BITS else _floats(q, near))
                 if not settled or not self._witnessed(q, lifted, rows, near, bits):
                     return None
@@ -115,6 +115,7 @@ class Certified:
                 return None
             bounds = [[written_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
             written = [[decimals(xbar, DIGITS) for xbar in row] for row in rows] if _few(near) else None
+        y = program.y
         value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
         return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
 

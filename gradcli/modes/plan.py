@@ -5,7 +5,8 @@ from typing import Any
 
 from gradcli.core.primitive import PRIMITIVES, Value
 from gradcli.errors import NotSupported
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape
+from gradcli.interpreters.program import Program
+from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.primitives.reductions import MAX, SUM
 
 
@@ -40,8 +41,9 @@ class Plan:
         return len(self.terms) - 1
 
 
-def plan(y: Recorded, inputs: list[Recorded], tape: Tape) -> Plan:
-    """Return the recorded program up to `y`, with every kink replaced by the branch that was taken."""
+def plan(program: Program) -> Plan:
+    """Return a recorded program as plain data, with every kink replaced by the branch that was taken."""
+    y, inputs, tape = program
     made = Plan(len(inputs), terms=[1.0] * len(inputs))
     moved = {x.slot: k for k, x in enumerate(inputs)}
     for slot, line in enumerate(tape.lines[: y.slot + 1]):

@@ -74,7 +74,7 @@ class Problem:
                 best = min(best, time.perf_counter() - start)
         return float(best)
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """The number of entries that are differentiated."""
         return sum(size(x) for x in self.xs)

@@ -96,7 +96,7 @@ class Recording(Problem):
             bars = [self.bars[x.slot] for x in self.recording.inputs]
             return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
         with np.errstate(all="ignore"):
-            return by_rows(*self.recording, np.float64(1))
+            return by_rows(self.recording, np.float64(1))
 
     def refuse_large_jacobian(self) -> None:
         """Raise NotRun if there are so many outputs that sweeping back from each would take too long or too much room."""
@@ -172,26 +172,23 @@ class Recording(Problem):
         """The kinks and branch ties hit exactly at this point."""
         if self.untraced:
             return []
-        _, inputs, tape = self.recording
         with np.errstate(all="ignore"):
-            return kinks(tape, self.bars, inputs)
+            return kinks(self.recording, self.bars)
 
     @cached_property
     def branches(self) -> list[Branch]:
         """The branches that a Python function took."""
         if self.untraced or self.f.kind != "python":
             return []
-        _, inputs, tape = self.recording
-        return branches(tape, inputs)
+        return branches(self.recording)
 
     @cached_property
     def staircases(self) -> list[Mark]:
         """The staircases on the path; the steps of gradcli's own rules (the slope of abs) are none."""
         if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
             return []
-        _, inputs, tape = self.recording
         with np.errstate(all="ignore"):
-            return staircases(tape, inputs)
+            return staircases(self.recording)
 
     @property
     def _steps_itself(self) -> bool:
@@ -199,13 +196,13 @@ class Recording(Problem):
         root = root_of(self.f)
         names = [name for name in self.point.values if name in root.inputs]
         with np.errstate(all="ignore"), keeping():
-            _, inputs, tape = record(of(root, self.point.values, names), [self.point.values[name] for name in names])
-            return bool(staircases(tape, inputs))
+            own = record(of(root, self.point.values, names), [self.point.values[name] for name in names])
+            return bool(staircases(own))
 
     @cached_property
     def not_finite(self) -> Mark | None:
         """The operation that made the first inf or nan."""
-        return None if self.untraced else first_not_finite(self.recording.tape, self.bars)
+        return None if self.untraced else first_not_finite(self.recording, self.bars)
 
     @cached_property
     def undecided(self) -> tuple[Any, ...]:

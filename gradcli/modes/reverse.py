@@ -36,10 +36,10 @@ class Reverse:
         """Return the gradient from a run of its own: of a quick function, or of one that recomputes parts of itself."""
         METER.most_nested = 0
         with np.errstate(all="ignore"):
-            y, inputs, tape = record(q.g, q.xs)
-            rows = by_rows(y, inputs, tape, np.float64(1))
-        value = {name: stacked(rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
-        cost = Cost(1, self._operations(q), peak_bytes=held_bytes(tape) + METER.most_nested)
+            program = record(q.g, q.xs)
+            rows = by_rows(program, np.float64(1))
+        value = {name: stacked(rows, program.y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        cost = Cost(1, self._operations(q), peak_bytes=held_bytes(program.tape) + METER.most_nested)
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _operations(self, q: Question) -> int:

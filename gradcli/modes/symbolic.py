@@ -7,7 +7,6 @@ import numpy as np
 
 from gradcli.core.shapes import size
 from gradcli.errors import GradcliError, NotSupported, Undecided
-from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import out_of_time
 from gradcli.modes.mode import Available, Question
@@ -36,13 +35,12 @@ class Symbolic:
         Raises  NotRun if the formula would be too large; OutOfTime; NotSupported.
         """
         q.refuse_untraced()
-        y, inputs, tape = q.recording
-        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+        if not q.recording.moves:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
         if q.not_finite is not None:
             raise Undecided("f or its gradient is not finite here", do="move the point into the domain of the function")
-        recorded = plan(y, inputs, tape)
+        recorded = plan(q.recording)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
         if terms * entries > (TERMS_BY_DEFAULT if q.budget.effort is Effort.DEFAULT else MOST_TERMS):

@@ -53,7 +53,7 @@ def _tested(call: Call) -> TraceTest:
     if not program.moves or shape(y) != () or not np.isfinite(plain(y)):
         return TraceTest(None)
     bars = tape.swept(y.slot, np.float64(1), inputs)
-    if any(mark.primitive in _EQUALITIES for mark in kinks(tape, bars, inputs)):
+    if any(mark.primitive in _EQUALITIES for mark in kinks(program, bars)):
         return _at_an_equality(call, [bars[x.slot] for x in inputs])
     contributed = contributions(program, bars)
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]

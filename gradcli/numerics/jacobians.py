@@ -11,21 +11,19 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.interpreters.program import Program
 from gradcli.point import Array
 
 
-def by_rows(y: Value, inputs: Sequence[Recorded], tape: Tape, one: Value) -> list[list[Value]]:
-    """Return the cotangents of all inputs for each entry of `y` in turn, seeded with `one`.
+def by_rows(program: Program, one: Value) -> list[list[Value]]:
+    """Return the cotangents of all inputs for each entry of the value in turn, seeded with `one`.
 
-    Shapes  a list over the entries of y (in C order) of lists over inputs.
+    Shapes  a list over the entries of the value (in C order) of lists over inputs.
     """
+    y = program.y
     if shape(y) == ():
-        return [tape.pull(y, one, inputs)]
-    rows = []
-    for k in range(size(y)):
-        rows.append(tape.pull(y, np.reshape(_seed(one, k, size(y)), shape(y)), inputs))
-    return rows
+        return [program.pull(one)]
+    return [program.pull(np.reshape(_seed(one, k, size(y)), shape(y))) for k in range(size(y))]
 
 
 def _seed(one: Value, k: int, count: int) -> Value:

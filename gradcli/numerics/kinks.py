@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
 from gradcli.errors import Undecided
+from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.primitives.kinds import CAREFUL
 
@@ -47,11 +48,12 @@ def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
     return moving
 
 
-def kinks(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> list[Mark]:
+def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
     """Return the kinks the run hit exactly: ties of maximum and max, abs and relu at 0, branches on a tie.
 
     A tie through which no cotangent flows changes nothing and is left out.
     """
+    _, inputs, tape = program
     found = []
     for line, ybar in zip(tape.lines, bars, strict=True):
         primitive, slots, xs, y, params, position = line
@@ -123,8 +125,9 @@ class Branch:
     margin: float
 
 
-def branches(tape: Tape, inputs: Sequence[Recorded]) -> list[Branch]:
+def branches(program: Program) -> list[Branch]:
     """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
+    _, inputs, tape = program
     moving = _moving(tape, inputs)
     nearest: dict[Any, Branch] = {}
     for primitive, slots, xs, y, _, position in tape.decisions:
@@ -150,8 +153,9 @@ def _unspread(mask: Any, x: Value) -> Value:
     return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
 
 
-def staircases(tape: Tape, inputs: Sequence[Recorded]) -> list[Mark]:
+def staircases(program: Program) -> list[Mark]:
     """Return the steps on the path whose slope is zero although they move: floor, sign, rounding."""
+    _, inputs, tape = program
     moving = _moving(tape, inputs)
     found = []
     for primitive, slots, xs, _, _, position in tape.decisions:
@@ -168,11 +172,11 @@ def refuse_undefined(y: Value) -> None:
         raise Undecided("f is not finite here", do="move the point into the domain of the function")
 
 
-def first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
+def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
     """Return the operation that made the first inf or nan: in the values, or else in the adjoints."""
     token = CAREFUL.set(True)
     try:
-        return _first_not_finite(tape, bars)
+        return _first_not_finite(program.tape, bars)
     finally:
         CAREFUL.reset(token)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
+from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
 
 
@@ -21,11 +22,12 @@ class Nearby:
     at: tuple[int, ...]
 
 
-def nearest(tape: Tape, bars: Sequence[Value], inputs: Sequence[Recorded]) -> Nearby | None:
+def nearest(program: Program, bars: Sequence[Value]) -> Nearby | None:
     """Return the kink that is nearest in its own argument, by the linear change of that with the inputs; None if none is.
 
     Cost  one reverse sweep.
     """
+    _, inputs, tape = program
     best: tuple[float, int, int] | None = None
     for k, ((primitive, _, xs, _, _, _), bar) in enumerate(zip(tape.lines, bars, strict=True)):
         if primitive is None or primitive.margin is None or bar is None:

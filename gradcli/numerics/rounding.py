@@ -34,8 +34,9 @@ def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool 
 
 def _radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Any]]:
     with precision(53):
-        y, inputs, tape = record(f, [Ball.lift(x) for x in xs])
-        rows = by_rows(y, inputs, tape, Ball.lift(1))
+        program = record(f, [Ball.lift(x) for x in xs])
+        rows = by_rows(program, Ball.lift(1))
         radii = [[radius(xbar) for xbar in row] for row in rows]
+        y = program.y
         value = y.primal if isinstance(y, Recorded) else y
         return value, [stacked(radii, y, k, x) for k, x in enumerate(xs)]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back
+from gradcli.interpreters.program import Program
+from gradcli.interpreters.tape import CONSTANT, Line, sweep_back
 
 _NOTHING: Line = (None, (), (), None, None, None)
 
@@ -28,8 +29,9 @@ class Skeleton:
         return max(1, int(np.sqrt(len(self.lines))))
 
 
-def skeleton(y: Recorded, inputs: Sequence[Recorded], tape: Tape) -> Skeleton:
-    """Return the lines of a recorded run up to `y`, with their constants alone."""
+def skeleton(program: Program) -> Skeleton:
+    """Return the lines of a recorded program, with their constants alone."""
+    y, inputs, tape = program
     lines: list[Line] = []
     last = list(range(y.slot + 1))
     for k, (primitive, slots, xs, _, params, _) in enumerate(tape.lines[: y.slot + 1]):

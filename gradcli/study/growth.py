@@ -166,10 +166,9 @@ def _row(n: int, takes: Counts | None, run: bool = False) -> Row:
 
 def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
     """Return what the reverse sweep takes when it recomputes, and its time over that of one which stores."""
-    y, inputs, tape = q.recording
-    if not isinstance(y, Recorded):
+    if not isinstance(q.recording.y, Recorded):
         return Cell(1, 1, takes.gradient, seconds=0.0, relative_time=0.0, peak_bytes=0), None
-    made = checkpointing.skeleton(y, inputs, tape)
+    made = checkpointing.skeleton(q.recording)
     xs = list(q.xs)
     runs: dict[int, Callable[[], object]] = {
         0: lambda: checkpointing.gradient(made, xs),

@@ -126,7 +126,7 @@ class Rays:
 
     @cached_property
     def _most(self) -> int:
-        return lanes_at_once(self.q.recording.tape)
+        return lanes_at_once(self.q.recording)
 
     @cached_property
     def _large(self) -> set[str]:
@@ -213,9 +213,8 @@ class Rays:
     def _lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
         """Return the recorded program, made ready for points that differ in these inputs, or in entries of this one."""
         if (moving, form.name) not in self._ready:
-            y, _, tape = self.q.recording
             whole = moving if isinstance(moving, frozenset) else frozenset((moving,))
-            self._ready[moving, form.name] = kind(tape, y.slot, whole, form)
+            self._ready[moving, form.name] = kind(self.q.recording, whole, form)
         return self._ready[moving, form.name]
 
     def _summed(self, y: Any) -> Any:
@@ -231,8 +230,7 @@ class Rays:
         if self.form is FLOAT64 and not any(np.iscomplexobj(x) for x in moved.values()):
             return np.sum(weights(self.q) * self.q.near(*xs))
         try:
-            y, _, tape = record(self.q.g, xs)
-            found, _ = run(tape, y.slot, {k: np.asarray(x)[None] for k, x in moved.items()}, self.form)
+            found, _ = run(record(self.q.g, xs), {k: np.asarray(x)[None] for k, x in moved.items()}, self.form)
         except (GradcliError, AttributeError):  # f is not defined here, or a constant
             return np.nan
         return self._summed(found)[0]

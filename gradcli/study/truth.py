@@ -58,11 +58,11 @@ def derivatives(q: Question, ray: Ray) -> dict[int, float]:
 def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
     """Return the slopes along rays by one reverse sweep in balls. Raises Undecided where they come out too wide."""
     with precision(bits + 32):
-        y, inputs, tape = record(q.g, [Ball.lift(x) for x in q.xs])
+        program = record(q.g, [Ball.lift(x) for x in q.xs])
         w = np.reshape(weights(q), -1)
-        if not isinstance(y, Recorded):  # it stands still: a floor
+        if not isinstance(program.y, Recorded):  # it stands still: a floor
             return [arb(0)] * len(rays)
-        rows = by_rows(y, inputs, tape, Ball.lift(1))
+        rows = by_rows(program, Ball.lift(1))
         totals = [
             sum((row[k] * float(part) for row, part in zip(rows, w, strict=True)), Ball.lift(0))
             for k in range(len(q.xs))

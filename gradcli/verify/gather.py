@@ -113,7 +113,7 @@ def _nearby(q: Question) -> Finding | None:
     if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
         return None
     with np.errstate(all="ignore"):
-        found = nearest(q.recording.tape, q.bars, q.recording.inputs)
+        found = nearest(q.recording, q.bars)
     if found is None:
         return None
     x = np.asarray(q.xs[found.number])

@@ -123,7 +123,7 @@ class Pieces:
         """Return the gradient a step aside, by the entries that reach the kink, and the recorded run."""
         try:
             recorded = record(self.q.g, split_like(end_to_end(self.q.xs) + step, self.q.xs))
-            g = end_to_end(by_rows(*recorded, np.float64(1))[0])
+            g = end_to_end(by_rows(recorded, np.float64(1))[0])
         except GradcliError:
             return None
         return (g[self.reached], recorded[2]) if np.all(np.isfinite(g)) else None

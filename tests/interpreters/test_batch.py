@@ -9,8 +9,8 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
 from gradcli.errors import NotSupported
 from gradcli.interpreters.batch import ALL, LINE, lanes_at_once, run
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import Recorded
 from gradcli.lowering.floats import format_of
 from gradcli.primitives import shaping
 from tests.primitives import test_decompositions, test_fourier, test_functions, test_numpy_functions
@@ -34,8 +34,8 @@ def _quiet() -> Any:
 
 def lanes_of(f: Function, lanes: Sequence[Sequence[Any]], moves: Sequence[int]) -> tuple[Any, Any, list[Any]]:
     """Return the values of all lanes together, the mask of those apart, and the values of each lane alone."""
-    y, _, tape = record(f, lanes[0])
-    found, apart = run(tape, y.slot, {k: np.array([xs[k] for xs in lanes]) for k in moves})
+    made = record(f, lanes[0])
+    found, apart = run(made, {k: np.array([xs[k] for xs in lanes]) for k in moves})
     alone = [f(*(xs[k] if k in moves else x for k, x in enumerate(lanes[0]))) for xs in lanes]
     return found, apart, alone
 
@@ -187,8 +187,8 @@ def test_a_decision_of_one_entry_parts_its_lane_alone() -> None:
 
 
 def test_a_result_that_does_not_move_is_the_same_in_all_lanes() -> None:
-    y, _, tape = record(lambda x, z: np.array([1.0, 2.0]) * z, [np.float64(1), np.float64(3)])
-    found, apart = run(tape, y.slot, {0: np.arange(4.0)})
+    made = record(lambda x, z: np.array([1.0, 2.0]) * z, [np.float64(1), np.float64(3)])
+    found, apart = run(made, {0: np.arange(4.0)})
     np.testing.assert_array_equal(found, np.broadcast_to([3.0, 6.0], (4, 2)))
     assert not np.any(apart)
 
@@ -197,9 +197,9 @@ def test_a_result_that_does_not_move_is_the_same_in_all_lanes() -> None:
     "f", [lambda z: z * z + 1, np.sin, lambda z: np.exp(z) / z, lambda z: np.sqrt(1 + z) ** 3, np.log]
 )
 def test_complex_lanes_have_the_values_of_complex_calls(f: Function) -> None:
-    y, _, tape = record(f, [np.float64(1.2)])
+    made = record(f, [np.float64(1.2)])
     z = 1.2 + 1j * 10.0 ** -np.arange(0, 40, 4)
-    found, apart = run(tape, y.slot, {0: z})
+    found, apart = run(made, {0: z})
     np.testing.assert_allclose(found, f(z), rtol=ULPS)
     np.testing.assert_allclose(found.imag, f(z).imag, rtol=ULPS)
     assert not np.any(apart)
@@ -219,9 +219,9 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def in_format(f: Function, dtype: str) -> Any:
-    y, _, tape = record(f, [np.float64(1), np.float64(2)])
+    made = record(f, [np.float64(1), np.float64(2)])
     form = format_of(dtype)
-    return run(tape, y.slot, {0: form.rounded(A), 1: form.rounded(B)}, form)[0]
+    return run(made, {0: form.rounded(A), 1: form.rounded(B)}, form)[0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "longdouble"])
@@ -244,24 +244,24 @@ def test_narrow_formats_round_correctly(name: str, dtype: str) -> None:
 
 
 def test_every_operation_is_rounded_and_not_the_last_alone() -> None:
-    y, _, tape = record(lambda x: (x + 1000.0) - 1000.0, [np.float64(0.3)])
-    assert run(tape, y.slot, {0: np.array([0.3])}, format_of("float16"))[0] == [0.5]
-    assert abs(run(tape, y.slot, {0: np.array([0.3])})[0] - 0.3) < 1e-12
+    made = record(lambda x: (x + 1000.0) - 1000.0, [np.float64(0.3)])
+    assert run(made, {0: np.array([0.3])}, format_of("float16"))[0] == [0.5]
+    assert abs(run(made, {0: np.array([0.3])})[0] - 0.3) < 1e-12
 
 
 def test_what_a_format_cannot_compute_is_named() -> None:
-    y, _, tape = record(np.linalg.det, [np.eye(2)])
+    made = record(np.linalg.det, [np.eye(2)])
     with pytest.raises(NotSupported, match="det cannot be computed in longdouble"):
-        run(tape, y.slot, {0: np.stack([np.eye(2, dtype=np.longdouble)])}, format_of("longdouble"))
+        run(made, {0: np.stack([np.eye(2, dtype=np.longdouble)])}, format_of("longdouble"))
 
 
-def program(shape: tuple[int, ...], length: int) -> Tape:
+def program(shape: tuple[int, ...], length: int) -> Program:
     def f(x: Any) -> Any:
         for _ in range(length):
             x = x + 1.0
         return x
 
-    return record(f, [np.zeros(shape)])[2]
+    return record(f, [np.zeros(shape)])
 
 
 @pytest.mark.parametrize(("shape", "length"), [((), 1), ((), 3000), ((10,), 5), ((300, 300), 1), ((LINE,), 2), ((2 * LINE,), 2), ((40,), 2000)], ids=str)  # fmt: skip
@@ -274,11 +274,11 @@ def test_memory_is_bounded(shape: tuple[int, ...], length: int) -> None:
 
 def test_lanes_are_run_together_and_not_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    y, _, tape = record(lambda x: np.sum(np.sin(x) * np.arange(3.0)), [np.ones(3)])
-    for k, line in enumerate(tape.lines):
+    made = record(lambda x: np.sum(np.sin(x) * np.arange(3.0)), [np.ones(3)])
+    for k, line in enumerate(made.tape.lines):
         if line[0] is not None:
             own = line[0]
             counted = Primitive(own.name, lambda *xs, own=own, **p: (calls.append(own.name), own.fun(*xs, **p))[1], own.rules, own.kind)  # fmt: skip
-            tape.lines[k] = (counted, *line[1:])
-    run(tape, y.slot, {0: np.ones((1000, 3))})
+            made.tape.lines[k] = (counted, *line[1:])
+    run(made, {0: np.ones((1000, 3))})
     assert sorted(calls) == ["multiply", "sin"]  # the sum has a rule of its own

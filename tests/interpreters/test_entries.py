@@ -48,14 +48,14 @@ MIXED: dict[str, Callable[[Any], Any]] = {
 def both(f: Callable[[Any], Any], form: Any = FLOAT64, aside: complex = 0.0) -> tuple[Any, Any]:
     """Return what the entries give and what whole arrays give: each entry moved both ways, and aside."""
     x = form.rounded(X)
-    y, _, tape = record(f, [X])
+    program = record(f, [X])
     at = np.repeat(np.arange(N), 2)[:, None]
     values = form.rounded(x[at] + form.rounded(np.where(np.arange(2 * N) % 2, 0.3, -0.3))[:, None])
     values = values + aside if aside else values
     whole = np.repeat(x[None], 2 * N, axis=0).astype(values.dtype)
     whole[np.arange(2 * N), at[:, 0]] = values[:, 0]
-    by_entries = EntryLanes(tape, y.slot, frozenset((0,)), form).run({0: Entries(x, at, values)})
-    return by_entries, batch.run(tape, y.slot, {0: whole}, form)
+    by_entries = EntryLanes(program, frozenset((0,)), form).run({0: Entries(x, at, values)})
+    return by_entries, batch.run(program, {0: whole}, form)
 
 
 @pytest.mark.parametrize("line", [batch.LINE, 5], ids=["in one piece", "in pieces"])

@@ -18,9 +18,13 @@ relu = PRIMITIVES["relu"]
 def marks(f: Any, *xs: Any) -> list[Mark]:
     values = [np.float64(x) if np.ndim(x) == 0 else np.array(x, dtype=float) for x in xs]
     with np.errstate(all="ignore"):
-        y, inputs, tape = record(f, values)
-        bars = tape.sweep(y.slot, np.ones(y.shape)[()]) if isinstance(y, Recorded) else [None] * len(tape.lines)
-        return kinks(tape, bars, inputs)
+        run = record(f, values)
+        bars = (
+            run.tape.sweep(run.y.slot, np.ones(run.y.shape)[()])
+            if isinstance(run.y, Recorded)
+            else [None] * len(run.lines)
+        )
+        return kinks(run, bars)
 
 
 # fmt: off
@@ -108,8 +112,7 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_staircase_on_the_path_is_found(name: str) -> None:
-    _, inputs, tape = record(lambda x, y: STEPS[name](x * 2) * y, [ONE, ONE])
-    (found,) = staircases(tape, inputs)
+    (found,) = staircases(record(lambda x, y: STEPS[name](x * 2) * y, [ONE, ONE]))
     assert found.says == f"{name} is a staircase: its slope is 0 although its value moves"
     assert [bool(mask) for mask in found.reach] == [True, False]
 
@@ -120,8 +123,7 @@ def test_every_staircase_of_the_table_is_tried() -> None:
 
 @pytest.mark.parametrize("f", [lambda x: x > 0, lambda x: np.floor(2.5) * x, lambda x: x * 2])
 def test_what_is_no_staircase_is_left_alone(f: Any) -> None:
-    _, inputs, tape = record(f, [ONE])
-    assert staircases(tape, inputs) == []
+    assert staircases(record(f, [ONE])) == []
 
 
 ARRAY = "the slope of norm is not finite at an array of shape (2,)"
@@ -144,6 +146,6 @@ LOST: list[tuple[str, Any, tuple[Any, ...], str | None]] = [
 def test_the_operation_that_lost_finiteness_is_named(f: Any, at: Any, says: str | None) -> None:
     values = [np.float64(x) if np.ndim(x) == 0 else np.array(x) for x in at]
     with np.errstate(all="ignore"):
-        y, _, tape = record(f, values)
-        found = first_not_finite(tape, tape.sweep(y.slot, ONE))
+        run = record(f, values)
+        found = first_not_finite(run, run.tape.sweep(run.y.slot, ONE))
     assert (found and found.says) == says

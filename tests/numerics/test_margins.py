@@ -16,8 +16,8 @@ A = np.array([[2.0, -1.0], [0.5, 3.0]])
 
 def near(f: Any, *at: Any) -> Nearby | None:
     xs = [np.asarray(x, dtype=float)[()] for x in at]
-    y, inputs, tape = record(f, xs)
-    return nearest(tape, tape.sweep(y.slot, ONE), inputs)
+    run = record(f, xs)
+    return nearest(run, run.tape.sweep(run.y.slot, ONE))
 
 
 # fmt: off

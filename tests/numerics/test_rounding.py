@@ -31,13 +31,13 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
     f, xs = PROGRAMS[name]
-    y, inputs, tape = record(f, xs)
-    rows = jacobian(y, inputs, tape, ONE)
+    made = record(f, xs)
+    y, rows = made.y, jacobian(made, ONE)
     value, bounds = rounding_bounds(f, xs)
     value_bound = radius(value)
     with precision(256):
-        y_right, ball_inputs, ball_tape = record(f, [Ball.lift(x) for x in xs])
-        right = jacobian(y_right, ball_inputs, ball_tape, Ball.lift(1))
+        in_balls = record(f, [Ball.lift(x) for x in xs])
+        y_right, right = in_balls.y, jacobian(in_balls, Ball.lift(1))
         assert np.all(error_of(y_right.primal, y.primal) <= value_bound + ULPS * np.abs(y.primal))
         for k, bound in enumerate(bounds):
             found = stacked(rows, y, k, xs[k])
@@ -73,8 +73,8 @@ def test_a_constant_function_has_no_radius() -> None:
 
 
 def test_rows_of_the_jacobian_are_in_the_outputs_order() -> None:
-    y, inputs, tape = record(lambda x: np.stack([x * 2, x * x]), [V])
-    full = stacked(jacobian(y, inputs, tape, ONE), y, 0, inputs[0].primal)
+    made = record(lambda x: np.stack([x * 2, x * x]), [V])
+    full = stacked(jacobian(made, ONE), made.y, 0, made.inputs[0].primal)
     assert full.shape == (2, 3, 3)
     np.testing.assert_array_equal(full[0], 2 * np.eye(3))
     np.testing.assert_array_equal(full[1], np.diag(2 * V))

@@ -290,8 +290,8 @@ def test_slogdet_of_a_singular_matrix_has_no_finite_slope() -> None:
 
 def marks(f: Function, a: Any) -> list[str]:
     with np.errstate(all="ignore"):
-        y, inputs, tape = record(f, [a])
-        return [mark.says for mark in kinks(tape, tape.sweep(y.slot, np.ones(np.shape(y))), inputs)]
+        run = record(f, [a])
+        return [mark.says for mark in kinks(run, run.tape.sweep(run.y.slot, np.ones(np.shape(run.y))))]
 
 
 EYE, ROTATION = np.eye(3), np.array([[0.6, -0.8], [0.8, 0.6]])

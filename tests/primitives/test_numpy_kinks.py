@@ -57,8 +57,8 @@ def test_a_tie_is_found_and_nothing_else(f: Function, tie: list[float], smooth: 
 
 
 def found(f: Function, at: list[float]) -> list[Any]:
-    y, inputs, tape = record(lambda x: np.sum(f(x) * np.float64(1.5)), [np.array(at)])
-    return kinks(tape, tape.sweep(y.slot, np.float64(1)), inputs)
+    run = record(lambda x: np.sum(f(x) * np.float64(1.5)), [np.array(at)])
+    return kinks(run, run.tape.sweep(run.y.slot, np.float64(1)))
 
 
 ORDERS: tuple[Function, ...] = (
@@ -88,5 +88,4 @@ def test_an_order_that_float64_cannot_see_is_undecided_and_never_wrong() -> None
     "f", [np.floor, np.fix, np.rint, np.sign, lambda x: np.floor_divide(x, 0.3), lambda x: np.modf(x)[1]]
 )
 def test_a_staircase_is_found(f: Function) -> None:
-    _, inputs, tape = record(lambda x: np.sum(x * f(x)), [np.array([0.4, 1.3])])
-    assert staircases(tape, inputs)
+    assert staircases(record(lambda x: np.sum(x * f(x)), [np.array([0.4, 1.3])]))

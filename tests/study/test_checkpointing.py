@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.interpreters.program import record, vjp
-from gradcli.interpreters.tape import Recorded
 from gradcli.study.checkpointing import Skeleton, gradient, skeleton
 from gradcli.study.cost import peak_bytes
 
@@ -49,9 +48,7 @@ X, Y = np.array([0.3, -0.7, 1.1]), np.array([0.9, 1.2, -0.4])
 
 
 def made_of(f: Callable[..., Any]) -> Skeleton:
-    y, inputs, tape = record(f, [X, Y])
-    assert isinstance(y, Recorded)
-    return skeleton(y, inputs, tape)
+    return skeleton(record(f, [X, Y]))
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
@@ -98,8 +95,8 @@ def test_segments_hold_less() -> None:
         return np.sum(x)
 
     x = np.linspace(-1, 1, 10_000)
-    y, inputs, tape = record(deep, [x])
-    made = skeleton(y, inputs, tape)
+    program = record(deep, [x])
+    made = skeleton(program)
     stored, recomputed = (peak_bytes(lambda n=n: gradient(made, [x], n)) for n in (None, made.segment))
     assert 100 <= stored / x.nbytes <= 110
     assert 15 <= recomputed / x.nbytes <= 40  # ten starts, ten values of a segment, and a few beside

@@ -161,10 +161,9 @@ def within(estimate: Estimate, name: str, right: Any) -> bool:
 
 def symbolic(q: Question) -> Estimate | None:
     """The symbolic mode in this process: a child for each of a thousand expressions would only wait."""
-    y, recorded, tape = q.recording
-    if not isinstance(y, Recorded):
+    if not isinstance(q.recording.y, Recorded):
         return None
-    program = plan(y, recorded, tape)
+    program = plan(q.recording)
     if program.terms[program.result] * len(q.xs) > SMALL_FORMULA:
         return None
     answer = differentiate(program, q.xs, ())
