@@ -212,12 +212,12 @@ def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: _Nam
     if primitive is None:
         return line
     operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
-    rules = tuple(_Told(_rule(primitive, i), named, r) for i in range(len(slots)))
+    rules = tuple(_Noting(_rule(primitive, i), named, r) for i in range(len(slots)))
     return replace(primitive, rules=rules), slots, operands, values[k][r], params, position
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Noting:
     """A rule that notes the adjoint of the line, and goes on with its name."""
 
     rule: Rule

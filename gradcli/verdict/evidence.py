@@ -163,7 +163,7 @@ class Evidence:
 
     Shapes  `words[mode][x]`, `undecided[x]`: as the estimates' values of input x, or what broadcasts to it.
 
-    What stands behind a `Look` is None until it was looked at.
+    The field that a `Look` names is None until it was looked at.
     """
 
     inputs: tuple[str, ...]

@@ -42,9 +42,9 @@ RULES = ("rev:a", {})
 SYMPY = ("rev:a sym:a", {})
 FRAMEWORK = ("rev:a torch:a", {})
 VALUES = ("", {"untraced": UNTRACED})
-GRIDS = (  # what stands beside differences and a claim
+GRIDS = (  # what is known of the program; differences and a claim beside it, and what is decided
     (
-        *TESTED,
+        (TESTED,),
         """
         fd:a                   | pass
         fd:a claim:a           | pass < claim_again
@@ -69,7 +69,7 @@ GRIDS = (  # what stands beside differences and a claim
     """,
     ),
     (
-        *UNTESTED,
+        (UNTESTED,),
         """
         fd:a                   | pass
         fd:a claim:a           | pass < claim_again
@@ -94,7 +94,7 @@ GRIDS = (  # what stands beside differences and a claim
     """,
     ),
     (
-        *RULES,
+        (RULES, SYMPY, FRAMEWORK),
         """
         fd:a                   | pass
         fd:a claim:a           | pass < claim_again
@@ -119,47 +119,7 @@ GRIDS = (  # what stands beside differences and a claim
     """,
     ),
     (
-        *SYMPY,
-        """
-        fd:a                   | pass
-        fd:a claim:a           | pass < claim_again
-        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
-        fd:?                   | inconclusive: noise
-        fd:? claim:a           | inconclusive: noise
-        fd:? claim:d           | inconclusive: noise
-        fd:d                   | inconclusive: trace < blame
-        fd:d claim:a           | inconclusive: trace < blame
-        fd:d claim:d           | inconclusive: trace < blame
-        fd:not-run             | pass: direction < direction
-        fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
-        -                      | inconclusive: no second witness
-        claim:a                | inconclusive: no second witness
-        claim:d                | inconclusive: no second witness
-    """,
-    ),
-    (
-        *FRAMEWORK,
-        """
-        fd:a                   | pass
-        fd:a claim:a           | pass < claim_again
-        fd:a claim:d           | fail: [sign] < claim_again, diagnosis
-        fd:?                   | inconclusive: noise
-        fd:? claim:a           | inconclusive: noise
-        fd:? claim:d           | inconclusive: noise
-        fd:d                   | inconclusive: trace < blame
-        fd:d claim:a           | inconclusive: trace < blame
-        fd:d claim:d           | inconclusive: trace < blame
-        fd:not-run             | pass: direction < direction
-        fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
-        -                      | inconclusive: no second witness
-        claim:a                | inconclusive: no second witness
-        claim:d                | inconclusive: no second witness
-    """,
-    ),
-    (
-        *VALUES,
+        (VALUES,),
         """
         fd:a                   | inconclusive: no second witness
         fd:a claim:a           | pass < claim_again
@@ -414,7 +374,8 @@ def _rows() -> list[Any]:
     """Return all rows, those of the grids first."""
     of_grids = [
         (f"{modes} {'' if beside.strip() == '-' else beside.strip()}".strip(), more, {}, wanted.strip())
-        for modes, more, grid in GRIDS
+        for bases, grid in GRIDS
+        for modes, more in bases
         for beside, wanted in (line.split("|") for line in grid.strip().splitlines())
     ]
     return [*of_grids, *ROWS]
