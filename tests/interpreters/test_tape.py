@@ -78,8 +78,9 @@ def test_cotangents_add_up_where_a_value_is_used_twice() -> None:
 
 
 def test_every_output_of_a_vector_is_a_row_of_the_jacobian() -> None:
-    y, inputs, tape = record(lambda x: np.stack([x[0] * x[1], x[1] ** 2, 3 * x[2]]), [V])
-    rows = np.stack([row[0] for row in jacobian(y, inputs, tape, ONE)])
+    rows = np.stack(
+        [row[0] for row in jacobian(record(lambda x: np.stack([x[0] * x[1], x[1] ** 2, 3 * x[2]]), [V]), ONE)]
+    )
     np.testing.assert_array_equal(rows, [[V[1], V[0], 0], [0, 2 * V[1], 0], [0, 0, 3]])
 
 
