@@ -32,9 +32,10 @@ ERRORS = {  # keys below which numbers are errors or bounds, of which only the s
     "ulps_median", "scaled_ulps_worst", "scaled_ulps_median",
 }  # fmt: skip
 STEPS = {"best_h", "predicted_h", "rounding", "from", "to"}  # which the errors choose: right to a factor
+OF_PYTHON = 1024.0  # bytes that one version of Python takes for the same run, and another does not
 MEASURED = {  # what an error makes, and by how much it may differ: absolute, relative
     "digits": (0.8, 0.0), "right_digits": (0.8, 0.0), "order": (0.05, 0.0), "rounding_slope": (0.1, 0.0),
-    "evaluations": (0.0, 0.25), "sweeps": (0.0, 0.25), "peak_bytes": (0.0, 0.25), "f_peak_bytes": (0.0, 0.25), "held_bytes": (0.0, 0.25),
+    "evaluations": (0.0, 0.25), "sweeps": (0.0, 0.25), "peak_bytes": (OF_PYTHON, 0.25), "f_peak_bytes": (OF_PYTHON, 0.25), "held_bytes": (0.0, 0.25),
 }  # fmt: skip
 OF_MEMORY = 0.5  # how far exponents of measured memory may be apart: what was computed before in the process is in it
 TIMES = {"seconds", "f_seconds", "relative_time"}
@@ -45,6 +46,7 @@ _TIME = re.compile(
     r" *\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s)\b|(?<=One reverse sweep costs ).*?(?=\n\n|\Z)|(?<=time=)\"[\d.]+\"",
     re.DOTALL,
 )
+_MEMORY = re.compile(r" *\b\d+(?:\.\d+)? (?:B|KiB|MiB)\b")  # measured; documents have it, too
 _CHART = re.compile(r"^.*[\u2800-\u28ff].*\n", re.MULTILINE)  # dots whose place the last digits decide
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
 
@@ -91,7 +93,11 @@ def shown(command: Command) -> str:
         document = {"exit status": ran.exit_status, "document": without_times(found)}
         return placed(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
     error = f"[standard error]\n{ran.stderr}" if ran.stderr else ""
-    return placed(_CHART.sub("", _TIME.sub(" <time>", f"{ran.stdout}{error}[status {ran.exit_status}]\n")))
+    return placed(
+        _CHART.sub(
+            "", _MEMORY.sub(" <memory>", _TIME.sub(" <time>", f"{ran.stdout}{error}[status {ran.exit_status}]\n"))
+        )
+    )
 
 
 def placed(text: str) -> str:
