@@ -24,7 +24,7 @@ Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params |
 CONSTANT = -1
 MOST_LINES = 2_000_000  # of a trace: about a gigabyte; a longer function is called for its values, not recorded
 _NONE: Params = {}
-_SPENT: Line = (None, (), (), None, None, None)
+SPENT: Line = (None, (), (), None, None, None)  # a line that passes nothing on
 
 
 def too_long() -> TraceEnded:
@@ -56,7 +56,7 @@ def sweep_back(
         if not keep:
             bars[k] = None
         if once:
-            lines[k] = _SPENT
+            lines[k] = SPENT
         rules = primitive.rules
         scalar = type(y) is np.float64
         plain = not careful and type(ybar) is np.ndarray and is_plain(y)
@@ -263,6 +263,7 @@ __all__ = [
     "CONSTANT",
     "METER",
     "MOST_LINES",
+    "SPENT",
     "Ended",
     "Line",
     "Recorded",

@@ -27,8 +27,8 @@ class Budget:
         """Return the same budget, with more effort where less was asked for."""
         return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
 
-    def pay(self, work: float, what: str, *, essential: bool = False) -> None:
-        """Refuse more scalar operations than a mode may take; `what` names them. Raises NotRun."""
+    def admit(self, work: float, what: str, *, essential: bool = False) -> None:
+        """Let a mode make so many scalar operations, which `what` names. Raises NotRun where they are more than it may take."""
         allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
         if work <= allowed:
             return

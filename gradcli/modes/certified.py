@@ -66,7 +66,7 @@ class Certified:
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
-        q.budget.pay(q.ball_work, q.ball_work_text)
+        q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do="move the point into the domain of the function")
         with np.errstate(all="ignore"):

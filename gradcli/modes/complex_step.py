@@ -43,7 +43,7 @@ class ComplexStep:
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
         count = 0
-        q.budget.pay(TRACED * q.entries * q.work, f"{q.entries:,} evaluations with complex numbers")
+        q.budget.admit(TRACED * q.entries * q.work, f"{q.entries:,} evaluations with complex numbers")
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in directions(q.xs[k]):

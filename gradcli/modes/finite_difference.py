@@ -77,7 +77,7 @@ class FiniteDifference:
             says = f"{q.entries:,} entries would take about {calls:,} evaluations, more than the budget of {budget:,}"
             raise OverBudget(says, do=f"--budget {calls}")
         if q.untraced is None:
-            q.budget.pay(calls * q.work, f"{calls:,} evaluations of f")
+            q.budget.admit(calls * q.work, f"{calls:,} evaluations of f")
 
     def entry(
         self, q: Question, k: int, at: tuple[int, ...], around: "Surroundings", most: float = np.inf
@@ -136,7 +136,7 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
     """
     rng = np.random.default_rng([q.seed, 0x4015E])
 
-    def line() -> Line:
+    def line(most: float) -> Line:
         drawn = [
             rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)
         ]
@@ -147,13 +147,11 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
 
         return Line(phi, at=q.value, most=most)
 
-    along = line()
+    along = line(most)
     seen = np.maximum(q.noise_floor, noise(along, 1.0))
     rough, fine, calls = rough_part(along, seen), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
-        other = line()
-        other.most = most - calls
-        found = derivative(other, noise=Noise(q.noise_floor, seen, rough))
+        found = derivative(line(most - calls), noise=Noise(q.noise_floor, seen, rough))
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
     few = q.untraced is not None and q.entries <= MANY

@@ -25,7 +25,7 @@ class Forward:
         """
         q.refuse_untraced()
         count = q.entries
-        q.budget.pay(TRACED * count * q.work, f"{count:,} forward sweeps")
+        q.budget.admit(TRACED * count * q.work, f"{count:,} forward sweeps")
         with np.errstate(all="ignore"):
             value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         cost = Cost(evaluations=count, operations=3 * q.operations * count)

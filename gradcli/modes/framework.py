@@ -53,7 +53,7 @@ class FrameworkMode:
         refuse_undefined(q.value)
         q.refuse_large_jacobian()
         calls = len(q.lines) * (1 + size(q.value))
-        q.budget.pay(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
+        q.budget.admit(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
         if not q.recording.moves:
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))

@@ -105,7 +105,7 @@ class Recording(Problem):
             raise NotRun(
                 f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
             )
-        self.budget.pay(TRACED * outputs * self.work, f"{outputs:,} reverse sweeps", essential=True)
+        self.budget.admit(TRACED * outputs * self.work, f"{outputs:,} reverse sweeps", essential=True)
 
     @property
     def affords_slopes(self) -> bool:
@@ -118,7 +118,7 @@ class Recording(Problem):
         """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
         if size(self.value) <= sum(size(x) for x in self.xs):
             return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
-        self.budget.pay(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
+        self.budget.admit(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
         with np.errstate(all="ignore"):
             return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 

@@ -104,7 +104,7 @@ def screen(
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
-    search = _Search(phi, claim, scales, within, 0.0, limits.budget, np.random.default_rng([seed, 0x5C4E]))
+    search = _Search(phi, claim, scales, within, limits.budget, np.random.default_rng([seed, 0x5C4E]))
     search.value = value
     with np.errstate(all="ignore"):
         if (
@@ -157,10 +157,10 @@ class _Search:
     claim: Array
     scales: Array
     within: Array
-    floor: float
     budget: int
     rng: np.random.Generator
     value: float | None = None
+    floor: float = 0.0  # the noise of f that was heard
     fine: bool = False
     calls: int = 0
     projections: int = 0

@@ -14,7 +14,7 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, named
 from gradcli.errors import GradcliError
-from gradcli.interpreters.tape import CONSTANT, Line, sweep_back, transpose
+from gradcli.interpreters.tape import CONSTANT, SPENT, Line, sweep_back, transpose
 from gradcli.primitives.kinds import Differential, Factor, Partial
 from gradcli.programs.straight_line import StraightLine, Unread, Unseen
 
@@ -35,7 +35,7 @@ def _line(program: StraightLine, k: int, moving: set[int]) -> Line:
     """Return a node as a line of a tape whose rules write what they compute as further nodes."""
     node = program.nodes[k]
     if node.operation is None or k not in moving:
-        return None, (), (), None, None, None
+        return SPENT
     if not isinstance(node.operation, Primitive):
         raise Unread("an operation without rules")
     rules = tuple(_Written(program, k, node.operation) for _ in node.operands)

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.interpreters.program import Program
-from gradcli.interpreters.tape import CONSTANT, Line, sweep_back
-
-_NOTHING: Line = (None, (), (), None, None, None)
+from gradcli.interpreters.tape import CONSTANT, SPENT, Line, sweep_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> l
     length = segment or count
     starts = range(0, count, length)
     values: dict[int, Any] = dict(zip(made.inputs, xs, strict=True))
-    lines: list[Line] = [_NOTHING] * count
+    lines: list[Line] = [SPENT] * count
     kept: list[dict[int, Any]] = []
     for start in starts:
         kept.append(dict(values))

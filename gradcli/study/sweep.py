@@ -246,7 +246,7 @@ class _Study:
         self._without_complex(kind.name, schemes)
         hs = self._steps(kind.eps, schemes)
         evaluations = _calls(schemes) * len(hs) * len(self.rays)
-        self.q.budget.pay(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
+        self.q.budget.admit(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
         q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
         truth = self._truth(q, 2 * bits)
         found = []

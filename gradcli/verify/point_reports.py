@@ -36,7 +36,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         not_claimed=not_claimed or ABSENT,
         value=q.value, verdict=decision.verdict, reference=seen.reference,
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
-        entries=Entries(*(sum(int(np.sum(part(word))) for word in compared.values()) for part in _PARTS)),
+        entries=_counted(compared),
         mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
         modes={name: mode_result(o, seen.words.get(name), vector) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
@@ -46,7 +46,11 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
     return report if seen.projections is None else _projected(report, seen.projections)
 
 
-_PARTS = (np.size, lambda word: word == DISAGREE, lambda word: word == CANNOT_TELL)  # of the entries
+def _counted(words: Mapping[str, Any]) -> Entries:
+    """Return how many entries of all inputs were compared, and how many of them are wrong or open."""
+    whole = [np.asarray(word) for word in words.values()]
+    wrong, open_ = (sum(int(np.sum(word == what)) for word in whole) for what in (DISAGREE, CANNOT_TELL))
+    return Entries(sum(word.size for word in whole), wrong, open_)
 
 
 def _projected(report: PointReport, found: Projections) -> PointReport:
