@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.modes.bounds import rounding_of
+from gradcli.modes.budget import Budget
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
 from gradcli.numerics.trace_test import TraceTest
@@ -40,6 +41,12 @@ class Question(Recording):
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
+
+    def within(self, budget: Budget) -> "Question":
+        """Return the same question with another budget; what was recorded is kept."""
+        other = replace(self, budget=budget)
+        other.__dict__["_traced"] = self._traced
+        return other
 
     def prepare(self) -> None:
         """Compute what all modes share, before a second thread can ask for it."""

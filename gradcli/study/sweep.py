@@ -13,6 +13,7 @@ from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.interpreters.ball import precision
 from gradcli.interpreters.low import GUARD, nearest_of
 from gradcli.lowering.floats import FLOAT64, Format, format_of
+from gradcli.modes.budget import Budget
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
@@ -32,7 +33,7 @@ from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.verdict.evidence import Outcome
-from gradcli.verify.check import check
+from gradcli.verify.check import Answers, check
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
@@ -74,7 +75,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
         study = _Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
         study.findings += _about(q, study.slope, curves)
-        judged = check(request) if request.claim else None
+        judged = check(request, answers=study.answers(request.budget)) if request.claim else None
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
             remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
@@ -119,7 +120,7 @@ class _Study:
         found: Mapping[str, Outcome] | None = None,
     ) -> None:  # fmt: skip
         self.q = q
-        self.found = found or {}  # what modes have answered already
+        self.found = dict(found or {})  # what modes have answered already
         self.heard = heard or (lambda says: None)
         self.findings: list[Finding] = noticed(q)
         self.evaluations = 0
@@ -173,7 +174,9 @@ class _Study:
     def _slopes(self) -> dict[str, Any]:
         """Return the gradient that errors are measured against, in float64, and say which it is."""
         for name in ("certified", "reverse", "finite-difference"):
-            outcome = self.found.get(name) or attempt(MODES[name], self.q)
+            if name not in self.found:
+                self.found[name] = attempt(MODES[name], self.q)
+            outcome = self.found[name]
             if outcome.estimate is not None:
                 self.reference = name
                 if name != "certified":
@@ -183,6 +186,11 @@ class _Study:
                 says = f"no certified derivative ({outcome.error.what}): errors below 1e-15 are not resolved"
                 self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, says))
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
+
+    def answers(self, budget: Budget) -> Answers:
+        """Return what a check at this point, within this budget, need not do again."""
+        q = self.q.within(budget)
+        return Answers(q, {} if q.crowded else self.found)
 
     def _at_a_kink(self) -> None:
         says = "; ".join(mark.says for mark in self.q.kinks)

@@ -36,7 +36,7 @@ _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCON
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the modes said of the first point already; the request's modes are among them."""
+    """The first point's question, and what modes have said of it already."""
 
     q: Question
     outcomes: Mapping[str, Outcome]
@@ -45,7 +45,7 @@ class Answers:
 def check(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> CheckReport:
     """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode.
 
-    `answers` are taken instead of running the modes at the first point again.
+    Modes that are among the `answers` are not run again at the first point.
     """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
@@ -154,7 +154,7 @@ def _by_modes(
     if so_far is not None:
         so_far({})
     modes = [MODES[name] for name in request.modes]
-    outcomes = run(q, modes, so_far) if answers is None else {mode.name: answers.outcomes[mode.name] for mode in modes}
+    outcomes = run(q, modes, so_far, answers.outcomes if answers else {})
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = Case(

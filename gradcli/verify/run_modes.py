@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 from gradcli.errors import NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.budget import NotRun
@@ -14,16 +15,22 @@ from gradcli.words import Kind, Severity
 
 
 def run(
-    q: Question, modes: Sequence[Mode], heard: Callable[[dict[str, Outcome]], None] | None = None
+    q: Question,
+    modes: Sequence[Mode],
+    heard: Callable[[dict[str, Outcome]], None] | None = None,
+    answered: Mapping[str, Outcome] = MappingProxyType({}),
 ) -> dict[str, Outcome]:
-    """Run the modes; the symbolic one beside the others, in its own process. `heard` is told after each."""
+    """Run the modes that have not answered; the symbolic one beside the others, in its own process.
+
+    `heard` gets what was found after each mode.
+    """
     q.prepare()
-    apart = [mode for mode in modes if mode.name == "symbolic" and not q.crowded]
-    found: dict[str, Outcome] = {}
+    apart = [mode for mode in modes if mode.name == "symbolic" and mode.name not in answered and not q.crowded]
+    found = dict(answered)
     with ThreadPoolExecutor(1) as pool:
         waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
         for mode in modes:
-            if mode.name not in waiting:
+            if mode.name not in waiting and mode.name not in found:
                 found[mode.name] = attempt(mode, q)
                 if heard is not None:
                     heard(found)

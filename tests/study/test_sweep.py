@@ -356,3 +356,15 @@ def test_a_scale_is_the_unit_of_steps(gradcli: Gradcli) -> None:
     assert (usual["scale"], scaled["scale"]) == (1.0, 0.01)
     assert error_at(scaled, 1e-2) == pytest.approx(error_at(usual, 1e-4), rel=1e-6)
     assert scaled["best"]["h"] * scaled["scale"] == pytest.approx(usual["best"]["h"], rel=9)
+
+
+def test_a_claim_is_checked_on_the_same_recording(monkeypatch: pytest.MonkeyPatch, gradcli: Gradcli) -> None:
+    from gradcli.modes import recording
+
+    recorded = []
+    monkeypatch.setattr(recording, "record", lambda g, xs: recorded.append(g) or record(g, xs))
+    gradcli("sweep", "sum(x**3)", "x=[1,2]")
+    alone = len(recorded)
+    gradcli("sweep", "sum(x**3)", "--grad", "3*x**2", "x=[1,2]")
+    assert alone == 1
+    assert len(recorded) == 2 * alone
