@@ -19,8 +19,13 @@ def arranged(argv: list[str], app: Any) -> list[str]:
     name, rest = argv[0], argv[1:]
     if name in ("-h", "--help"):
         return ["--help"]
+    if name == "help":
+        return arranged([*rest[:1], "--help"], app)
     if name not in app.commands:
-        raise BadOption(f"there is no command '{name}'", do=_advice(name, list(app.commands), "commands"))
+        raise BadOption(
+            f"there is no command '{name}'",
+            do=_near(name, list(app.commands), 0.5) or f"commands: {', '.join(app.commands)}",
+        )
     options, arguments = _sorted(name, rest, app.commands[name])
     return [name, *options, "--", *arguments]
 
@@ -45,8 +50,8 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            do = _STEP if option in _STEPS and "--h" in takes_value else _advice(option, list(takes_value), "options")
-            raise BadOption(f"there is no option '{option}' for {name}", do=do)
+            do = _STEP if option in _STEPS and "--h" in takes_value else _near(option, list(takes_value), 0.7)
+            raise BadOption(f"there is no option '{option}' for {name}", do=do or f"gradcli {name} --help")
         else:
             arguments.append(word)
     return options, arguments
@@ -62,8 +67,9 @@ def _declared(command: Any) -> dict[str, bool]:
     return found
 
 
-def _advice(word: str, known: list[str], what: str) -> str:
-    near = difflib.get_close_matches(word, known, 1, 0.5) or [k for k in known if k.startswith(word)][:1]
+def _near(word: str, known: list[str], alike: float) -> str | None:
+    """Return advice for a word that is like one that is known: `alike` is difflib's measure, from 0 to 1."""
+    near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)][:1]
     if near:
         return f"did you mean '{near[0]}'?"
-    return f"{what}: {', '.join(k for k in known if not k.startswith('-') or k.startswith('--'))}"
+    return None

@@ -11,6 +11,9 @@ from gradcli.options import Options, claim_of
 from gradcli.source.targets import is_python
 from gradcli.world import World
 
+_SPACED = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
+_BEGINS = re.compile(r"[+*^@%<>=|&]|/$")
+_ENDS = re.compile(r"[-+*/^@%<>=]$")
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 
 
@@ -40,6 +43,7 @@ def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
 
     Raises  BadOption, NotSupported.
     """
+    _refuse_unquoted(words, options)
     targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
     assigned = tuple(word for k, word in enumerate(words) if k > 0 and _ASSIGNMENT.fullmatch(word))
     if not targets:
@@ -51,6 +55,27 @@ def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
                 yield replace(ask, may_run=options.allow_python, word=word)
         else:
             yield Ask(target, common, claim, options.wrt, word=word)
+
+
+def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
+    """Refuse words that the shell has torn apart, with the text to paste. Raises BadOption."""
+    spaced = _SPACED.search("\n".join(words[1:]))
+    if spaced is not None:
+        says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="
+        raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
+    for k, word in enumerate(words[1:], 1):
+        minus = word == "-" and words[k + 1 : k + 2] and not any(map(is_python, (words[k - 1], words[k + 1])))
+        minus = minus and not _ASSIGNMENT.fullmatch(words[k + 1])
+        if minus or _BEGINS.match(word) or (_ENDS.search(words[k - 1]) and words[k - 1] != "-"):
+            raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
+        if word.isidentifier():
+            do = f"write --wrt {options.wrt},{word}" if options.wrt else f"write {word}=1 for a value"
+            raise BadOption(f"'{word}' alone is no target", do=do)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    values = [word for word in words[1:] if _ASSIGNMENT.fullmatch(word)]
+    return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
 
 
 def _lines(world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Iterator[Ask]:

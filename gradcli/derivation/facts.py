@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.source.tokens import folded
+from gradcli.source.points import pairs
 
 Dims = tuple[str, ...]
-_SHAPE = re.compile(r"\s*(\w+)\s*:\s*([\w\s,]*)")
 _PART = re.compile(r"\s*(\w+)\s*:\s*(.+)")
 
 
@@ -107,14 +106,8 @@ def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
 def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     """Return the sizes, names or numbers, in `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
-    for part in (p for text in texts for p in text.split(";") if p.strip()):
-        match = _SHAPE.fullmatch(part)
-        if match is None:
-            raise BadOption(f"the shape '{part.strip()}' cannot be read", do='write --shapes "W: m n; x: n; lam:"')
-        words = tuple(folded(w) for w in match[2].replace(",", " ").split())
+    for name, words in pairs(texts):
         if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):
-            raise BadOption(
-                f"the sizes of {match[1]} are not names or numbers: {match[2].strip()}", do='write "W: m n"'
-            )
-        found[folded(match[1])] = words
+            raise BadOption(f"the sizes of {name} are not names or numbers: {' '.join(words)}", do='write "W: m n"')
+        found[name] = words
     return found

@@ -11,6 +11,7 @@ from gradcli.derivation.derive import Derivation
 from gradcli.derivation.facts import FACTS, facts_of
 from gradcli.derivation.given import Given, at_point
 from gradcli.derivation.index import add, scaled
+from gradcli.derivation.notes import notes, refuse_numbers
 from gradcli.derivation.problem import RECORDINGS, Problem
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
@@ -23,6 +24,7 @@ from gradcli.report.encode import ABSENT
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function
 from gradcli.source.loading import load
+from gradcli.source.names import CONSTANTS
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
@@ -85,8 +87,10 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
     made, given = _at_sizes(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style), given)
+    if given is None:
+        refuse_numbers(made.problem, wanted.shapes, made.points[0])
     results: list[Result] = []
-    findings: list[Finding] = []
+    findings = notes(made.problem, made.points[0])
     for name in names:
         try:
             own = made.by(name)
@@ -139,12 +143,16 @@ def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
     verdicts = {r.answer.verdict for r in results if isinstance(r.answer, Answer)}
     if "wrong" in verdicts:
         return Exit.WRONG
-    return Exit.INCONCLUSIVE if findings or not results else Exit.CONFIRMED
+    open_ = any(f.severity == Severity.INCONCLUSIVE for f in findings)
+    return Exit.INCONCLUSIVE if open_ or not results else Exit.CONFIRMED
 
 
 def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the sizes of every input; a name that is a size of another one is a number that stays."""
     for name in shapes:
+        if name in CONSTANTS and name not in f.inputs:
+            says = f"--shapes names '{name}', which is the constant {CONSTANTS[name]:.6g}"
+            raise BadOption(says, do=f"call the input by another name: {name}_")
         if name not in f.inputs:
             raise BadOption(f"--shapes names '{name}', which is no input", do=f"inputs: {', '.join(f.inputs)}")
     sizes = {d for dims in shapes.values() for d in dims if not d.isdecimal()}

@@ -308,6 +308,22 @@ def inv(a: Value) -> Value:
     return INV(square(a, "inv"))
 
 
+def inverse(a: Value) -> Value:
+    """Return the inverse of a matrix, or of a number."""
+    return 1 / a if shape(a) == () else np.linalg.inv(a)
+
+
+def logdet(a: Value) -> Value:
+    """Return the logarithm of the determinant; nan where that is negative, as `log(det(a))` is."""
+    sign, size = np.linalg.slogdet(a)
+    return size + np.log(plain(sign))
+
+
+def vec(a: Value) -> Value:
+    """Return the columns of a matrix, one after the other."""
+    return np.ravel(np.transpose(a))
+
+
 @handles(np.linalg.solve)
 def solve(a: Value, b: Value) -> Value:
     """Return the solution of a @ y = b; `b` is a vector if it has one axis, else matrices, as numpy 2 has it."""

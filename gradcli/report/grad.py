@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+import numpy as np
+
 from gradcli.report.blocks import Block, Code
 from gradcli.report.common import Target
 from gradcli.report.encode import ABSENT, Absent, Given, Values, encode
@@ -25,13 +27,29 @@ class GradReport:
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return one line for each input: its name and its gradient, every digit shown."""
+        """Return one line for each input, every digit shown; a point that was drawn is a line too, or the end of the only one."""
         found = self.gradient or self.jacobian or {}
-        return tuple(Code(f"{name} = {json.dumps(encode(g))}", "text") for name, g in found.items())
+        lines = [f"df/d{name} = {_written(g)}" for name, g in found.items()]
+        if self.drawn:
+            values = [f"{n} = {_written(x)}{' (drawn)' if n in self.drawn else ''}" for n, x in self.at.items()]
+            at = f"at {', '.join(values)}"
+            lines = (
+                [f"{lines[0]}  {at}"] if len(lines) == 1 and not any(map(np.ndim, self.at.values())) else [*lines, at]
+            )
+        return tuple(Code(line, "text") for line in lines)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the entries as rows."""
+        """Return the entries as rows, with the value of the input, and whether it was drawn."""
         found = self.gradient or self.jacobian or {}
-        return ("input", "index", "gradient"), [
-            (name, index, g) for name, x in found.items() for index, g in entries(x)
-        ]
+        rows: list[tuple[object, ...]] = []
+        for name, g in found.items():
+            values = [x for _, x in entries(self.at[name])]
+            drawn = str(name in self.drawn).lower()
+            rows += [
+                (name, index, dx, values[k % len(values)], drawn) for k, (index, dx) in enumerate(entries(g))
+            ]  # of a Jacobian, the entries of the input go round once for each output
+        return ("input", "index", "gradient", "at", "drawn"), rows
+
+
+def _written(x: object) -> str:
+    return json.dumps(encode(x))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge
+from gradcli.primitives.linalg import inverse
 from gradcli.source.instructions import Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
 from gradcli.source.names import (
@@ -30,6 +31,7 @@ from gradcli.source.names import (
 from gradcli.source.notices import NOTICES, Notice, transposed
 from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
 from gradcli.source.parsing import characters, extent, parsed
+from gradcli.source.spellings import DOTS, FUNCTION_NAMES, INVERSE
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 
@@ -173,6 +175,8 @@ class Compiler:
                 "this operator is not part of the language", where=self._span(node), do="write and, or, * or **"
             )
         function, operation = BINARY[type(node.op)]
+        if isinstance(node.op, ast.MatMult) and (sign := self._dot(node)):
+            function, operation = np.dot, sign
         left = yield node.left
         exponent = integer(node.right) if isinstance(node.op, ast.Pow) else None
         if exponent is None:
@@ -185,6 +189,13 @@ class Compiler:
                 )
             right = self._register(exponent)
         return self._emit(node, function, operation, [left, right])
+
+    def _dot(self, node: ast.BinOp) -> str | None:
+        """Return the dot that the user wrote for a product, if it was one."""
+        _, (line, end) = extent(node.left)
+        at = self.statement.source.index("@", characters(self.statement.source, line, end))
+        sign = self.statement.text[self.statement.columns[at]]
+        return sign if sign in DOTS else None
 
     def _unary(self, node: ast.UnaryOp) -> Compiling:
         whole = integer(node)
@@ -255,6 +266,9 @@ class Compiler:
         if node.attr == "T":
             base = yield node.value
             return self._emit(node, np.transpose, ".T", [base], notice=transposed)
+        if node.attr == "I":
+            base = yield node.value
+            return self._emit(node, inverse, INVERSE, [base])
         raise BadExpression(
             f"'.{node.attr}' is not part of the language",
             where=self._span(node),
@@ -295,16 +309,7 @@ class Compiler:
             base = yield node.func.value
             function, name, args = FUNCTIONS[node.func.attr], node.func.attr, [base]
             if name == "reshape" and len(node.args) > 1:
-                node.args = [
-                    ast.Tuple(
-                        [*node.args],
-                        ast.Load(),
-                        lineno=node.lineno,
-                        col_offset=node.col_offset,
-                        end_lineno=node.end_lineno,
-                        end_col_offset=node.end_col_offset,
-                    )
-                ]
+                node.args = [ast.copy_location(ast.Tuple([*node.args], ast.Load()), node)]
         else:
             function, name, args = *self._function(node), []
         names = self._parameters(node, name, function, len(args))
@@ -376,7 +381,7 @@ class Compiler:
             )
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
-        close = nearest(name, FUNCTIONS)
+        close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
         advice = f"did you mean '{close}'?" if close else "gradcli ops lists the functions"
         if not prefix and (name in self.names or name in self.program.inputs):
             advice = f"'{name}' is a value; to multiply, write {name}*(...)"

@@ -6,7 +6,7 @@ from gradcli.core.primitive import Value
 from gradcli.errors import BadExpression, Span
 from gradcli.source.compiler import Compiler
 from gradcli.source.function import Notice, Output
-from gradcli.source.instructions import Instructions
+from gradcli.source.instructions import Instructions, Watch
 from gradcli.source.tokens import statements
 from gradcli.words import Kind, Severity
 
@@ -47,6 +47,10 @@ class Expression:
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.program.run(values)
+
+    def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
+        """Return the value; `watch(step, args, kwargs)` is called before each operation."""
+        return self.program.watched(values, watch)
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         y, said = self.program.survey(values)

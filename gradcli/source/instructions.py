@@ -89,6 +89,10 @@ class Instructions:
 
         return self._run(values, watch), notices
 
+    def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
+        """Run once, `watch(step, args, kwargs)` called before each step."""
+        return self._run(values, watch)
+
     def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
         registers = self.registers.copy()
         system = next((kind for x in values.values() if (kind := arithmetic(x))), None)

@@ -48,14 +48,14 @@ KEYWORD_SPELLINGS = {"dim": "axis", "keepdim": "keepdims"}
 _ALIASES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "ln": "log", "fabs": "absolute", "abs": "absolute", "pow": "power", "lgamma": "gammaln",
-    "psi": "digamma", "mod": "remainder", "true_divide": "divide",
+    "psi": "digamma", "tr": "trace", "mod": "remainder", "true_divide": "divide",
     "conj": "positive", "neg": "negative", "logsigmoid": "log_expit",
 }  # fmt: skip
 _NUMPY = (
     "sum", "mean", "average", "max", "min", "amax", "amin", "ptp", "prod", "cumsum", "dot", "inner", "outer", "matmul",
-    "tensordot", "trace", "diag", "diagonal", "transpose", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze", "expand_dims",
-    "broadcast_to", "concatenate", "stack", "hstack", "vstack", "column_stack", "where", "clip", "diff", "flip", "take", "repeat",
-    "tril", "triu", "round", "around", "sinc", "logaddexp2", "atleast_1d", "atleast_2d", "fmax",
+    "tensordot", "kron", "trace", "diag", "diagonal", "transpose", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze",
+    "expand_dims", "broadcast_to", "concatenate", "stack", "hstack", "vstack", "column_stack", "where", "clip", "diff",
+    "flip", "take", "repeat", "tril", "triu", "round", "around", "sinc", "logaddexp2", "atleast_1d", "atleast_2d", "fmax",
     "fmin", "deg2rad", "rad2deg", "degrees", "radians", "isfinite", "isnan", "argmax", "argmin",
 )  # fmt: skip
 _LINALG = ("det", "slogdet", "inv", "solve", "matrix_power")
@@ -66,6 +66,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "logsumexp": reductions.logsumexp,
     # numpy's own take the modulus of complex numbers, which ends the complex step
     "var": reductions.var, "std": reductions.std, "norm": norms.norm, "vdot": linalg.vdot,
+    "logdet": linalg.logdet, "vec": linalg.vec,
     "einsum": linalg.einsum, "zeros_like": composites.zeros_like, "ones_like": composites.ones_like,
 }  # fmt: skip
 _HIDDEN = {

@@ -14,6 +14,8 @@ from gradcli.source.tokens import folded
 from gradcli.source.values import assignments, value, whole_point
 
 WHOLE = "*"  # the key of a point that Python code supplies as one object
+_BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # a comma too, where another input follows
+_BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
@@ -74,13 +76,14 @@ def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int
 
 
 def pairs(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each input and the words of its sizes in `W:3,4` or `W: m n; x: n`. Raises BadOption."""
+    """Yield each input and the words of its sizes in `W:3,4`, `W: 3x4` or `W: m n; x: n`. Raises BadOption."""
     for text in texts:
-        for part in filter(None, (piece.strip() for piece in text.split(";"))):
+        for part in filter(None, (piece.strip() for piece in _BETWEEN.split(text))):
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
-            yield folded(match["name"]), tuple(map(_size, match["sizes"].replace(",", " ").split()))
+            sizes = _BY.sub(" ", match["sizes"].strip("()[] ")).replace(",", " ")
+            yield folded(match["name"]), tuple(map(_size, sizes.split()))
 
 
 def _size(word: str) -> str:

@@ -10,6 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradcli.errors import BadExpression, Span, TooLarge
+from gradcli.source.spellings import (
+    BAR,
+    CHARACTERS,
+    DOTS,
+    SUPERSCRIPT,
+    TRANSPOSE,
+    WORDS,
+    between_bars,
+    derivative,
+    is_prime,
+    missing_operator,
+    without_primes,
+    written,
+)
 
 MAX_CHARACTERS = 100_000
 MAX_NESTING = 500  # brackets within brackets
@@ -17,17 +31,16 @@ DEEP = 150  # brackets within brackets that Python's parser gets at once: it tak
 MAX_CHAIN = 2_500  # operators in a row: Python's parser takes 2,900
 MAX_DIGITS = 400
 
+_MARKS = SUPERSCRIPT + TRANSPOSE
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f]+|\#[^\n]*)|(?P<newline>\n)"
     r"|(?P<number>(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)"
-    r"|(?P<name>[^\W\d]\w*)|(?P<string>'[^'\n]*'|\"[^\"\n]*\")"
-    r"|(?P<op>\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
+    rf"|(?P<postfix>⁻?[{SUPERSCRIPT}]+|{TRANSPOSE})"
+    rf"|(?P<name>[^\W\d{_MARKS}][^\W{_MARKS}]*)|(?P<string>'[^'\n]*'|\"[^\"\n]*\")"
+    rf"|(?P<op>[{BAR}{''.join(DOTS)}−≤≥≠]"
+    r"|\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
 )
 _PAIRS = {")": "(", "]": "[", "}": "{"}
-_SPELLINGS = {
-    "×": "*", "·": "*", "⋅": "*", "∗": "*", "−": "-", "–": "-", "÷": "/", "²": "**2", "³": "**3", "√": "sqrt(...)",
-    "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "“": "'", "”": "'", "’": "'", "ᵀ": ".T", "…": "...",
-}  # fmt: skip
 _OPERATORS = {
     "+",
     "-",
@@ -50,22 +63,20 @@ _OPERATORS = {
     "not",
     ".",
 }
-_STRANGE = {
-    "&": "write 'and' or multiply the comparisons", "|": "write 'or'", "~": "write 'not'", "!": "write != or not",
-    "?": "write a if x > 0 else b", "{": "sets and dicts are not part of the language", ":=": "write u = ...; ...",
-    "->": "write u = ...; ...", "$": "names have letters, digits and _", "`": "names have letters, digits and _",
-    "&&": "write 'and'", "||": "write 'or'",
-}  # fmt: skip
 _AFTER_VALUE = {"if", "else", "and", "or", "in", "is", "for", "not"}
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text: its kind (number, name, string, op, newline), its characters and where it begins."""
+    """A piece of the text: its kind (number, name, string, op, postfix, newline), its characters, where it begins.
+
+    `width` is that of the user's text where the token is written in another way there.
+    """
 
     kind: str
     text: str
     start: int
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +106,15 @@ def tokens(text: str) -> list[Token]:
             f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}",
             do="give data as files: --at x=@x.npy",
         )
-    found, at = [], 0
+    found: list[Token] = []
+    at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise _strange(text, at)
+        if is_prime(text, at):
+            says = f"write .T for a transpose and @ for a product of matrices: {without_primes(text)}"
+            raise BadExpression("a prime is not part of the language", where=Span(text, at), do=says)
         kind = match.lastgroup or ""
         if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
             raise TooLarge(
@@ -110,16 +125,34 @@ def tokens(text: str) -> list[Token]:
         if kind != "space":
             found.append(Token(kind, match.group(), at))
         at = match.end()
-    return found
+    return _norms(text, found)
+
+
+def _norms(text: str, found: list[Token]) -> list[Token]:
+    """Return the tokens with `‖x‖` written as a call."""
+    opened: list[Token] = []
+    made: list[Token] = []
+    for token in found:
+        if token.text != BAR:
+            made.append(token)
+        elif made and _ends_value(made[-1]):
+            if not opened:
+                raise BadExpression(f"this {BAR} closes nothing", where=Span(text, token.start), do="write norm(x)")
+            opened.pop()
+            made.append(Token("op", ")", token.start, 1))
+        else:
+            opened.append(token)
+            made += [Token("name", "norm", token.start, 1), Token("op", "(", token.start, 1)]
+    if opened:
+        raise BadExpression(f"this {BAR} was never closed", where=Span(text, opened[-1].start), do="write norm(x)")
+    return made
 
 
 def _strange(text: str, at: int) -> BadExpression:
     character = text[at]
     where = Span(text, at)
-    if character in _SPELLINGS:
-        return BadExpression(
-            f"'{character}' is not part of the language", where=where, do=f"write {_SPELLINGS[character]}"
-        )
+    if character in CHARACTERS:
+        return BadExpression(f"'{character}' is not part of the language", where=where, do=CHARACTERS[character])
     return BadExpression(f"the character {character!a} is not part of the language", where=where, do="leave it out")
 
 
@@ -136,13 +169,15 @@ def statements(text: str) -> list[Statement]:
 
 def parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Statement]:
     """Return the comma-separated values of a point: `x=0.5, y=1.2`."""
-    return [_statement(text, part) for part in _split(text, tokens(text), separators)]
+    return [_statement(text, part, ",") for part in _split(text, tokens(text), separators)]
 
 
 def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
     """Return the statements of a claim: those its parts share, and its parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
     *shared, last = list(_split(text, tokens(text), (";", "\n"))) or [[]]
-    return [_statement(text, one) for one in shared], [_statement(text, part) for part in _split(text, last, (",",))]
+    return [_statement(text, one) for one in shared], [
+        _statement(text, part, ",") for part in _split(text, last, (",",))
+    ]
 
 
 def folded(name: str) -> str:
@@ -203,7 +238,7 @@ def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
     open_brackets.pop()
 
 
-def _statement(text: str, found: list[Token]) -> Statement:
+def _statement(text: str, found: list[Token], separator: str = ";") -> Statement:
     name, body = None, found
     if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
         name, body = found[0], found[2:]
@@ -213,7 +248,7 @@ def _statement(text: str, found: list[Token]) -> Statement:
             )
         if keyword.iskeyword(name.text):
             raise _keyword(text, name)
-    _plausible(text, body)
+    _plausible(text, body, separator)
     shallow, inner = _hoisted(text, body)
     return _written(text, name, shallow, tuple(inner))
 
@@ -237,7 +272,7 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
             and any(token.text in ("(", "[") for token in part)
             and ":" not in {t.text for t in part}
         ):
-            name = Token("part", f"__part{part[0].start}__", part[0].start)
+            name = Token("part", f"__part{part[0].start}__", part[0].start, 1)
             inner.append(_written(text, name, part, ()))
             kept[start:] = [name]
 
@@ -264,25 +299,28 @@ def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Stat
     end = body[0].start
     for token in body:
         gap = 1 if token.start > end else 0
-        written = "**" if token.text == "^" else token.text
-        width = 1 if token.kind == "part" else len(token.text)
-        source.append(" " * gap + written)
+        shown = written(token.text)
+        width = token.width or len(token.text)
+        source.append(" " * gap + shown)
         columns += [token.start - 1] * gap
-        columns += [token.start + min(k, width - 1) for k in range(len(written))]
+        columns += [token.start + min(k, width - 1) for k in range(len(shown))]
         end = token.start + width
     return Statement(text, name, "".join(source), tuple(columns), inner)
 
 
-def _plausible(text: str, body: list[Token]) -> None:
-    """Catch what Python's parser would only call invalid syntax."""
+def _plausible(text: str, body: list[Token], separator: str) -> None:
+    """Catch what Python's parser would only call invalid syntax; `separator` stands between statements."""
     depth = 0
     for k, token in enumerate(body):
         where = Span(text, token.start, len(token.text))
         depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
         if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
             raise _keyword(text, token)
-        if token.text in _STRANGE:
-            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=_STRANGE[token.text])
+        if token.text in ("|", "||"):
+            do = between_bars(text, body, k)
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=do)
+        if token.text in WORDS:
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=WORDS[token.text])
         if token.text in ("'", '"'):
             raise BadExpression("a string was never closed", where=where, do="add the closing quote")
         if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
@@ -297,10 +335,12 @@ def _plausible(text: str, body: list[Token]) -> None:
             )
         if k and body[k - 1].kind == "number" and token.text in ("j", "J"):
             raise BadExpression("complex numbers are not supported", where=where, do="write real and imaginary parts")
-        if k and _ends_value(body[k - 1]) and _begins_value(token):
+        if token.text == "(" and derivative(body[:k]):
             raise BadExpression(
-                "an operator is missing here", where=where, do=f"write {body[k - 1].text[-12:]}*{token.text[:12]}"
+                "d/dx is not part of the language", where=where, do=missing_operator(text, body, k, _is_function)
             )
+        if k and _ends_value(body[k - 1]) and _begins_value(token):
+            raise _missing(text, body, k, separator)
     if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
         last = body[-1]
         raise BadExpression(
@@ -316,11 +356,29 @@ _WORDS = {"if", "else", "and", "or", "not", "None", "True", "False"}
 def _ends_value(token: Token) -> bool:
     if token.kind == "name":
         return token.text not in _AFTER_VALUE
-    return token.kind in ("number", "string") or token.text in (")", "]", "...")
+    return token.kind in ("number", "string", "postfix") or token.text in (")", "]", "...")
 
 
 def _begins_value(token: Token) -> bool:
     return token.kind in ("number", "string") or (token.kind == "name" and token.text not in _AFTER_VALUE)
+
+
+def _missing(text: str, body: list[Token], k: int, separator: str) -> BadExpression:
+    """Return the error for a value that follows another one."""
+    where = Span(text, body[k].start, len(body[k].text))
+    if [token.text for token in body[k + 1 : k + 2]] == ["="]:
+        mark = {",": "comma", ";": "semicolon"}[separator]
+        before, after = text[: body[k].start].rstrip(), text[body[k].start :]
+        says = f"write {before[-40:]}{separator} {after[:40]}"
+        return BadExpression(f"a {mark} is missing here", where=where, do=says)
+    says = "d/dx is not part of the language" if derivative(body[:k]) else "an operator is missing here"
+    return BadExpression(says, where=where, do=missing_operator(text, body, k, _is_function))
+
+
+def _is_function(name: str) -> bool:
+    from gradcli.source.names import FUNCTIONS
+
+    return name in FUNCTIONS
 
 
 def _keyword(text: str, token: Token) -> BadExpression:

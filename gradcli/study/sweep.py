@@ -174,9 +174,7 @@ class _Study:
     def _slopes(self) -> dict[str, Any]:
         """Return the gradient that errors are measured against, in float64, and say which it is."""
         for name in ("certified", "reverse", "finite-difference"):
-            if name not in self.found:
-                self.found[name] = attempt(MODES[name], self.q)
-            outcome = self.found[name]
+            outcome = self.found[name] = self.found.get(name) or attempt(MODES[name], self.q)
             if outcome.estimate is not None:
                 self.reference = name
                 if name != "certified":

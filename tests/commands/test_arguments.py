@@ -62,7 +62,7 @@ USAGE = [
     (("--bogus",),                              "there is no command '--bogus'",          "commands: check"),
     (("check", "x", "--mode", "fd"),            "there is no option '--mode' for check",  "did you mean '--modes'?"),
     (("check", "x", "--tol=3"),                 "there is no option '--tol' for check",   "--rtol"),
-    (("check", "x", "--zzzz"),                  "there is no option '--zzzz' for check",  "options: "),
+    (("check", "x", "--zzzz"),                  "there is no option '--zzzz' for check",  "gradcli check --help"),
     (("trace", "x", "--modes", "fd"),           "there is no option '--modes' for trace", ""),
     (("check", "x", "--modes"),                 "--modes needs a value",                  "gradcli check --help"),
     (("check", "x", "-a"),                      "-a needs a value",                       "gradcli check --help"),

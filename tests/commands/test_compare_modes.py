@@ -253,7 +253,7 @@ ERRORS = [
     (("sum(x)", "x=randn(n)"),                                 "unknown value 'n'",                                  "values are numbers"),
     (("sum(x)", "x=randn(n, m)", "--sizes", "n=2,4"),          "unknown value 'm'",                                  "values are numbers"),
     ((*LAYER, "--sizes", "n=100000,1000000"),                  "the result would have 10,000,000,000 entries; the limit is 134,217,728", "use smaller arrays"),
-    (("x", "y", "x=1"),                                        "this command takes one target, not 2",               "run it once for each"),
+    (("x", "2*y", "x=1"),                                      "this command takes one target, not 2",               "run it once for each"),
 ]
 # fmt: on
 

@@ -41,7 +41,7 @@ RUNS = {
 }
 BAD = [
     # argv                                             what is wrong                                              what to do
-    (("x@x", "--shapes", "x n"),                       "the shape 'x n' cannot be read",                          'write --shapes "W: m n; x: n; lam:"'),
+    (("x@x", "--shapes", "x n"),                       "the shape 'x n' cannot be read",                          'write --shapes "W: 3 4; x: 4"'),
     (("x@x", "--shapes", "x: 0"),                      "the sizes of x are not names or numbers: 0",              'write "W: m n"'),
     (("x@x", "--shapes", "q: n"),                      "--shapes names 'q', which is no input",                   "inputs: x"),
     (("x@y", "--shapes", "x: n; y: m"),                "do not fit in '@'",                                       ""),

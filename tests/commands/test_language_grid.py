@@ -86,15 +86,15 @@ OTHERS = {  # a call of x, a number or an array, or of others
     "broadcast_to": "broadcast_to(x, [2])", "atleast_1d": "atleast_1d(x)", "ravel": "ravel(x)", "reshape": "reshape(x, -1)",
     "sum": "sum(x)", "max": "max(x*[1, 2])", "min": "min(x*[1, 2])",
 }
-OF_VECTORS = ["amax", "amin", "argmax", "argmin", "average", "cumsum", "diag", "diff", "flip", "log_softmax", "logsumexp", "mean", "norm", "prod", "ptp", "softmax", "std", "var", "squeeze", "atleast_2d", "expand_dims", "hstack", "vstack", "column_stack", "stack", "concatenate", "repeat", "take", "dot", "inner", "vdot", "outer", "mse", "cross_entropy", "layer_norm", "tensordot"]
+OF_VECTORS = ["amax", "amin", "argmax", "argmin", "average", "cumsum", "diag", "diff", "flip", "log_softmax", "logsumexp", "mean", "norm", "prod", "ptp", "softmax", "std", "var", "squeeze", "atleast_2d", "expand_dims", "hstack", "vstack", "column_stack", "stack", "concatenate", "repeat", "take", "dot", "inner", "vdot", "outer", "kron", "mse", "cross_entropy", "layer_norm", "tensordot"]
 VECTOR_CALLS = {
     "take": "take(z, 1)", "repeat": "repeat(z, 2)", "expand_dims": "expand_dims(z, 0)",
     "hstack": "hstack([z, z])", "vstack": "vstack([z, z])", "column_stack": "column_stack([z, z])",
     "stack": "stack([z, 2*z])", "concatenate": "concatenate([z, z])",
-    "dot": "dot(z, y)", "inner": "inner(z, y)", "vdot": "vdot(z, y)", "outer": "outer(z, y)", "mse": "mse(z, y)",
+    "dot": "dot(z, y)", "inner": "inner(z, y)", "vdot": "vdot(z, y)", "outer": "outer(z, y)", "kron": "kron(z, y)", "mse": "mse(z, y)",
     "cross_entropy": "cross_entropy(z, [0, 1])", "layer_norm": "layer_norm(z, y, y)", "tensordot": "tensordot(z, y, 1)",
 }
-OF_MATRICES = ["det", "inv", "slogdet", "solve", "trace", "transpose", "tril", "triu", "diagonal", "matmul", "matrix_power", "swapaxes", "moveaxis", "einsum", "eye", "identity"]
+OF_MATRICES = ["det", "inv", "slogdet", "solve", "trace", "tr", "logdet", "vec", "transpose", "tril", "triu", "diagonal", "matmul", "matrix_power", "swapaxes", "moveaxis", "einsum", "eye", "identity"]
 MATRIX_CALLS = {
     "slogdet": "slogdet(A)[1]", "solve": "solve(A, z)", "matmul": "matmul(A, z)", "matrix_power": "matrix_power(A, 2)",
     "swapaxes": "swapaxes(A, 0, 1)", "moveaxis": "moveaxis(A, 0, 1)", "einsum": "einsum('ij,j->i', A, z)",

@@ -94,8 +94,16 @@ def test_compare_modes_runs_the_symbolic_mode(gradcli: Callable[..., Any]) -> No
 def test_grad_prints_a_line_that_reads_back(gradcli: Callable[..., Any]) -> None:
     ran = gradcli("grad", "sum(x**2)/y", "x=[1, 2]", "y=3")
     found = dict(line.split(" = ") for line in ran.stdout.splitlines())
-    assert json.loads(found["x"]) == [2 / 3, 4 / 3]
-    assert float(found["y"]) == pytest.approx(-5 / 9)
+    assert json.loads(found["df/dx"]) == [2 / 3, 4 / 3]
+    assert float(found["df/dy"]) == pytest.approx(-5 / 9)
+
+
+def test_grad_says_at_which_drawn_point(gradcli: Callable[..., Any]) -> None:
+    document = gradcli("grad", "x**2", "--json").json
+    x = document["at"]["x"]
+    assert gradcli("grad", "x**2").stdout == f"df/dx = {2 * x}  at x = {x} (drawn)\n"
+    assert gradcli("grad", "x*y", "y=3").stdout == f"df/dx = 3.0\ndf/dy = {x}\nat x = {x} (drawn), y = 3.0\n"
+    assert gradcli("grad", "x**2", "--format", "csv").stdout == f"input,index,gradient,at,drawn\nx,,{2 * x},{x},true\n"
 
 
 def test_grad_keeps_the_shape_of_the_input(gradcli: Callable[..., Any]) -> None:

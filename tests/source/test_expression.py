@@ -301,12 +301,12 @@ ARGUMENTS = {
     "arange": "1, 3, 0.5", "average": "v", "broadcast_to": "v, (2, 4)", "clip": "v, -1, 1", "column_stack": "[v, w]",
     "concatenate": "[A, B]", "cross_entropy": "v, [0, 1, 0, 0]", "cumsum": "W, 1", "det": "A", "diag": "v", "diagonal": "W",
     "diff": "v", "dot": "A, B", "einsum": "'ij,j', A, u", "expand_dims": "v, 0", "eye": "3", "flip": "v", "full": "(2, 3), x",
-    "hstack": "[A, B]", "identity": "2", "inner": "v, w", "inv": "A", "linspace": "0, 1, 5", "log_softmax": "W, 1",
+    "hstack": "[A, B]", "identity": "2", "inner": "v, w", "inv": "A", "kron": "A, v", "logdet": "A", "linspace": "0, 1, 5", "log_softmax": "W, 1",
     "logsumexp": "W, 1", "matmul": "A, B", "matrix_power": "A, 3", "moveaxis": "W, 0, 1", "mse": "v, w", "onehot": "1, 3",
     "ones": "(2, 3)", "outer": "v, w", "repeat": "v, 2", "reshape": "W, (3, 2)", "slogdet": "A", "softmax": "W, 1", "solve": "A, u",
-    "squeeze": "[v]", "stack": "[v, w]", "swapaxes": "W, 0, 1", "take": "v, 2", "tensordot": "A, B, 1", "trace": "A", "tril": "A",
+    "squeeze": "[v]", "stack": "[v, w]", "swapaxes": "W, 0, 1", "take": "v, 2", "tensordot": "A, B, 1", "tr": "A", "trace": "A", "tril": "A",
     "expn": "2, w**2",
-    "triu": "A", "vdot": "v, w", "vstack": "[v, w]", "where": "v > 0, v, w", "zeros": "3",
+    "triu": "A", "vdot": "v, w", "vec": "W", "vstack": "[v, w]", "where": "v > 0, v, w", "zeros": "3",
 }
 BINARY = {
     "add", "arctan2", "atan2", "divide", "equal", "float_power", "floor_divide", "fmax", "fmin", "greater", "greater_equal",
@@ -318,6 +318,7 @@ OURS = {
     "silu": lambda x: x * scipy.special.expit(x), "gelu": lambda x: x * scipy.special.ndtr(x), "ln": np.log, "neg": operator.neg,
     "mse": lambda a, b: np.mean((a - b) ** 2), "cross_entropy": lambda z, y: -np.sum(y * scipy.special.log_softmax(z)),
     "layer_norm": lambda x: (x - np.mean(x)) / np.sqrt(np.var(x) + 1e-5), "onehot": lambda k, n: np.eye(n)[k],
+    "logdet": lambda a: np.log(np.linalg.det(a)), "tr": np.trace, "vec": lambda a: np.ravel(a, order="F"),
     "logsigmoid": lambda x: -np.logaddexp(0, -x), "lgamma": np.vectorize(math.lgamma),
 }
 # fmt: on
@@ -327,6 +328,22 @@ def reference(name):
     if name in OURS:
         return OURS[name]
     return next(getattr(home, name) for home in (np, np.linalg, scipy.special) if hasattr(home, name))
+
+
+SPELLINGS = [
+    ("x² + x³", "x**2 + x**3"), ("x⁻² * x¹²", "x**-2 * x**12"), ("Wᵀ@u", "W.T@u"), ("A⁻¹ᵀ", "inv(A).T"), ("x⁻¹", "1/x"), ("-x²", "-(x**2)"),
+    ("‖v‖² + ‖w - v‖", "norm(v)**2 + norm(w - v)"), ("‖‖v‖*w‖", "norm(norm(v)*w)"), ("v·w", "dot(v, w)"), ("(2)⋅v", "2*v"), ("A·B", "A@B"),
+    ("2 − x", "2 - x"), ("x ≤ 1", "x <= 1"), ("x ≥ 1", "x >= 1"), ("x ≠ 1", "x != 1"), ("2⁻¹ * x", "x/2"), ("v@w·2", "dot(v, w)*2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "plain"), SPELLINGS)
+def test_a_mathematicians_spelling_is_that_of_the_language(text, plain):
+    np.testing.assert_array_equal(value(text), value(plain))
+
+
+def test_a_logarithm_of_a_negative_determinant_is_no_number():
+    assert np.isnan(value("logdet([[0, 1], [1, 0]])"))
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))

@@ -257,8 +257,8 @@ def test_grad_prints_a_line_for_each_path(gradcli: Callable[..., Any], tmp_path:
     file = written(tmp_path, NET)
     lines = gradcli("grad", f"{file}:f", "--at", f"{file}:point").stdout.splitlines()
     found = dict(line.split(" = ") for line in lines)
-    assert list(found) == ["params.layer1.W", "params.layer1.b", "x"]
-    assert np.shape(json.loads(found["params.layer1.W"])) == (4, 3)
+    assert list(found) == ["df/dparams.layer1.W", "df/dparams.layer1.b", "df/dx"]
+    assert np.shape(json.loads(found["df/dparams.layer1.W"])) == (4, 3)
 
 
 @pytest.mark.parametrize("command", ["compare-modes", "trace"])

@@ -1,0 +1,90 @@
+"""What deserves a note before anything is derived: names and operations that may mean something else than they say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.derivation.facts import Dims
+from gradcli.derivation.problem import Problem
+from gradcli.errors import BadOption
+from gradcli.report.common import Finding, finding
+from gradcli.source.expression import Expression
+from gradcli.source.instructions import Instruction
+from gradcli.words import Kind, Severity
+
+_OF_ARRAYS = {
+    "sum", "mean", "prod", "softmax", "log_softmax", "logsumexp", "norm", "dot", "trace", "tr", "det", "logdet", "inv", "std",
+    "var", "cumsum", "cross_entropy", "mse", "layer_norm", "outer", "[]", ".T",
+}  # fmt: skip
+_ENTRY_BY_ENTRY = {
+    "exp": "the matrix exponential is expm, which is not part of the language",
+    "log": "the matrix logarithm is logm, which is not part of the language",
+    "sqrt": "the matrix square root is sqrtm, which is not part of the language",
+}
+
+
+def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[str, Value]) -> None:
+    """Refuse a function of arrays that is given a number because nobody gave sizes. Raises BadOption, with the sizes to add."""
+    silent = [name for name in problem.dims if name not in shapes]
+    if not isinstance(problem.f, Expression) or not silent:
+        return
+
+    def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+        if step.operation in _OF_ARRAYS and args and _dims(args[0]) == ():
+            known = "; ".join(f"{name}: {' '.join(dims)}" for name, dims in shapes.items())
+            added = "; ".join(f"{name}: n" for name in silent)
+            says = f"'{step.operation}' takes an array, and {', '.join(silent)} would be numbers"
+            do = f'give sizes: --shapes "{"; ".join(filter(None, (known, added)))}"; of a number: "{silent[0]}:"'
+            raise BadOption(says, where=step.span, do=do)
+
+    with np.errstate(all="ignore"):
+        problem.f.watched(point, watch)
+
+
+def notes(problem: Problem, point: Mapping[str, Any]) -> list[Finding]:
+    """Return what may be meant otherwise: names, and functions of square matrices that are taken entry by entry."""
+    found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _of_names(problem)]
+    if isinstance(problem.f, Expression):
+        seen: dict[Any, str] = {}
+
+        def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+            says = _of_operation(step, args)
+            if says:
+                seen[step.span] = says
+
+        with np.errstate(all="ignore"):
+            problem.f.watched(point, watch)
+        found += [finding(Kind.NOTICE, Severity.INFO, says, at=span) for span, says in seen.items()]
+    return found
+
+
+def _of_names(problem: Problem) -> Iterator[str]:
+    for name in problem.f.inputs:
+        owner = next((other for other, dims in problem.dims.items() if name in dims), None)
+        if owner is not None:
+            yield f"{name} is the size of {owner} here, and no input"
+        elif name == "I":
+            yield "I is an input here, not the identity matrix; write eye(n) for that"
+
+
+def _dims(x: Any) -> tuple[int, ...] | None:
+    """Return the shape of a value; None for several values in a list."""
+    return None if isinstance(x, list | tuple) else shape(x)
+
+
+def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
+    """Return how an abbreviation is read, or that an operation takes a square matrix entry by entry."""
+    if step.operation == "tr":
+        return "tr is read as trace"
+    dims = _dims(args[0]) if args else None
+    if dims is None or len(dims) != 2 or dims[0] != dims[1] or dims[0] == 1:
+        return None
+    if step.operation in _ENTRY_BY_ENTRY:
+        return f"taken entry by entry: {_ENTRY_BY_ENTRY[step.operation]}"
+    if step.operation == "**" and isinstance(args[1], int) and args[1] < 0:
+        base = step.span.source.partition("^")[0].partition("**")[0].strip()
+        return f"taken entry by entry: for the inverse of the matrix write inv({base})"
+    return None

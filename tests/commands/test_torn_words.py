@@ -1,0 +1,47 @@
+"""What the shell tears apart, or a slip of the keyboard, is one error with the text to paste, before anything runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+# fmt: off
+TORN = [
+    (("x^2", "+", "y^2"),               'quote it: "x^2 + y^2"'),
+    (("x^2", "+y^2"),                   'quote it: "x^2 +y^2"'),
+    (("x^2+", "y^2", "y=3"),            'quote it: "x^2+ y^2" y=3'),
+    (("sin(x)", "*", "y", "x=1"),       'quote it: "sin(x) * y" x=1'),
+    (("sin(x)", "-", "y"),              'quote it: "sin(x) - y"'),
+    (("sin(x)", "/", "y"),              'quote it: "sin(x) / y"'),
+    (("x**2", "x", "=", "3"),           "write x=3, one word with one ="),
+    (("x**2", "x=", "3"),               "write x=3, one word with one ="),
+    (("x**2", "x", "=3"),               "write x=3, one word with one ="),
+    (("x**2", "x==3"),                  "write x=3, one word with one ="),
+    (("x**2", "x="),                    "write x=1, one word with one ="),
+    (("x*y", "x=1", "y=2", "--wrt", "x", "y"), "write --wrt x,y"),
+    (("x*y", "y"),                      "write y=1 for a value"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("words", "do"), TORN)
+def test_it_is_refused_with_the_text_to_paste(gradcli: Callable[..., Any], words: tuple[str, ...], do: str) -> None:
+    ran = gradcli("check", *words)
+    assert (ran.exit_status, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1].strip() == do
+
+
+@pytest.mark.parametrize(
+    "words", [("-x**2", "x=3"), ("x", "-x"), ("x**2", "x=[1, 2]"), ("x", "x/2", "x=1")], ids=" ".join
+)
+def test_words_that_belong_apart_are_targets_and_values(gradcli: Callable[..., Any], words: tuple[str, ...]) -> None:
+    assert gradcli("check", *words, "--modes", "forward,finite-difference").exit_status == 0
+
+
+@pytest.mark.parametrize("argv", [("help",), ("help", "sweep"), ("help", "check")], ids=" ".join)
+def test_help_is_a_command_too(gradcli: Callable[..., Any], argv: tuple[str, ...]) -> None:
+    assert gradcli(*argv).stdout == gradcli(*argv[1:], "--help").stdout != ""
+
+
+def test_help_of_a_command_that_is_not_there_names_a_near_one(gradcli: Callable[..., Any]) -> None:
+    assert "did you mean 'sweep'?" in gradcli("help", "swep").stderr
