@@ -16,6 +16,7 @@ class Earlier(NamedTuple):
     points: tuple[tuple[int, bytes], ...] = ()  # what it had finished of that target, by number
     statuses: tuple[int, ...] = ()  # of the targets before
     written: bool = False  # whether one of them has a report, which is in the files then
+    rows: tuple[bytes, ...] = ()  # what the last page says of them, where they are shown together
 
 
 def name_of(status: int) -> str:

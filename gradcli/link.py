@@ -47,9 +47,9 @@ class Link:
         """Say that the work at the target is over: no time limit holds for writing what was found."""
         self._send("end")
 
-    def result(self, word: int, line: int, status: int, written: bool) -> None:
-        """Say that all that there is about a target was written."""
-        self._send("result", word, line, int(status), written)
+    def result(self, word: int, line: int, status: int, written: bool, row: bytes = b"") -> None:
+        """Say that all that there is about a target was written; `row` is what the page of all targets needs of it."""
+        self._send("result", word, line, int(status), written, row)
 
     def write(self, data: bytes) -> None:
         """Have a document written to standard output. Raises OSError as writing it here would."""

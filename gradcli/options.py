@@ -290,6 +290,9 @@ class Options:
         on=("compare-modes", "sweep"), group=RESULT, default=(), repeated=True, read=as_tuple)
     quiet: bool = row(
         "--quiet -q", "", "Print nothing; the exit status says it all.", on=PRINTS, group=RESULT, default=False, kind=bool)
+    verbose: bool = row(
+        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=RESULT,
+        default=False, kind=bool)
     color: bool | None = row(
         "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]",
         on=PRINTS, group=RESULT, kind=bool)

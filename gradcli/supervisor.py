@@ -103,11 +103,11 @@ class Supervisor:
         elif kind == "end":
             self._deadline = None
         elif kind == "result":
-            word, line, status, written = rest
+            word, line, status, written, row = rest
             self._at_work = False
             self._earlier = earlier._replace(
                 word=word, line=line, text="", stopped=False, points=(),
-                statuses=(*earlier.statuses, status), written=earlier.written or written,
+                statuses=(*earlier.statuses, status), written=earlier.written or written, rows=(*earlier.rows, row),
             )  # fmt: skip
 
     def _act(self, process: Process, left: float | None) -> None:

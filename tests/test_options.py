@@ -9,7 +9,7 @@ from gradcli.errors import BadOption
 from gradcli.options import DEFAULTS, PRINTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
 
 NOT_REPLAYED = {  # what says where a report goes, or how a line of standard input is read
-    "allow_python", "save_point", "format", "json", "out", "quiet", "color", "traceback",
+    "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
 }  # fmt: skip
 NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
     "allow_inconclusive", "at", "points", "require_claim", "shapes", "threads", "timeout",

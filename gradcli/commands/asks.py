@@ -13,6 +13,8 @@ from gradcli.world import World
 
 _SPACED = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
 _BEGINS = re.compile(r"[+*^@%<>=|&]|/$")
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
+_NAME = re.compile(r"[^\W\d]\w*")
 _ENDS = re.compile(r"[-+*/^@%<>=]$")
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 
@@ -63,14 +65,15 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
     if spaced is not None:
         says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="
         raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
-    for k, word in enumerate(words[1:], 1):
-        minus = word == "-" and words[k + 1 : k + 2] and not any(map(is_python, (words[k - 1], words[k + 1])))
-        minus = minus and not _ASSIGNMENT.fullmatch(words[k + 1])
-        if minus or _BEGINS.match(word) or (_ENDS.search(words[k - 1]) and words[k - 1] != "-"):
+    targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
+    for k, word in enumerate(targets):
+        if len(targets) > 1 and (word == "-" or _BEGINS.match(word) or (k and _ENDS.search(targets[k - 1]))):
             raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
-        if word.isidentifier():
+        if k and _NUMBER.fullmatch(word):
+            raise BadOption(f"'{word}' is a number and no target", do=f"write NAME={word} for a value")
+        if k and word.isidentifier() and any(word in _NAME.findall(other) for other in targets[:k]):
             do = f"write --wrt {options.wrt},{word}" if options.wrt else f"write {word}=1 for a value"
-            raise BadOption(f"'{word}' alone is no target", do=do)
+            raise BadOption(f"'{word}' is an input of another target, and no target", do=do)
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -96,11 +99,7 @@ def only(found: Iterator[Ask]) -> Ask:
 
 def several(words: Sequence[str]) -> bool:
     """Whether the words of the command line name more than one target, or standard input."""
-    return (
-        words[:1] == ["-"]
-        or "-" in words
-        or sum(k == 0 or not _ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
-    )
+    return words[:1] == ["-"] or sum(k == 0 or not _ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
 
 
 def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Ask:

@@ -1,14 +1,16 @@
 """`gradcli check`."""
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.commands.asks import Ask, asks, several, with_values
 from gradcli.commands.ended import TimeIsUp, unfinished_check
-from gradcli.commands.output import DATA, Output, emit, for_several, output, print_error
+from gradcli.commands.output import DATA, Output, emit, output, print_error
 from gradcli.commands.points import keep_point, keepable
+from gradcli.commands.suite_page import SuitePage
 from gradcli.errors import GradcliError
 from gradcli.options import Options, replayed, with_claim
 from gradcli.source.targets import is_python
@@ -50,23 +52,28 @@ def check(world: World, targets: list[str], options: Options) -> int:
     settings = settings_of(options)
     keep = None if options.save_point is None else keepable(options.save_point)
     wanted = Wanted(settings, options.points or 3, keep)
-    return _all(asks(targets, options, world), wanted, to, world, several(targets))
+    page = SuitePage(to, options.verbose, world) if several(targets) else None
+    return _all(asks(targets, options, world), wanted, to if page is None else page.each, world, page)
 
 
-def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, many: bool) -> int:
-    """Check every target that no earlier process did, and return the worst status."""
-    to = for_several(to) if many else to
-    statuses = [Exit(status) for status in world.link.earlier.statuses]
-    first = not world.link.earlier.written
+def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, page: "SuitePage | None") -> int:
+    """Check every target that no earlier process did, and return the worst status; `page` shows several together."""
+    earlier = world.link.earlier
+    statuses = [Exit(status) for status in earlier.statuses]
+    first = not earlier.written
     for ask in found:
         if world.link.is_done(ask.word, ask.line or 0):
             continue
         if {Exit.WRONG, Exit.INCONCLUSIVE} & set(statuses):
             wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
-        status, written = _one(ask, wanted, to, world, many, first)
-        world.link.result(ask.word, ask.line or 0, status, written)
+        started = time.perf_counter()
+        status, report, error = _one(ask, wanted, to, world, page is not None, first)
+        row = b"" if page is None else page.add(ask.target, report, error, time.perf_counter() - started)
+        world.link.result(ask.word, ask.line or 0, status, report is not None, row)
         statuses.append(status)
-        first = first and not written
+        first = first and report is None
+    if page is not None:
+        page.end()
     return worst(statuses)
 
 
@@ -80,8 +87,10 @@ class Wanted:
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool) -> tuple[Exit, bool]:
-    """Check one target; return its status, and whether it has a report.
+def _one(
+    ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool
+) -> tuple[Exit, "CheckReport | None", str | None]:
+    """Check one target; return its status, and its report or the error that there is instead.
 
     Where there are several, an error is that one's result and the next follows.
     """
@@ -102,19 +111,21 @@ def _one(ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: 
         if not many:
             raise
         print_error(error, to.form in DATA, world, ask.line, compact=True)
-        return Exit.UNUSABLE, False
+        return Exit.UNUSABLE, None, error.what
     if ask.line is not None:
         report = dataclasses.replace(report, line=ask.line)
+    if wanted.settings.options.verbose:
+        report = dataclasses.replace(report, full=True)
     emit(report, to, world, first)
     status = Exit(report.exit_status)
     if wanted.keep is None or not (first or status):
-        return status, True
+        return status, report, None
     try:
         keep_point(report, wanted.keep)
     except GradcliError as error:
         print_error(error, False, world, ask.line)  # the report, which may be data, was written
         status = worst((status, Exit.UNUSABLE))
-    return status, True
+    return status, report, None
 
 
 def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":

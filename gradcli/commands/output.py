@@ -54,14 +54,16 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
     return Output(wanted, files, options.quiet, options.color, annotate)
 
 
-def for_several(to: Output) -> Output:
-    """Return the output for several reports: one JSON document a line; a JUnit file holds one report only."""
-    if any(form == "junit" for form, _ in to.files) or to.form == "junit":
-        raise BadOption("a JUnit document holds one target", do="run gradcli once for each target")
+def for_several(to: Output, verbose: bool) -> tuple[Output, Output]:
+    """Return the output of each of several reports, and that of the page of all: JSON has a document a line, others a page."""
     if any(form in PICTURES for form, _ in to.files):
         raise BadOption("a picture shows one target", do="run gradcli once for each target")
-    files = tuple(("ndjson" if form == "json" else form, path) for form, path in to.files)
-    return dataclasses.replace(to, form="ndjson" if to.form == "json" else to.form, files=files)
+    lines = tuple(("ndjson", path) for form, path in to.files if form in DATA)
+    pages = tuple((form, path) for form, path in to.files if form not in DATA)
+    each = dataclasses.replace(to, form="ndjson" if to.form in DATA else to.form, files=lines, annotations=False)
+    if to.form not in DATA and not (verbose and to.form == "text"):
+        each = dataclasses.replace(each, quiet=True)
+    return each, dataclasses.replace(to, files=pages, quiet=to.quiet or to.form in DATA)
 
 
 def _form_of(path: Path, forms: Sequence[str]) -> str:
@@ -85,9 +87,21 @@ def page(world: World, stream: TextIO, color: bool | None) -> Page:
     return Page(world.width(stream), world.color(stream, color), world.encoding(stream))
 
 
-def emit(report: Any, to: Output, world: World, first: bool = True) -> None:
-    """Write a report to standard output and to the files that were asked for; after the first, files are added to."""
-    if not to.quiet:
+def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
+    """Write blocks to standard output as text, an empty line before them where they are `apart`."""
+    from gradcli.render.text import blocks_as_text
+
+    text = blocks_as_text(tuple(blocks), shown)
+    world.stdout.write(_safe("\n" * apart + text, world, world.stdout))
+    world.stdout.flush()
+
+
+def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool = True) -> None:
+    """Write a report to standard output and to the files that were asked for; after the first, files are added to.
+
+    Where it is not `shown`, standard output has had it already.
+    """
+    if shown and not to.quiet:
         world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
     if to.annotations:
         _annotate(report, world)

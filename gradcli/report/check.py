@@ -1,20 +1,24 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Code, Headline, Paragraph
-from gradcli.report.check_blocks import point_blocks
+from gradcli.report.check_blocks import other_points, point_blocks
 from gradcli.report.common import Target
-from gradcli.report.encode import ABSENT, Absent
+from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent
+from gradcli.report.escape import cut
 from gradcli.report.native import NativeReport
 from gradcli.report.point_report import Detects, PointReport
 from gradcli.report.tidy import entries
 from gradcli.words import Kind, Severity, Verdict
+
+_WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+_NAME = 60  # characters of the target in the headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class CheckReport:
     derivative: str = "gradient"
     line: int | Absent = ABSENT
     native: NativeReport | Absent = ABSENT
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
 
     @property
     def passed(self) -> bool:
@@ -56,9 +61,11 @@ class CheckReport:
         word, tone = WORDS[self.verdict]
         left = self._unclaimed()
         word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
-        blocks: list[Block] = [Headline(word, tone, self.sentence())]
-        for number, point in enumerate(self.points):
-            blocks += point_blocks(self, point, number)
+        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text, _NAME)}: {self.sentence()}")]
+        worst = min(range(len(self.points)), key=lambda k: _WORST.index(self.points[k].verdict))
+        for number in range(len(self.points)) if self.full else (worst,):
+            blocks += point_blocks(self, self.points[number], number)
+        blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
         if self.command:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
@@ -111,6 +118,13 @@ class CheckReport:
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def short(self) -> str:
+        """Return why it did not pass, without the name of what was checked."""
+        wrong, compared = (sum(getattr(p.entries, word) for p in self.points) for word in ("wrong", "compared"))
+        if self.verdict == Verdict.FAIL and wrong and self.sentence().endswith(("entry", "entries")):
+            return f"{wrong:,} of {compared:,} entr{'y is' if compared == 1 else 'ies are'} wrong"
+        return self.sentence()
 
     def _whose(self) -> str:
         if isinstance(self.native, NativeReport):

@@ -5,10 +5,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.report import numbers
+from gradcli.report import numbers, shown_entries
 from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import Absent, Values
+from gradcli.report.encode import Absent, Given, Values
 from gradcli.report.point_report import Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.words import Kind, Severity, Verdict
 
@@ -49,14 +49,29 @@ def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block
     blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
     if point.mismatches:
         blocks += _mismatch_blocks(point)
-    if number == 0 or point.verdict != Verdict.PASS:
-        blocks.append(_modes_table(point))
+    blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
     if point.diagnosis is not None and point.diagnosis.kind != "shape":
         blocks += _diagnosis_blocks(point.diagnosis)
-    if point.verdict == Verdict.PASS and number == 0:
+    if point.verdict == Verdict.PASS:
         blocks.append(Paragraph(confirmed_by(point)))
     return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
+
+
+def other_points(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
+    """Return one line for each of these points: its verdict, how many entries are wrong, and where it is."""
+    rows: list[tuple[Cell, ...]] = []
+    for number in numbers_of:
+        point = report.points[number]
+        word, tone = WORDS[point.verdict]
+        wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
+        place = ", ".join(f"{name} = {_briefly(x)}" for name, x in point.at.items())
+        rows.append((f"point {number + 1}", Piece(word.lower() + wrong, tone), f"at {place}"))
+    return [Table(("", "", ""), tuple(rows))] if rows else []
+
+
+def _briefly(x: Given) -> str:
+    return numbers.short(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.value(x)
 
 
 def _at(point: PointReport, name: str, seed: int) -> str:
@@ -123,8 +138,7 @@ def _modes_table(point: PointReport) -> Block:
     names = point.differentiated
     answered = (result.values for result in point.modes.values() if result.status == "ok")
     reference = point.modes[point.reference].values if point.reference else next(answered, {})
-    single = isinstance(point.value, Absent) or np.ndim(point.value) == 0
-    scalar = single and all(np.ndim(x) == 0 for x in reference.values()) and len(names) <= 2
+    scalar = _in_full(point, reference)
     columns = (
         ("mode", *(f"df/d{name}" for name in names), "right digits")
         if scalar
@@ -136,6 +150,30 @@ def _modes_table(point: PointReport) -> Block:
         if result.status == "ok"
     ]
     return Table(columns, (*rows, *_silent_rows(point)))
+
+
+def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
+    """Show the reference's gradient, and the claim's, where the table of modes does not show values."""
+    reference = point.modes[point.reference].values if point.reference else {}
+    if _in_full(point, reference) or not reference:
+        return []
+    others = [result.values for result in point.modes.values() if result.status == "ok"]
+    entries = shown_entries.shown(reference, others)
+    axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
+    rows: list[tuple[Cell, ...]] = []
+    for mode in dict.fromkeys(("claim", str(point.reference))):
+        values = point.modes[mode].values if mode in point.modes else {}
+        cells = [numbers.short(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries]
+        rows += [(mode, *cells)] if values else []
+    of = (point.outputs or ()) if report.derivative == "Hessian" else ()
+    columns = ("", *(shown_entries.named(entry, axes, of) for entry in entries))
+    return [Table(columns, tuple(rows), title=shown_entries.title(reference, entries))]
+
+
+def _in_full(point: PointReport, reference: dict[str, Values]) -> bool:
+    """Whether the table of modes has a column for each entry."""
+    single = isinstance(point.value, Absent) or np.ndim(point.value) == 0
+    return single and all(np.ndim(x) == 0 for x in reference.values()) and len(point.differentiated) <= 2
 
 
 def _silent_rows(point: PointReport) -> list[tuple[Cell, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.report import numbers
+from gradcli.report import numbers, shown_entries
 from gradcli.report.blocks import WORDS, Bars, Block, Cell, Headline, HeatMap, Paragraph, Picture, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
 from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
@@ -15,7 +15,6 @@ from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
 from gradcli.words import Kind, Verdict
 
-_SHOWN = 2  # entries of a gradient beside each other
 _MARKED = 3  # worst entries in a heat map
 _LARGEST_MAP = 1_000  # rows or columns of a picture
 _FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
@@ -47,6 +46,7 @@ class CompareReport:
     growth: Growth | Absent = ABSENT
     derivative: str = "gradient"
     outputs: tuple[str, ...] | Absent = ABSENT
+    no_sweep: str | Absent = ABSENT  # why there is no error against step size
     schema: str = "gradcli.compare-modes/2"
     line: int | Absent = ABSENT
 
@@ -93,31 +93,27 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
         found += report.growth.blocks()
     elif report.sweep:
         found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
+    elif isinstance(report.no_sweep, str):
+        found.append(Paragraph(f"Error against step size is left out: {report.no_sweep} (gradcli sweep shows it)."))
     return tuple(found)
 
 
 def _gradients(report: CompareReport) -> Table:
     reference = report.modes[report.reference].values if report.reference else {}
-    entries = [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))][:_SHOWN]
-    total = sum(int(np.size(g)) for g in reference.values())
+    entries = shown_entries.shown(reference, [row.values for row in report.modes.values() if row.status == "ok"])
     columns = ["mode", *(_derivative(report, name, at) for name, at in entries)]
     rows: list[tuple[Cell, ...]] = []
     for mode, row in report.modes.items():
         if row.status == "ok":
             cells = [_entry(row.values, reference, name, at) for name, at in entries]
             rows.append((mode, *cells))
-    more = f"the first {len(entries)} of {total:,} entries" if total > len(entries) else ""
-    return Table(tuple(columns), tuple(rows), title=more)
+    return Table(tuple(columns), tuple(rows), title=shown_entries.title(reference, entries))
 
 
 def _derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
     """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
-    count = np.ndim(report.value)
-    output, entry = at[:count], numbers.entry_name(name, at[count:])
-    if report.derivative == "Hessian" and report.outputs:
-        return f"d2f/d{report.outputs[output[0]].removeprefix('df/d')}d{entry}"
-    index = f"[{','.join(map(str, output))}]" if output else ""
-    return f"df{index}/d{entry}"
+    of = (report.outputs or ()) if report.derivative == "Hessian" else ()
+    return shown_entries.named((name, at), np.ndim(report.value), of)
 
 
 def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:

@@ -24,3 +24,11 @@ def _shown(c: str) -> str:
 def workflow_data(text: str) -> str:
     """Return text as the message of a GitHub workflow command."""
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def cut(text: str, width: int) -> str:
+    """Return the beginning of a text, or the end of a file's name."""
+    flat = " ".join(text.split())
+    if len(flat) <= width:
+        return flat
+    return f"…{flat[1 - width :]}" if ".py:" in flat else f"{flat[: width - 1]}…"

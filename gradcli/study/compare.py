@@ -16,7 +16,7 @@ from gradcli.modes.work import Effort
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.compare import COST, CompareReport
-from gradcli.report.compare_rows import ModeRow
+from gradcli.report.compare_rows import ModeRow, SchemeSummary
 from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
 from gradcli.source.derived import Gradient, root_of
 from gradcli.source.outputs import named_outputs
@@ -36,7 +36,7 @@ from gradcli.study.precision import in_format
 from gradcli.study.products import products
 from gradcli.study.rays import common_ray
 from gradcli.study.steady import noticed, unexplained, unsteady
-from gradcli.study.sweep import summary
+from gradcli.study.sweep_summary import left_out_of_summary, summary
 from gradcli.study.truth import slope_along
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.check import Answers, check
@@ -84,7 +84,12 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         open_ = {f.kind for f in told if f.severity == Severity.INCONCLUSIVE}
         smooth = not open_ and not q.kinks
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
-        steps = summary(q, outcomes, imaginary) if right is not None and smooth and studies.sizes is None else ()
+        steps: tuple[SchemeSummary, ...] = ()
+        without: str | Absent = ABSENT
+        if studies.sizes is None:
+            left_out = None if right is not None and smooth else "there is no smooth derivative here to compare with"
+            left_out = left_out or left_out_of_summary(q)
+            steps, without = ((), left_out) if left_out else (summary(q, outcomes, imaginary), ABSENT)
         rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
@@ -102,6 +107,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         growth=ABSENT if studies.sizes is None else growth(*studies.sizes, derivative),
         environment=environment(answered(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
+        no_sweep=without,
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 

@@ -22,7 +22,6 @@ from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare_rows import SchemeSummary
 from gradcli.report.encode import ABSENT, Absent
 from gradcli.report.sweep import Curve, SweepReport, Taylor
 from gradcli.source.derived import root_of
@@ -41,9 +40,6 @@ from gradcli.words import Exit, Kind, Severity, Verdict
 
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
-_IN_SUMMARY = ("forward", "central", "5-point", "complex")
-_MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
-_MOST_CALLS = 100  # of the summary for a function that can only be called, whose operations nobody can count
 _FEWEST_STEPS = 8
 _LONG = 10**10  # operations of all evaluations: more work is announced, and so are
 _MANY = 1_000  # evaluations of a function that can only be called
@@ -72,7 +68,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
     point = request.points[0]
     q = request.question(point, replace(request.budget, effort=Effort.ALL))
     with np.errstate(all="ignore"):
-        study = _Study(q, schemes, wanted, heard)
+        study = Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
         study.findings += _about(q, study.slope, curves)
         judged = check(request, answers=study.answers(request.budget)) if request.claim else None
@@ -112,7 +108,7 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
     return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
 
-class _Study:
+class Study:
     """The rays, the true slopes along them, and the curves."""
 
     def __init__(
@@ -231,11 +227,11 @@ class _Study:
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary or form.complex is not None]
         self._without_complex(form.name, schemes)
         hs = self._steps(form.eps, schemes)
-        self._announce(form.name, len(hs) * len(self.rays) * _calls(schemes))
+        self._announce(form.name, len(hs) * len(self.rays) * calls_of(schemes))
         truth = self._truth(along.q, 128)
         errors = in_format(along, self.rays, schemes, truth, hs)
         still = [along.stands_still(ray, hs) for ray in self.rays]
-        self.evaluations += len(hs) * len(self.rays) * _calls(schemes)
+        self.evaluations += len(hs) * len(self.rays) * calls_of(schemes)
         drawn = self._drawn(along.q, Numbers.of(form), schemes, hs, errors, still, truth)
         return self._at_h(along, drawn, schemes, truth)
 
@@ -251,7 +247,7 @@ class _Study:
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
         self._without_complex(kind.name, schemes)
         hs = self._steps(kind.eps, schemes)
-        evaluations = _calls(schemes) * len(hs) * len(self.rays)
+        evaluations = calls_of(schemes) * len(hs) * len(self.rays)
         self.q.budget.admit(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
         q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
         truth = self._truth(q, 2 * bits)
@@ -260,7 +256,7 @@ class _Study:
             own = {side: [slopes[k]] for side, slopes in truth.items()}
             errors = [[e] for e in in_bits(Rays(q), ray, schemes, own, hs, bits)]
             found += self._drawn(q, kind, schemes, hs, errors, [_lost_in(q, ray, hs, bits)], own, [ray])
-        self.evaluations += len(hs) * len(self.rays) * _calls(schemes)
+        self.evaluations += len(hs) * len(self.rays) * calls_of(schemes)
         return found
 
     def _without_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
@@ -282,9 +278,9 @@ class _Study:
         budget = self.q.stepping.budget
         if budget is None:
             return steps(eps)
-        most = budget // (_calls(schemes) * len(self.rays))
+        most = budget // (calls_of(schemes) * len(self.rays))
         if most < _FEWEST_STEPS:
-            need = _FEWEST_STEPS * _calls(schemes) * len(self.rays)
+            need = _FEWEST_STEPS * calls_of(schemes) * len(self.rays)
             raise BadOption(
                 f"--budget {budget} is not enough for {_FEWEST_STEPS} steps", do=f"--budget {need}, or fewer --schemes"
             )
@@ -350,7 +346,7 @@ class _Study:
             return {}
 
 
-def _calls(schemes: Sequence[Scheme]) -> int:
+def calls_of(schemes: Sequence[Scheme]) -> int:
     """Return the evaluations of f a step takes."""
     return (
         len({o for scheme in schemes for o in scheme.offsets if o}) + sum(scheme.imaginary for scheme in schemes) or 1
@@ -374,26 +370,3 @@ def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
         pairs = [(arb(float(x)), arb(float(s))) for x, v in zip(q.xs, directions(q, ray), strict=True) if v is not None
                  for x, s in zip(np.ravel(x), np.ravel(v), strict=True) if s]  # fmt: skip
         return np.array([all(nearest_of(x + arb(float(h)) * s, bits) == x for x, s in pairs) for h in hs])
-
-
-def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
-    """Return how a few schemes do along one ray; none where that is too much work.
-
-    What modes have `found` is not computed again.
-    """
-    schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
-    if not q.wrt or not q.entries:
-        return ()
-    if q.untraced:
-        q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
-    elif not takes_at_most(q, _MOST_WORK, _calls(schemes) * len(steps(EPS))):
-        return ()
-    study = _Study(q, schemes, Wanted(), found=found)
-    curves, _ = study.curves([FLOAT64], ())
-    return tuple(
-        SchemeSummary(
-            c.scheme, c.order, c.best.h, c.best.relative_error, c.best.digits,
-            *((c.predicted.h, c.predicted.relative_error) if c.predicted else (None, None)),
-        )
-        for c in curves
-    )  # fmt: skip

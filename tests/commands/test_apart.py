@@ -206,14 +206,6 @@ def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp
     assert ran.exit_status == 2
 
 
-def test_a_target_after_standard_input_is_reached_once(process: Callable[..., Any], tmp_path: Path) -> None:
-    ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "a.py")
-    lines = f"x**2\n{ends}\nx**3\n"
-    ran = process("check", "x**4", "-", ends, "x**5", X, "--allow-python", *QUICK, "--json", stdin=lines)
-    documents = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert [d.get("target", {}).get("text") for d in documents] == ["x**4", "x**2", None, "x**3", None, "x**5"]
-
-
 def test_in_text_the_line_is_named(process: Callable[..., Any], tmp_path: Path) -> None:
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"))
     ran = process("check", "-", "--allow-python", X, *QUICK, stdin=f"x**2\n{ends}\n")

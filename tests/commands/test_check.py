@@ -300,7 +300,7 @@ def test_require_claim_accepts_a_claim(gradcli: Callable[..., Any]) -> None:
 
 def test_without_a_claim_the_text_says_so(gradcli: Callable[..., Any]) -> None:
     said = " ".join(gradcli("check", "x**2", "x=3", *QUICK).stdout.split())
-    assert said.startswith("PASS gradcli's own gradient") and "of yours was checked" in said
+    assert said.startswith("PASS x**2: gradcli's own gradient") and "of yours was checked" in said
 
 
 def test_modes_are_named_by_prefix_and_short_name(gradcli: Callable[..., Any]) -> None:

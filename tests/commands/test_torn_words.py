@@ -20,6 +20,8 @@ TORN = [
     (("x**2", "x="),                    "write x=1, one word with one ="),
     (("x*y", "x=1", "y=2", "--wrt", "x", "y"), "write --wrt x,y"),
     (("x*y", "y"),                      "write y=1 for a value"),
+    (("x*y", "3"),                      "write NAME=3 for a value"),
+    (("x*y", "-", "x=1"),               'quote it: "x*y -" x=1'),
 ]
 # fmt: on
 

@@ -391,7 +391,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_work(asked: dict[str, Any], 
 
 def test_a_picture_shows_one_target(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="a picture shows one target"):
-        for_several(planned(plot=(f"{tmp_path}/a.png",)))
+        for_several(planned(plot=(f"{tmp_path}/a.png",)), verbose=False)
 
 
 def test_without_matplotlib_the_plan_fails_with_the_line_that_installs_it(

@@ -1,0 +1,47 @@
+"""The page of several checks: a line for each as it ends, then the details of what did not pass, and the counts."""
+
+import pickle
+import time
+from typing import TYPE_CHECKING
+
+from gradcli.commands.output import DATA, Output, emit, for_several, page, written
+from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport
+    from gradcli.report.suite import CheckRow
+
+
+class SuitePage:
+    """What several checks print together; rows of an earlier process, which a target ended, are on it too."""
+
+    def __init__(self, to: Output, verbose: bool, world: World) -> None:
+        self.each, self._to = for_several(to, verbose)
+        self._verbose = verbose
+        self._world = world
+        self._rows: list[CheckRow] = [pickle.loads(row) for row in world.link.earlier.rows]
+        self._started = time.perf_counter() - sum(row.seconds for row in self._rows)
+
+    def add(self, name: str, report: "CheckReport | None", error: str | None, seconds: float) -> bytes:
+        """Show one check on a line, and return it as another process can take it over."""
+        from gradcli.report.suite import CheckRow, unlike
+
+        row = CheckRow(unlike([row.id for row in self._rows], name), report, error, seconds)
+        self._rows.append(row)
+        if self._to.form == "text" and not (self._to.quiet or self._verbose):
+            shown = page(self._world, self._world.stdout, self._to.color)
+            written((row.line(shown.width),), shown, self._world)
+        return pickle.dumps(row)
+
+    def end(self) -> None:
+        """Show what did not pass in full, and the counts, on standard output; whole pages in the other forms and in files."""
+        from gradcli.report.blocks import Paragraph, Piece
+        from gradcli.report.suite import SuiteReport
+
+        report = SuiteReport(tuple(self._rows), time.perf_counter() - self._started)
+        if self._to.form == "text":
+            shown = page(self._world, self._world.stdout, self._to.color)
+            last = (Paragraph(Piece(report.counts(), "strong"), 0),)
+            full = last if self._to.quiet or self._verbose else report.details()
+            written(full, shown, self._world, apart=len(full) > 1 or self._verbose)
+        emit(report, self._to, self._world, shown=self._to.form not in ("text", *DATA))

@@ -1,0 +1,45 @@
+"""Error against step size in brief: a few schemes along one ray, as `compare-modes` shows them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gradcli.lowering.floats import FLOAT64
+from gradcli.modes.mode import Question
+from gradcli.numerics.noise import EPS
+from gradcli.numerics.schemes import SCHEMES
+from gradcli.report import numbers
+from gradcli.report.compare_rows import SchemeSummary
+from gradcli.study.cost import takes_at_most
+from gradcli.study.curves import steps
+from gradcli.study.sweep import Study, Wanted, calls_of
+from gradcli.verdict.evidence import Outcome
+
+_IN_SUMMARY = ("forward", "central", "5-point", "complex")
+_MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
+_MOST_CALLS = 100  # of the summary for a function that can only be called, whose operations nobody can count
+
+
+def left_out_of_summary(q: Question) -> str | None:
+    """Return why there is no summary: there is nothing to step in, or it takes too much work. None where there is one."""
+    calls = calls_of([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(steps(EPS))
+    if not q.wrt or not q.entries:
+        return "there is no input to step in"
+    if not q.untraced and not takes_at_most(q, _MOST_WORK, calls):
+        return f"it would take {calls:,} evaluations of f, about {numbers.about(calls * q.work)} operations"
+    return None
+
+
+def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
+    """Return how a few schemes do along one ray; what modes have `found` is not computed again."""
+    schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
+    if q.untraced:
+        q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
+    study = Study(q, schemes, Wanted(), found=found)
+    curves, _ = study.curves([FLOAT64], ())
+    return tuple(
+        SchemeSummary(
+            c.scheme, c.order, c.best.h, c.best.relative_error, c.best.digits,
+            *((c.predicted.h, c.predicted.relative_error) if c.predicted else (None, None)),
+        )
+        for c in curves
+    )  # fmt: skip
