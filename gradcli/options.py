@@ -211,6 +211,9 @@ class Options:
         on=("sweep",), default=(), read=whole_numbers)
     each: bool = row(
         "--each", "", "Sweep along every entry, not along all inputs at once.", on=("sweep",), default=False, kind=bool)
+    samples: int | None = row(
+        "--samples", "N", "A random function: take the step from the spread of so many values.", on=("sweep",), kind=int, low=3,
+        high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "A fixed relative tolerance for the claim instead of a computed one.",
         on=("check",), kind=float, low=0, write=_one, take=_as_given)

@@ -35,7 +35,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     settings = settings_of(options)
     ask = only(asks(target, options, world))
     formats = options.formats or (() if options.bits else ("float64",))
-    wanted = Sweeping(options.schemes, formats, options.bits, options.each)
+    wanted = Sweeping(options.schemes, formats, options.bits, options.each, options.samples)
     heard = None if options.quiet else world.tell
     with world.users_code(ask.target, seconds=options.time_limit), world.working("sweeping", options.quiet):
         report = study(request(ask, Wanted(settings)), wanted, heard)

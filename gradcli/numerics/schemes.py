@@ -52,9 +52,14 @@ class Scheme:
         h = (self.r * e / (self.order * size)) ** (1 / (self.order + 1))
         return h, (1 + self.order) * size * h**self.order
 
+    @property
+    def symbol(self) -> str:
+        """The derivative in its error, as it is written: f'', f''' and f(5)."""
+        return "f" + "'" * self.derivative if self.derivative <= 3 else f"f({self.derivative})"
+
     def law(self) -> str:
         """Return the formula of the best step."""
-        inside = f"{self.r / (self.order * self.c):.4g} e/|f({self.derivative})|"
+        inside = f"{self.r / (self.order * self.c):.4g} e/|{self.symbol}|"
         return f"({inside})^(1/{self.order + 1})"
 
 

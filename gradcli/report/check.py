@@ -18,7 +18,6 @@ from gradcli.report.tidy import entries
 from gradcli.words import Kind, Severity, Verdict
 
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
-_NAME = 60  # characters of the target in the headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class CheckReport:
         word, tone = WORDS[self.verdict]
         left = self._unclaimed()
         word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
-        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text, _NAME)}: {self.sentence()}")]
+        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text)}: {self.sentence()}")]
         worst = min(range(len(self.points)), key=lambda k: _WORST.index(self.points[k].verdict))
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number)

@@ -11,6 +11,7 @@ from gradcli.report.blocks import WORDS, Bars, Block, Cell, Headline, HeatMap, P
 from gradcli.report.common import Finding, Target
 from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
 from gradcli.report.encode import ABSENT, Absent, Given, Values
+from gradcli.report.escape import cut
 from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
 from gradcli.words import Kind, Verdict
@@ -74,7 +75,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(Headline(*WORDS[report.verdict], report.message))
+        found.append(Headline(*WORDS[report.verdict], f"{cut(report.target.text)}: {report.message}"))
     place = ", ".join(
         f"{name} = {numbers.value(x)}{' (drawn)' if name in report.drawn else ''}" for name, x in report.at.items()
     )

@@ -26,7 +26,7 @@ def workflow_data(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def cut(text: str, width: int) -> str:
+def cut(text: str, width: int = 60) -> str:
     """Return the beginning of a text, or the end of a file's name."""
     flat = " ".join(text.split())
     if len(flat) <= width:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,
@@ -22,7 +20,10 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import ABSENT, Absent, Values
-from gradcli.words import Verdict
+from gradcli.report.escape import cut
+from gradcli.report.sweep_rows import Curve, Noise, Taylor, derivative_of
+from gradcli.report.sweep_words import formulas, in_words, noise_blocks
+from gradcli.words import Kind, Verdict
 
 MARKS = {
     "forward": "f", "backward": "b", "central": "c", "5-point": "5", "7-point": "7", "richardson": "r", "complex": "i",
@@ -31,80 +32,7 @@ MARKS = {
 }  # fmt: skip
 _WORD: dict[str, Tone] = {"right": "good", "wrong": "bad"}
 _LONG = 12  # curves: more are summed up
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The step at which a scheme errs least; the error is the median of three neighbouring steps."""
-
-    h: float
-    relative_error: float
-    digits: float
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """What theory says of the best step, with the numbers in it."""
-
-    h: float
-    relative_error: float
-    formula: str
-
-
-@dataclass(frozen=True, slots=True)
-class Useless:
-    """A range of steps at which no digit is right, and why."""
-
-    from_: float
-    to: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One scheme along one ray in one format. Units: h in units of `scale`, which is in units of the input.
-
-    Errors are relative to the slope, or `absolute` where that is 0; it is known to `known_to`, where it is an estimate.
-    """
-
-    scheme: str
-    dtype: str
-    input: str | None
-    index: tuple[int, ...]
-    scale: float
-    slope: float
-    rounding: float
-    h: tuple[float, ...]
-    relative_error: tuple[float, ...]
-    order: float | None
-    rounding_slope: float | None
-    best: Best
-    predicted: Predicted | None
-    useless: tuple[Useless, ...]
-    error_at_h: float | Absent = ABSENT
-    absolute: bool = False
-    known_to: float | Absent = ABSENT
-
-    @property
-    def ray(self) -> tuple[str | None, tuple[int, ...]]:
-        """The direction: an input and an index, or none for the one along all inputs."""
-        return self.input, self.index
-
-
-@dataclass(frozen=True, slots=True)
-class Taylor:
-    """The remainder test of a claimed gradient: |f(x + h v) - f(x) - h <g, v>| against h.
-
-    Units  `claimed` and `slope` of f per step of the inputs' own size.
-    """
-
-    verdict: str
-    message: str
-    order: float | None
-    claimed: float
-    slope: float
-    h: tuple[float, ...]
-    remainder: tuple[float, ...]
+_LONG_NAME = 8  # characters of an input that a column is named by
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +58,7 @@ class SweepReport:
     h: float | Absent = ABSENT
     unsupported: dict[str, str] | Absent = ABSENT
     weights: Values | Absent = ABSENT
+    noise: Noise | Absent = ABSENT
     schema: str = "gradcli.sweep/2"
     line: int | Absent = ABSENT
 
@@ -148,18 +77,21 @@ class SweepReport:
             blocks.append(Paragraph(says))
         for f in self.findings:
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
+            if f.kind == Kind.NOT_DETERMINISTIC and isinstance(self.noise, Absent):
+                blocks.append(Paragraph("--samples 100 takes the step from the spread of 100 values", 4))
         if self.curves:
             shown = self._shown()
             blocks += [self._chart(shown), self._table(shown)]
-            blocks += [Paragraph((Piece(line, "dim"),)) for line in _formulas(shown)]
-            blocks += _words(shown, self.at)
+            blocks += [Paragraph((Piece(line, "dim"),)) for line in formulas(shown)]
+            blocks += in_words(shown, self.at, advise=isinstance(self.noise, Absent))
+        blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
         return tuple(blocks)
 
     def _claim(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
-            yield Headline(*WORDS[self.verdict], self.message)
+            yield Headline(*WORDS[self.verdict], f"{cut(self.target.text)}: {self.message}")
         if isinstance(self.taylor, Taylor):
             yield Paragraph(
                 (Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")), Piece(self.taylor.message))
@@ -179,27 +111,29 @@ class SweepReport:
         several = len({c.dtype for c in curves}) > 1
         shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
         names = [c.dtype if several else c.scheme for c in shown]
-        title = f"{'relative ' * (not all(c.absolute for c in shown))}error of {_said(first)}"
+        title = f"{'relative ' * (not all(c.absolute for c in shown))}error of {derivative_of(first)}"
         if several:
             rest = len({c.scheme for c in curves}) > 1
             title = f"{first.scheme}: {title}" + " (the table has the other schemes)" * rest
         if len({c.ray for c in self.curves}) > len({c.ray for c in curves}):
             title += ", the entry that does worst"
         series = tuple(
-            Series(name, tuple(zip(c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
+            Series(name, tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
             for name, c in zip(names, shown, strict=True)
         )
         kinds = {} if several else {c.dtype: c for c in shown}
         floors = tuple(
-            Series(f"one rounding in {name}", ((c.h[-1], c.rounding), (c.h[0], c.rounding)), guide=True)
+            Series(f"one rounding in {name}", tuple((h, c.rounding) for h in _ends(c)), guide=True)
             for name, c in kinds.items()
         )
         if not isinstance(first.known_to, Absent):
-            ends = ((first.h[-1], first.known_to), (first.h[0], first.known_to))
+            ends = tuple((h, first.known_to) for h in _ends(first))
             floors = (*floors, Series("bound of the reference: nothing is known below", ends, guide=True))
         if not any(drawable(error) for c in shown for error in c.relative_error):
             floors = ()  # a limit alone is no picture
-        return Chart(title, f"step h, in units of {_unit(first)}", "error", (*series, *floors))
+        return Chart(
+            title, f"step h {'over' if first.input is None else 'in'} {_unit(first)}", "error", (*series, *floors)
+        )
 
     def _table(self, curves: tuple[Curve, ...]) -> Table:
         several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
@@ -207,10 +141,12 @@ class SweepReport:
         fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
         sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
         lead = (*lead, "slope") if sides else lead
-        columns = (*lead, "order", "best h", "error", "digits", "predicted h", "error", *fixed)
+        h = ("h (absolute)", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
+        predicted = "h in theory" if curves[0].input is not None else "h/|x| in theory"
+        columns = (*lead, "order", *h, "error", "digits", predicted, "error", *fixed)
         rows = tuple(
             (
-                *([_said(c)] if rays else []),
+                *([derivative_of(c)] if rays else []),
                 *([c.dtype] if several else []),
                 c.scheme,
                 *([numbers.short(c.slope)] if sides else []),
@@ -224,11 +160,11 @@ class SweepReport:
     def _title(self, curves: tuple[Curve, ...]) -> str:
         rays = {c.ray for c in self.curves}
         if len(rays) > len({c.ray for c in curves}):
-            return f"the entry that does worst of {len(rays)}: {_said(curves[0])}; all are in --json and --format csv"
+            return f"the entry that does worst of {len(rays)}: {derivative_of(curves[0])}; all are in --json and --format csv"
         return (
             ""
             if len(rays) > 1
-            else _said(curves[0])
+            else derivative_of(curves[0])
             if curves[0].input
             else "along v: all inputs, in proportion to their entries"
         )
@@ -246,100 +182,50 @@ class SweepReport:
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every step of every curve as a row."""
         rows: list[tuple[object, ...]] = [
-            (c.scheme, c.dtype, c.input or "", ",".join(map(str, c.index)), h, error)
+            (
+                c.scheme,
+                c.dtype,
+                c.input or "",
+                ",".join(map(str, c.index)),
+                h,
+                error,
+                None if c.input is None else h * c.scale,
+            )
             for c in self.curves
             for h, error in zip(c.h, c.relative_error, strict=True)
         ]
-        return ("scheme", "dtype", "input", "index", "h", "relative_error"), rows
-
-
-def _said(c: Curve) -> str:
-    if c.input is None:
-        return "the slope along v"
-    return f"df/d{c.input}" + (f"[{','.join(map(str, c.index))}]" if c.index else "")
+        return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
 
 
 def _unit(c: Curve) -> str:
-    return "the inputs' sizes" if c.input is None else f"{numbers.short(c.scale, 3)}"
+    return "the inputs' sizes" if c.input is None else f"units of {c.input}"
+
+
+def _ends(c: Curve) -> tuple[float, float]:
+    """Return the smallest and the largest step, as they are drawn."""
+    return c.h[-1] * c.unit, c.h[0] * c.unit
+
+
+def _relative(c: Curve) -> str:
+    """Return the name of the column of steps over the scale."""
+    return "h/|x|" if c.input == "x" else f"h/|{c.input}|" if len(str(c.input)) < _LONG_NAME else "h/scale"
 
 
 def _cells(c: Curve) -> tuple[Cell, ...]:
     order = "-" if c.order is None else f"{c.order:.2f}"
-    observed = (numbers.short(c.best.h, 2), numbers.short(c.best.relative_error, 2), f"{c.best.digits:.1f}")
-    if c.scheme == "complex":
-        observed = (f"<= {observed[0]}", *observed[1:])
+    at_most = "<=" if c.scheme == "complex" else ""
+    steps = [c.best.h] if c.input is None else [c.best.h * c.scale, c.best.h]
+    observed = (
+        *(at_most + numbers.short(h, 2) for h in steps),
+        numbers.short(c.best.relative_error, 2),
+        f"{c.best.digits:.1f}",
+    )
     if c.predicted is None:
         return (order, *observed, "-", "-")
-    below = "< " if c.scheme == "complex" else ""
-    return order, *observed, below + numbers.short(c.predicted.h, 2), numbers.short(c.predicted.relative_error, 2)
+    below = "<" if c.scheme == "complex" else ""
+    predicted = numbers.short(c.predicted.h * c.unit, 2)
+    return order, *observed, below + predicted, numbers.short(c.predicted.relative_error, 2)
 
 
 def _fixed(c: Curve) -> Cell:
     return "-" if isinstance(c.error_at_h, Absent) else numbers.short(c.error_at_h, 2)
-
-
-def _formulas(curves: tuple[Curve, ...]) -> list[str]:
-    """Return the formulas of the predictions, once for each scheme of the first format."""
-    first = curves[0]
-    lines = [
-        f"{c.scheme}: {c.predicted.formula}"
-        for c in curves
-        if c.predicted is not None and c.ray == first.ray and c.dtype == first.dtype
-    ]
-    if not lines:
-        return []
-    meaning = "predicted from e, the rounding error of one value of f, and the derivatives of f, measured:"
-    return [meaning, *lines]
-
-
-def _words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
-    """Return what the curves say, in sentences, and where they say nothing."""
-    sides = [c.rounding_slope for c in curves if c.rounding_slope is not None]
-    found: list[Block] = []
-    if sides:
-        middle = sorted(sides)[len(sides) // 2]
-        says = (
-            f"Left of the best step rounding wins: the error grows as 1/h (observed slope {middle:.2f}), because f(x+h) "
-            "and f(x-h) agree in all but the last digits."
-        )
-        if any(c.order is not None for c in curves):
-            says += " Right of it truncation wins: the error grows as h to the order."
-        found.append(Paragraph(says))
-    first = {c.dtype: c for c in reversed(curves)}
-    still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
-    if still:
-        c, part = still[0]
-        found.append(Paragraph(f"Below one ulp, x + h is x: {_lost(c, part.to, at)} in {c.dtype}."))
-    if any(c.best.relative_error > 0 for c in curves):
-        says = "Each error is the least of its curve, as the median of three steps: a lucky one, below what is typical."
-        found.append(Paragraph((Piece(says, "dim"),)))
-    useless = [c for c in curves if c.useless]
-    if useless:
-        rays = len({c.ray for c in curves}) > 1
-        named = [f"{_said(c)} " * rays + f"{c.dtype} {c.scheme}" for c in useless]
-        rows = tuple((name, *(_range(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
-        right = frozenset(range(1, len(WHYS) + 1))
-        found.append(Table(("no right digit", *WHYS), rows, right))
-    return found
-
-
-def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
-    """Return a sum in which a step is lost."""
-    if c.input is None:
-        return f"so it is for h <= {numbers.short(h, 2)} times each input,"
-    x, step = numbers.short(np.asarray(at[c.input])[c.index]), numbers.short(h * c.scale, 2)
-    return f"({x} + {step}) - {x} = 0"
-
-
-WHYS = ("below one ulp", "cancellation", "truncation", "no value")
-
-
-def _range(c: Curve, why: str) -> str:
-    """Return the steps at which a curve is of no use for one reason."""
-    parts = [part for part in c.useless if part.why == why]
-    if not parts:
-        return ""
-    low, high = min(part.from_ for part in parts), max(part.to for part in parts)
-    if high == c.h[0]:
-        return f"h >= {numbers.short(low, 2)}"
-    return f"h <= {numbers.short(high, 2)}"

@@ -12,8 +12,8 @@ from gradcli.interpreters.low import GUARD, nearest_of, of_bits
 from gradcli.lowering.floats import Format
 from gradcli.numerics.schemes import Scheme
 from gradcli.numerics.slopes import log_slope, neighbours
-from gradcli.report.encode import ABSENT
-from gradcli.report.sweep import Best, Curve, Predicted, Useless
+from gradcli.report.encode import ABSENT, Absent
+from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless
 from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
@@ -161,9 +161,16 @@ def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -
         scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
         rounding=kind.eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
         order=_order(hs[right][-some:], smooth[right][-some:]), rounding_slope=log_slope(hs[left], smooth[left]),
-        best=Best(float(hs[k]), least, digits), predicted=_predicted(kind, scheme, e, derivatives, float(slope)),
+        best=Best(float(hs[k]), least, digits, absolute(float(hs[k]), ray)),
+        predicted=_predicted(kind, scheme, ray, e, derivatives, float(slope)),
         useless=tuple(_useless(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
+        h_absolute=ABSENT if ray.name is None else tuple(map(float, hs * ray.scale)),
     )  # fmt: skip
+
+
+def absolute(h: float, ray: Ray) -> float | Absent:
+    """Return a step in the units of the input; along all inputs it is another one for each entry."""
+    return ABSENT if ray.name is None else h * ray.scale
 
 
 def _order(hs: Any, errors: Any) -> float | None:
@@ -177,21 +184,25 @@ def _order(hs: Any, errors: Any) -> float | None:
 
 
 def _predicted(
-    kind: Numbers, scheme: Scheme, e: float, derivatives: Mapping[int, float], slope: float
+    kind: Numbers, scheme: Scheme, ray: Ray, e: float, derivatives: Mapping[int, float], slope: float
 ) -> Predicted | None:
+    """Return what theory says of the best step; its formula is in the input's units, or in the step's along all inputs."""
+    unit = 1.0 if ray.name is None else ray.scale
     if scheme.imaginary:
         third = derivatives.get(scheme.derivative, 0.0)
         if not third or not slope:
             return None
         h = float(np.sqrt(kind.eps / 2 * abs(slope) / (scheme.c * third)))
-        says = f"h < sqrt(6 u |f'| / |f(3)|) = sqrt(6 x {kind.eps / 2:.2g} x {abs(slope):.3g} / {third:.3g}) = {h:.2g}"
-        return Predicted(h, kind.eps / 2, says)
+        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {third / unit**3:.3g}"
+        says = f"h < sqrt(6 u |f'| / |{scheme.symbol}|) = sqrt({given}) = {h * unit:.2g}"
+        return Predicted(h, kind.eps / 2, says, absolute(h, ray))
     found = scheme.predicted(e, derivatives)
     if found is None or not slope:
         return None
-    size = f"{derivatives[scheme.derivative]:.3g}"
-    numbers = scheme.law().replace(" e/", f" x {e:.2g}/").replace(f"|f({scheme.derivative})|", size)
-    return Predicted(found[0], found[1] / abs(slope), f"h = {scheme.law()} = {numbers} = {found[0]:.2g}")
+    size = f"{derivatives[scheme.derivative] / unit**scheme.derivative:.3g}"
+    numbers = scheme.law().replace(" e/", f" x {e:.2g}/").replace(f"|{scheme.symbol}|", size)
+    says = f"h = {scheme.law()} = {numbers} = {found[0] * unit:.2g}"
+    return Predicted(found[0], found[1] / abs(slope), says, absolute(found[0], ray))
 
 
 def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:

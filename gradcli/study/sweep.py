@@ -23,10 +23,12 @@ from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.sweep import Curve, SweepReport, Taylor
+from gradcli.report.sweep import SweepReport
+from gradcli.report.sweep_rows import Curve, Noise, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
+from gradcli.study.noisy import is_flat, of_neighbours, of_samples
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
@@ -53,6 +55,7 @@ class Wanted:
     dtypes: tuple[str, ...] = ("float64",)
     bits: tuple[int, ...] = ()
     each: bool = False
+    samples: int | None = None
 
 
 def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None = None) -> SweepReport:
@@ -70,7 +73,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
     with np.errstate(all="ignore"):
         study = Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
-        study.findings += _about(q, study.slope, curves)
+        study.findings += [] if study.noise else _about(q, study.slope, curves)
         judged = check(request, answers=study.answers(request.budget)) if request.claim else None
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
@@ -79,7 +82,9 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
                 remainders = replace(remainders, verdict="cannot tell")  # the error is too small to be seen, or off v
         study.findings += unsteady(q)
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
-    steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings)
+    steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (
+        study.noise is not None and study.noise.random
+    )
     status = Exit.CONFIRMED if finite and steady and FLOAT64.name not in unsupported else Exit.INCONCLUSIVE
     return SweepReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
@@ -88,7 +93,7 @@ def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None 
         exit_status=int(status) if judged is None else judged.exit_status, verdict=ABSENT if judged is None else judged.verdict,
         message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if root_of(q.f) is q.f else q.f.text, unsupported=unsupported or ABSENT, environment=environment(),
-        weights=weights(q) if shape(q.value) else ABSENT,
+        weights=weights(q) if shape(q.value) else ABSENT, noise=study.noise or ABSENT,
     )  # fmt: skip
 
 
@@ -127,6 +132,7 @@ class Study:
         self.reference: str | None = None
         self.bound: dict[str, Any] | None = None  # of the slopes, where they are no better than an estimate
         self.schemes = list(schemes)
+        self.noise: Noise | None = None
         if not q.wrt or not q.entries:
             raise BadOption("there is no input to differentiate by", do="name one: --wrt x")
         if not np.all(np.isfinite(q.value)):
@@ -137,6 +143,7 @@ class Study:
             return
         if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
             self._prepare(wanted)
+        self.noise = self._noise(wanted.samples)
 
     def _prepare(self, wanted: Wanted) -> None:
         q = self.q
@@ -180,6 +187,22 @@ class Study:
                 says = f"no certified derivative ({outcome.error.what}): errors below 1e-15 are not resolved"
                 self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, says))
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
+
+    def _noise(self, samples: int | None) -> Noise | None:
+        """Return the noise of a function that is rounded or noisy; of a random one, by so many samples of it.
+
+        A function that is rounded has no curves: the slope of each stair is 0, and no error of a difference.
+        """
+        q, kinds = self.q, {f.kind for f in self.findings}
+        if Kind.NOT_DETERMINISTIC in kinds:
+            return of_samples(q, samples) if samples else None
+        if q.stepping.budget is not None or not self.rays:
+            return None
+        rounded = bool(q.staircases) or (q.f.kind == "python" and self.slope == 0 and is_flat(q))
+        found = of_neighbours(q) if rounded or Kind.NOISE in kinds else None
+        if found is not None and rounded:
+            self.rays = []
+        return found
 
     def answers(self, budget: Budget) -> Answers:
         """Return what a check at this point, within this budget, need not do again."""

@@ -76,7 +76,7 @@ def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv:
     for curve in document["curves"]:
         assert len(curve["h"]) == len(curve["relative_error"]) > 7
         assert {"scheme", "dtype", "input", "index", "order", "best", "predicted"} <= set(curve)
-        assert {"h", "relative_error", "digits"} == set(curve["best"])
+        assert {"h", "relative_error", "digits"} == set(curve["best"]) - {"h_absolute"}
         assert curve["predicted"] is None or {"h", "relative_error"} <= set(curve["predicted"])
 
 
@@ -109,16 +109,19 @@ def test_colour_is_asked_for(gradcli: Gradcli, environ: dict[str, str], option: 
 
 # fmt: off
 SAYS = [
-    (SINE,                                    "forward 1.00 1e-08 5.5e-09 8.3 2.3e-08 3.6e-08"),
-    (SINE,                                    "forward: h = (4 e/|f(2)|)^(1/2) = (4 x 1.1e-16/0.841)^(1/2) = 2.3e-08"),
-    (SINE,                                    "complex: h < sqrt(6 u |f'| / |f(3)|) = sqrt(6 x 1.1e-16 x 0.54 / 0.54) = 2.6e-08"),
+    (SINE,                                    "forward 1.00 1e-08 1e-08 5.5e-09 8.3 2.3e-08 3.6e-08"),
+    (SINE,                                    "forward: h = (4 e/|f''|)^(1/2) = (4 x 1.1e-16/0.841)^(1/2) = 2.3e-08"),
+    (SINE,                                    "complex: h < sqrt(6 u |f'| / |f'''|) = sqrt(6 x 1.1e-16 x 0.54 / 0.54) = 2.6e-08"),
     (SINE,                                    "Left of the best step rounding wins: the error grows as 1/h (observed slope -"),
     (SINE,                                    "Below one ulp, x + h is x: (1 + 1e-16) - 1 = 0 in float64."),
+    (("sin(x/1000)", "x=700"),                "central: h = (3 e/|f'''|)^(1/3) = (3 x 1.1e-16/7.65e-10)^(1/3) = 0.0076"),
+    (("sin(x/1000)", "x=700"),                "Use h = 0.0015 with central differences (10.9 digits) or h = 3.2 with 7-point differences (14.3 digits)."),
+    (("x**3*y", "x=3", "y=2"),                "times each input with central differences"),
     ((*SINE, "--dtype", "float32"),           "(1 + 4.6e-08) - 1 = 0 in float32."),
     ((*SINE, "--dtype", "float32,float64"),   "float32 forward"),
-    ((*SINE, "--grad", "-cos(x)"),            "FAIL the claimed gradient is wrong in 1 of 1 entry"),
+    ((*SINE, "--grad", "-cos(x)"),            "FAIL sin(x): the claimed gradient is wrong in 1 of 1 entry"),
     ((*SINE, "--grad", "-cos(x)"),            "Taylor test: The remainder |f(x + h v) - f(x) - h <g, v>| falls with slope 1.00, not 2: along v the gradient is wrong."),
-    ((*SINE, "--grad", "cos(x)"),             "PASS the claimed gradient is right"),
+    ((*SINE, "--grad", "cos(x)"),             "PASS sin(x): the claimed gradient is right"),
     (("abs(x)", "x=0"),                       "one-sided curves, against one-sided slopes"),
     (("abs(x)", "x=0"),                       "backward -1"),
     (("log(x)", "x=0"),                       "non-finite: log gives -inf at 0"),
@@ -150,11 +153,12 @@ def test_csv_has_a_row_for_every_step(gradcli: Gradcli) -> None:
     argv = ("sweep", "sum(x**3)*y", "x=[1, 2]", "y=3", "--each", "--dtype", "float32,float64")
     rows = list(csv.DictReader(io.StringIO(gradcli(*argv, "--format", "csv").stdout)))
     found = {(c["scheme"], c["dtype"], c["input"], ",".join(map(str, c["index"]))): c for c in gradcli(*argv, "--json").json["curves"]}  # fmt: skip
-    assert list(rows[0]) == ["scheme", "dtype", "input", "index", "h", "relative_error"]
+    assert list(rows[0]) == ["scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"]
     assert len(rows) == sum(len(curve["h"]) for curve in found.values())
     for key, curve in found.items():
         own = [row for row in rows if tuple(row[name] for name in ("scheme", "dtype", "input", "index")) == key]
         assert [float(row["h"]) for row in own] == curve["h"]
+        assert [float(row["h_absolute"]) for row in own] == curve["h_absolute"]
         np_errors = [float(e) for e in curve["relative_error"]]
         assert [float(row["relative_error"]) for row in own] == np_errors
 
@@ -167,7 +171,7 @@ def test_ndjson_is_the_same_document_on_a_line(gradcli: Gradcli) -> None:
 
 def test_markdown_has_the_table_and_the_plot(gradcli: Gradcli) -> None:
     text = gradcli("sweep", *SINE, "--format", "markdown").stdout
-    assert "| scheme | order | best h | error | digits | predicted h | error |" in text
+    assert r"| scheme | order | h \(absolute\) | h/\|x\| | error | digits | h in theory | error |" in text
     assert "```" in text
 
 
@@ -289,8 +293,22 @@ def test_help_names_every_option_and_example(gradcli: Gradcli) -> None:
 def test_numbers_of_the_text_are_those_of_the_document(gradcli: Gradcli) -> None:
     curve = gradcli("sweep", *SINE, "--json").json["curves"][1]
     row = next(line for line in gradcli("sweep", *SINE).stdout.splitlines() if line.startswith("  central "))
-    _, order, h, error, digits, *_ = row.split()
+    _, order, _, h, error, digits, *_ = row.split()
     assert float(order) == pytest.approx(curve["order"], abs=0.005)
     assert float(h) == pytest.approx(curve["best"]["h"], rel=0.05)
     assert float(error) == pytest.approx(curve["best"]["relative_error"], rel=0.05)
     assert float(digits) == pytest.approx(-math.log10(curve["best"]["relative_error"]), abs=0.06)
+
+
+def test_steps_are_given_in_units_of_the_input_too(gradcli: Gradcli) -> None:
+    for curve in gradcli("sweep", "sum(sin(x/1000))", "x=[700, -20]", "--each", "--json").json["curves"]:
+        scale = curve["scale"]
+        assert curve["h_absolute"] == pytest.approx([h * scale for h in curve["h"]], rel=1e-15)
+        assert curve["best"]["h_absolute"] == pytest.approx(curve["best"]["h"] * scale, rel=1e-15)
+        assert curve["predicted"]["h_absolute"] == pytest.approx(curve["predicted"]["h"] * scale, rel=1e-15)
+
+
+def test_along_all_inputs_a_step_has_no_one_size(gradcli: Gradcli) -> None:
+    ran = gradcli("sweep", "x*y", "x=3", "y=2")
+    assert "h/|x|" in ran.stdout and "absolute)" not in ran.stdout
+    assert "h_absolute" not in gradcli("sweep", "x*y", "x=3", "y=2", "--json").json["curves"][0]

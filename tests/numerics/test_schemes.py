@@ -150,8 +150,8 @@ def test_nothing_is_predicted_where_the_derivative_is_not_known(derivatives: dic
 
 # fmt: off
 LAWS = [
-    ("forward",     "(4 e/|f(2)|)^(1/2)"), ("central",     "(3 e/|f(3)|)^(1/3)"),      ("5-point",    "(11.25 e/|f(5)|)^(1/5)"),
-    ("backward",    "(4 e/|f(2)|)^(1/2)"), ("richardson",  "(360 e/|f(5)|)^(1/5)"),    ("7-point",    "(42.78 e/|f(7)|)^(1/7)"),
+    ("forward",     "(4 e/|f''|)^(1/2)"),  ("central",     "(3 e/|f'''|)^(1/3)"),      ("5-point",    "(11.25 e/|f(5)|)^(1/5)"),
+    ("backward",    "(4 e/|f''|)^(1/2)"),  ("richardson",  "(360 e/|f(5)|)^(1/5)"),    ("7-point",    "(42.78 e/|f(7)|)^(1/7)"),
 ]
 # fmt: on
 

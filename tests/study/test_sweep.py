@@ -76,7 +76,8 @@ def test_the_best_is_the_least_of_the_curve_by_neighbours(sweep: dict[str, Curve
 
 def test_the_formula_holds_the_numbers_of_the_prediction(sweep: dict[str, Curve]) -> None:
     for curve in sweep.values():
-        assert curve["predicted"]["formula"].endswith(f" = {curve['predicted']['h']:.2g}")
+        step = curve["predicted"].get("h_absolute", curve["predicted"]["h"])
+        assert curve["predicted"]["formula"].endswith(f" = {step:.2g}")
 
 
 # fmt: off

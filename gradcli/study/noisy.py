@@ -1,0 +1,112 @@
+"""The step for a function whose values are rounded, noisy or random: from the size of the noise, not from float64's rounding."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.modes.mode import Question
+from gradcli.numerics.noise import left_over, near
+from gradcli.numerics.schemes import SCHEMES
+from gradcli.report.sweep_rows import Noise, NoisyStep
+from gradcli.study.curves import absolute
+from gradcli.study.rays import Ray, common_ray, directions, entry_rays, weights
+
+_WIDER = 10.0 ** np.arange(8)  # of the spacing at which noise is looked for first
+_DISTINCT = 5  # of the nine values: fewer, and the spacing is inside one stair
+_SAME = 4.0  # two spacings that see the same noise differ by less than this factor
+_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # steps, over the inputs' size, by which derivatives are estimated
+_SEEN = 10.0  # times its own noise: a derivative that is seen
+_MEAN = 8  # values of a random function that are averaged at one place
+_SHOWN = ("forward", "central")
+
+Along = Callable[[float], float]
+
+
+def ray_of(q: Question) -> Ray:
+    """Return the entry, or the direction of all inputs in proportion to their entries."""
+    if q.entries == 1:
+        return entry_rays(q)[0]
+    return common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
+
+
+def of_neighbours(q: Question) -> Noise | None:
+    """Return the noise of a function that is rounded or noisy, from its values beside the point; None where there is none.
+
+    Cost    9 values for each of up to 8 spacings, and 35 for the derivatives.
+    Source  Moré and Wild (2011), Estimating computational noise: the spacing grows until the values differ.
+    """
+    ray = ray_of(q)
+    f = _along(q, ray)
+    seen: list[float] = []
+    for wider in _WIDER:
+        places = [t * float(wider) for t in near(1.0)]
+        values = np.array([f(t) for t in places])
+        if not np.all(np.isfinite(values)):
+            break
+        if len(np.unique(values)) >= _DISTINCT:
+            seen.append(float(left_over(places, values)))
+            if len(seen) > 1 and seen[-1] < _SAME * seen[-2]:
+                break
+    return _steps(q, ray, f, min(seen), len(near(1.0)), random=False) if seen else None
+
+
+def of_samples(q: Question, samples: int) -> Noise:
+    """Return the noise of a random function, from `samples` values at the point."""
+    ray = ray_of(q)
+    f = _along(q, ray)
+    values = [f(0.0) for _ in range(samples)]
+    return _steps(
+        q,
+        ray,
+        lambda t: float(np.mean([f(t) for _ in range(_MEAN)])),
+        float(np.std(values, ddof=1)),
+        samples,
+        random=True,
+    )
+
+
+def _along(q: Question, ray: Ray) -> Along:
+    w, vs = weights(q), directions(q, ray)
+
+    def f(t: float) -> float:
+        return float(np.sum(w * q.near(*(x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)))))
+
+    return f
+
+
+def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
+    """Return the noise and, by it and the derivatives of f, the step of each scheme and the error that is left."""
+    spread = level / np.sqrt(_MEAN) if random else level
+    derivatives = {2: _seen(f, _second, np.sqrt(6.0) * spread, 2), 3: _seen(f, _third, np.sqrt(2.5) * spread, 3)}
+    found = []
+    for scheme in (scheme for scheme in SCHEMES if scheme.name in _SHOWN):
+        predicted = scheme.predicted(level, derivatives)
+        if predicted is not None:
+            h, error = predicted
+            slope = abs((f(h) - f(-h)) / (2 * h))
+            relative = error / slope if slope > error else None
+            found.append(NoisyStep(scheme.name, h, error, relative, absolute(h, ray)))
+    return Noise(level, samples, random, ray.name, ray.index, tuple(found))
+
+
+def _seen(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
+    """Return a derivative's size by the smallest step at which it is larger than its noise, or else by the widest."""
+    sizes = [(abs(difference(f, h)), h) for h in _WIDE]
+    finite = [(size, h) for size, h in sizes if np.isfinite(size)]
+    return next((size for size, h in finite if size > _SEEN * noise / h**order), finite[-1][0] if finite else 0.0)
+
+
+def _second(f: Along, h: float) -> float:
+    return (f(h) - 2 * f(0.0) + f(-h)) / h**2
+
+
+def _third(f: Along, h: float) -> float:
+    return (f(2 * h) - 2 * f(h) + 2 * f(-h) - f(-2 * h)) / (2 * h**3)
+
+
+def is_flat(q: Question) -> bool:
+    """Whether the values beside the point are all the same, as between two steps of a rounded function."""
+    f: Any = _along(q, ray_of(q))
+    return len({f(t) for t in near(1.0)}) == 1
