@@ -124,7 +124,7 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
-        on=(*CLAIMS, "derive", "grad"), group=POINT, write=_one, take=joined)
+        on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=_one, take=joined)
     seed: int = row(
         "--seed", "N|random", "Seed of everything drawn.",
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=0, read=seed, write=_one, take=_as_given)

@@ -12,13 +12,13 @@ from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import text
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.index_notation import indexed
-from gradcli.derivation.lines import names, products, where
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import RULES, Sweep
 from gradcli.derivation.second import Begun
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
+from gradcli.interpreters.lines import names, products, where
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.report.derive import Step
 

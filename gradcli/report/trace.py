@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.report.common import Finding, Target
@@ -16,6 +18,7 @@ class Contribution:
     adjoint: Values
     partial: Values | str
     product: Values
+    formula: str | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,16 @@ class TraceReport:
         """Return the forward table, the backward table, and the graph."""
         blocks: list[Block] = [
             self._forward(),
-            Paragraph((Piece("backward, last line first", "strong"),)),
+            Paragraph((Piece(f"backward, last line first; L is {self._loss()}", "strong"),)),
             self._backward(),
         ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (*blocks, self.graph())
+
+    def _loss(self) -> str:
+        """Return what the adjoints are derivatives of."""
+        last = self.nodes[-1]
+        return f"the sum of {last.name}" if np.ndim(last.value) else last.name
 
     def _forward(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
@@ -64,19 +72,20 @@ class TraceReport:
             if node.operation == "input":
                 continue
             text = node.text if isinstance(node.text, str) else node.operation
-            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in node.partials.items())
+            known = {name: p for name, p in node.partials.items() if not isinstance(p, str)}
+            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in known.items())
             rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
         return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
 
     def _backward(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
         for node in reversed(self.nodes):
-            products = [f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})" for c in node.contributions]
+            products = [_product(c) for c in node.contributions]
             how = " + ".join(products)
             if len(products) > 1:
                 how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
-            rows.append((node.name, numbers.value(node.adjoint), f"= {how}" if how else ""))
-        return Table(("node", "adjoint", "from the nodes that use it"), tuple(rows))
+            rows.append((f"dL/d{node.name}", numbers.value(node.adjoint), f"= {how}" if how else ""))
+        return Table(("adjoint", "value", "from the operations that use it"), tuple(rows))
 
     def graph(self) -> Graph:
         """Return the nodes with their values, and the edges with their local partials."""
@@ -98,6 +107,13 @@ class TraceReport:
         return ("id", "name", "operation", "inputs", "value", "adjoint"), [
             (n.id, n.name, n.operation, " ".join(n.inputs), _record(n.value), _record(n.adjoint)) for n in self.nodes
         ]
+
+
+def _product(c: Contribution) -> str:
+    """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
+    plain = not isinstance(c.partial, str) and not np.ndim(c.partial) and not np.ndim(c.adjoint)
+    numbered = f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})"
+    return numbered if plain or isinstance(c.formula, Absent) else c.formula
 
 
 def _record(x: Values) -> object:

@@ -1,6 +1,9 @@
-"""`trace`: the recorded program at one point, told node by node, forward and back."""
+"""`trace`: the recorded program at one point, operation by operation as the user wrote them, forward and back."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,34 +12,75 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.errors import Place
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
+from gradcli.interpreters import lines
+from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.report import numbers
 from gradcli.report.common import Target, finding
 from gradcli.report.encode import ABSENT
 from gradcli.report.trace import Contribution, Node, TraceReport
+from gradcli.study.adjoints import Use, formula
 from gradcli.verify.environment import environment
 from gradcli.words import Kind, Severity
+
+SHAPING = ("reshape", "transpose", "broadcast_to")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one operation of the user's recorded: one line, or several that nothing else uses."""
+
+    tape: Tape
+    slots: tuple[int, ...]
+
+    @property
+    def last(self) -> int:
+        """The line that gives its value."""
+        return self.slots[-1]
+
+    @cached_property
+    def operands(self) -> tuple[int, ...]:
+        """The lines outside that it takes, once for each use."""
+        inside = set(self.slots)
+        return tuple(s for k in self.slots for s in self.tape.operands(k) if s != CONSTANT and s not in inside)
+
+    def operation(self, text: str) -> str:
+        """The primitive, or the function by the user's name for it where several lines are one call."""
+        made = [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in SHAPING]
+        names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
+        called = text.partition("(")[0].rpartition(".")[2]
+        return called if len(names) > 1 and called.isidentifier() else names[-1]
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each entry of the result depends on the same entry of each operand alone."""
+        kinds = [p.kind for k in self.slots if (p := self.tape.primitive(k)) is not None]
+        same = all(shape(self.tape.value(s)) in ((), shape(self.tape.value(self.last))) for s in self.operands)
+        return same and all(kind == "elementwise" for kind in kinds)
+
+    def pulled(self, ybar: Value) -> list[tuple[int, Value]]:
+        """Return each operand outside with what a cotangent of the result gives it, once for each use."""
+        count, place_of = len(self.operands), {k: len(self.operands) + n for n, k in enumerate(self.slots)}
+        outside = iter(range(count))
+        own: list[Line] = [(None, (), (), None, None, None)] * count
+        for k in self.slots:
+            primitive, slots, xs, y, params, position = self.tape.lines[k]
+            moved = tuple(s if s == CONSTANT else place_of[s] if s in place_of else next(outside) for s in slots)
+            own.append((primitive, moved, xs, y, params, position))
+        bars: list[Any] = [None] * len(own)
+        bars[-1] = ybar
+        sweep_back(own, bars, len(own) - 1)
+        return list(zip(self.operands, bars[:count], strict=True))
 
 
 def walkthrough(q: Question) -> TraceReport:
     """Return the computation as a walkthrough; the adjoints are those of the sum of all outputs."""
     y, inputs, tape = q.recording
-    bars = q.bars
-    names = _names(q, y, inputs, tape)
-    uses: dict[int, list[Contribution]] = defaultdict(list)
-    partials: dict[int, dict[str, Any]] = {}
+    steps = _steps(tape, y.slot if isinstance(y, Recorded) else CONSTANT)
+    names = _names(q, y, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
-        for slot, line in enumerate(tape.lines):
-            if tape.primitive(slot) is not None:
-                partials[slot] = _partials(line, names)
-                _contribute(uses, slot, line, bars[slot], names)
-    last = {id(tape.position(slot)): slot for slot in range(len(tape.lines))}
-    nodes = tuple(
-        _node(slot, line, last[id(tape.position(slot))] == slot, names, bars, partials.get(slot, {}), uses[slot])
-        for slot, line in enumerate(tape.lines)
-    )
+        nodes = _Nodes(q, steps, names).made()
     findings = [
         finding(kind, Severity.WARNING, mark.says, at=place(mark.position))
         for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
@@ -47,37 +91,151 @@ def walkthrough(q: Question) -> TraceReport:
     return TraceReport(Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, nodes, tuple(findings), environment())
 
 
-def _names(q: Question, y: Value, inputs: list[Recorded], tape: Tape) -> list[str]:
-    """Return a name for every line: the user's for the last line of a named statement, `result` for the last of all."""
-    positions = [position for _, _, _, _, _, position in tape.lines]
-    last = {id(position): slot for slot, position in enumerate(positions) if position is not None}
-    result = y.slot if isinstance(y, Recorded) else CONSTANT
-    names: list[str] = []
-    taken: dict[str, int] = defaultdict(int)
-    for slot, position in enumerate(positions):
-        if slot < len(inputs):
-            name = q.wrt[slot]
-        elif position is not None and last[id(position)] == slot and getattr(position, "name", None):
-            name = str(position.name)
+def _steps(tape: Tape, result: int) -> list[Step]:
+    """Return the lines of the tape, those of one operation of the user's together where only the last is used elsewhere."""
+    groups: list[list[int]] = []
+    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
+        before = tape.position(groups[-1][-1]) if groups else None
+        same = position is not None and position == before and primitive is not None
+        if same:
+            groups[-1].append(k)
         else:
-            name = "result" if slot == result else f"%{slot - len(inputs) + 1}"
+            groups.append([k])
+    of = {k: n for n, group in enumerate(groups) for k in group}
+    used = {s for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT and of[s] != of[k]} | {result}
+    found: list[Step] = []
+    for group in groups:
+        parts = [group] if not used.intersection(group[:-1]) else [[k] for k in group]
+        found += [Step(tape, tuple(part)) for part in parts]
+    return found
+
+
+def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
+    """Return a name for the value of every step: the user's for a named statement, `result` for the last of all."""
+    own = lines.names(tape.lines)
+    result = y.slot if isinstance(y, Recorded) else CONSTANT
+    used = {*q.point.values, *filter(None, own)}
+    free = (name for k in range(1, len(tape.lines) + len(used) + 2) if (name := f"t{k}") not in used)
+    names: dict[int, str] = {}
+    taken: dict[str, int] = defaultdict(int)
+    for step in steps:
+        slot = step.last
+        name = q.wrt[slot] if slot < inputs else own[slot] or ("result" if slot == result else next(free))
         taken[name] += 1
-        names.append(name if taken[name] == 1 else f"{name}#{taken[name]}")
+        names[slot] = name if taken[name] == 1 else f"{name}#{taken[name]}"
     return names
 
 
-def _partials(line: Line, names: list[str]) -> dict[str, Any]:
-    """Return the local partials by operand name, summed over its uses."""
-    _, slots, _, _, _, _ = line
-    found: dict[str, Any] = {}
-    for i, slot in enumerate(slots):
-        if slot == CONSTANT:
-            continue
-        partial = _partial(line, i)
-        seen = found.get(names[slot])
-        both = isinstance(seen, str) or isinstance(partial, str)
-        found[names[slot]] = partial if seen is None else f"{seen} and {partial}" if both else seen + partial
-    return found
+@dataclass(frozen=True)
+class _Nodes:
+    """What turns steps into the nodes of the report."""
+
+    q: Question
+    steps: Sequence[Step]
+    names: Mapping[int, str]
+
+    def made(self) -> tuple[Node, ...]:
+        uses: dict[int, list[Contribution]] = defaultdict(list)
+        partials = {}
+        for step in self.steps:
+            if self._is_input(step):
+                continue
+            found = self._partials(step)
+            partials[step.last] = self._summed(found)
+            self._contribute(uses, step, found)
+        return tuple(
+            self._node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in enumerate(self.steps)
+        )
+
+    def _summed(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
+        """Return the local partials by operand, summed over its uses."""
+        found: dict[str, Any] = {}
+        for slot, partial in partials:
+            seen = found.get(self.names[slot])
+            both = isinstance(seen, str) or isinstance(partial, str)
+            found[self.names[slot]] = partial if seen is None else f"{seen} and {partial}" if both else seen + partial
+        return found
+
+    def _is_input(self, step: Step) -> bool:
+        return step.tape.primitive(step.last) is None
+
+    def _partials(self, step: Step) -> list[tuple[int, Any]]:
+        """Return each operand with its local partial, once for each use: numbers, or the name of the transpose."""
+        if len(step.slots) == 1:
+            line = step.tape.lines[step.last]
+            return [
+                (slot, _partial(line, i)) for i, slot in enumerate(step.tape.operands(step.last)) if slot != CONSTANT
+            ]
+        value = step.tape.value(step.last)
+        if shape(value) == () or step.elementwise:
+            return [(slot, np.asarray(x, dtype=float)[()]) for slot, x in step.pulled(np.ones(shape(value))[()])]
+        says = f"transpose of {step.operation(self._text(step))}"
+        return [(slot, says) for slot, _ in step.pulled(np.zeros(shape(value)))]
+
+    def _contribute(self, uses: dict[int, list[Contribution]], step: Step, partials: Sequence[tuple[int, Any]]) -> None:
+        ybar = self.q.bars[step.last]
+        if ybar is None:
+            return
+        use, sources = self._use(step)
+        for (slot, partial), (_, product) in zip(partials, step.pulled(ybar), strict=True):
+            i = sources.index(slot) if slot in sources else len(sources)
+            said = formula(use, i)
+            if slot in sources:
+                sources[i] = CONSTANT  # a second use of it is the next one
+            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, said))
+
+    def _use(self, step: Step) -> tuple[Use, list[int]]:
+        """Return what the formula of an adjoint needs to know of a step, and the lines that its operands come from."""
+        made = [k for k in step.slots if (p := step.tape.primitive(k)) is not None and p.name not in SHAPING]
+        core = step.tape.lines[made[0] if len(made) == 1 else step.last]
+        primitive, _, _, _, params, _ = core
+        given = self._operands(step, core) if len(made) <= 1 else [(s, step.tape.value(s)) for s in step.operands]
+        names = tuple(self.names[slot] if slot != CONSTANT else self._constant(x) for slot, x in given)
+        name = primitive.name if primitive is not None and len(made) <= 1 else step.operation(self._text(step))
+        shapes = tuple(shape(x) for _, x in given)
+        y = shape(step.tape.value(step.last))
+        use = Use(name, names, shapes, self.names[step.last], y, params or {}, step.elementwise)
+        return use, [slot for slot, _ in given]
+
+    def _operands(self, step: Step, core: Line) -> list[tuple[int, Value]]:
+        """Return the operands as the user gave them: what was given another shape on the way is taken as it was before."""
+        _, slots, xs, _, _, _ = core
+        inside = set(step.slots)
+        found = []
+        for slot, x in zip(slots, xs, strict=True):
+            while slot in inside:
+                _, before, values, _, _, _ = step.tape.lines[slot]
+                slot, x = before[0], values[0]
+            found.append((slot, x))
+        return found
+
+    def _constant(self, x: Value) -> str:
+        """Return the name of an input that is held, or the value."""
+        held = (n for n, v in self.q.point.values.items() if n not in self.q.wrt and _same(v, x))
+        return next(held, numbers.value(x))
+
+    def _text(self, step: Step) -> str:
+        where = place(step.tape.position(step.last))
+        return where.operation if isinstance(where, Place) else where.source if where else ""
+
+    def _node(self, k: int, step: Step, partials: dict[str, Any], uses: list[Contribution]) -> Node:
+        tape, slot = step.tape, step.last
+        y, bar = tape.value(slot), self.q.bars[slot]
+        adjoint = np.zeros(shape(y))[()] if bar is None else bar
+        span = place(tape.position(slot))
+        line = span.line if span else None
+        if self._is_input(step):
+            return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT)
+        written = self._text(step)
+        operation = step.operation(written)
+        if len(step.slots) == 1:
+            _, slots, xs, _, _, _ = tape.lines[slot]
+            both = zip(slots, xs, strict=True)
+            operands = tuple(self.names[s] if s != CONSTANT else self._constant(x) for s, x in both)
+        else:
+            operands = tuple(dict.fromkeys(self.names[s] for s in step.operands))
+        text = written or f"{operation}({', '.join(operands)})"
+        return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text)
 
 
 def _partial(line: Line, i: int) -> Any:
@@ -93,38 +251,9 @@ def _partial(line: Line, i: int) -> Any:
     return f"transpose of {primitive.name}"
 
 
-def _contribute(uses: dict[int, list[Contribution]], slot: int, line: Line, ybar: Value, names: list[str]) -> None:
-    primitive, slots, xs, y, params, _ = line
-    if primitive is None or ybar is None:
-        return
-    for i, operand in enumerate(slots):
-        if operand != CONSTANT:
-            product = primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)
-            uses[operand].append(Contribution(names[slot], ybar, _partial(line, i), product))
-
-
-def _node(
-    slot: int,
-    line: Line,
-    last: bool,
-    names: list[str],
-    bars: list[Value],
-    partials: dict[str, Any],
-    uses: list[Contribution],
-) -> Node:
-    primitive, slots, xs, y, _, position = line
-    operands = tuple(names[s] if s != CONSTANT else numbers.value(x) for s, x in zip(slots, xs, strict=True))
-    adjoint = np.zeros(shape(y))[()] if bars[slot] is None else bars[slot]
-    operation = "input" if primitive is None else primitive.name
-    span = place(position)
-    text = ABSENT if primitive is None else _said(operation, operands, position, last)
-    return Node(
-        slot, names[slot], operation, operands, y, adjoint, partials, tuple(uses), span.line if span else None, text
-    )
-
-
-def _said(operation: str, operands: tuple[str, ...], position: Any, last: bool) -> str:
-    """Return what the user wrote for the line that finishes it, and the operation for lines on the way there."""
-    where = place(position)
-    source = where.operation if isinstance(where, Place) else where.source if where else ""
-    return source if source and last else f"{operation}({', '.join(operands)})"
+def _same(value: Any, x: Value) -> bool:
+    """Whether a value is that of an input, which a product may have given another shape."""
+    try:
+        return np.array_equal(np.ravel(np.asarray(value, dtype=float)), np.ravel(np.asarray(x, dtype=float)))
+    except (TypeError, ValueError):
+        return False

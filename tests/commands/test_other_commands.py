@@ -131,8 +131,8 @@ def test_trace_tells_forward_and_back(gradcli: Callable[..., Any]) -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "1 v3 = x1 + x2 7.0 dv3/dx1 = 1 dv3/dx2 = 1" in lines
     assert "2 result = v3 * x1 21.0 dresult/dv3 = 3 dresult/dx1 = 7" in lines
-    assert "x1 10.0 = 3*1 (v3) + 1*7 (result): used twice, summed" in lines
-    assert lines.index("v3 3.0 = 1*3 (result)") < lines.index("x2 3.0 = 3*1 (v3)")
+    assert "dL/dx1 10.0 = 3*1 (v3) + 1*7 (result): used twice, summed" in lines
+    assert lines.index("dL/dv3 3.0 = 1*3 (result)") < lines.index("dL/dx2 3.0 = 3*1 (v3)")
 
 
 def test_modes_lists_what_is_here(gradcli: Callable[..., Any]) -> None:

@@ -1,6 +1,7 @@
 """`trace`: forward values, local partials, adjoints and how they were summed."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ def test_the_worked_example_back(nodes: Callable[..., Any]) -> None:
 
 def test_the_worked_example_sums_its_contributions(nodes: Callable[..., Any]) -> None:
     assert nodes(*EXAMPLE)["x1"]["contributions"] == [
-        {"from": "v3", "adjoint": 3.0, "partial": 1.0, "product": 3.0},
-        {"from": "result", "adjoint": 1.0, "partial": 7.0, "product": 7.0},
+        {"from": "v3", "adjoint": 3.0, "partial": 1.0, "product": 3.0, "formula": "dL/dv3"},
+        {"from": "result", "adjoint": 1.0, "partial": 7.0, "product": 7.0, "formula": "(dL/dresult) * v3"},
     ]
 
 
@@ -105,7 +106,7 @@ def test_names_given_again_are_numbered(nodes: Callable[..., Any]) -> None:
 
 
 def test_unnamed_steps_are_numbered_and_the_last_is_the_result(nodes: Callable[..., Any]) -> None:
-    assert list(nodes("sin(x) + cos(x)", "x=1")) == ["x", "%1", "%2", "result"]
+    assert list(nodes("sin(x) + cos(x)", "x=1")) == ["x", "t1", "t2", "result"]
 
 
 def test_a_named_result_keeps_its_name(nodes: Callable[..., Any]) -> None:
@@ -121,8 +122,8 @@ def test_linear_operations_on_arrays_name_the_transpose(nodes: Callable[..., Any
 
 def test_elementwise_operations_on_arrays_have_arrays_of_partials(nodes: Callable[..., Any]) -> None:
     found = nodes("sum(x**2)", "x=[1,2]")
-    assert found["%1"]["partials"] == {"x": [2.0, 4.0]}
-    assert found["result"]["partials"] == {"%1": [1.0, 1.0]}
+    assert found["t1"]["partials"] == {"x": [2.0, 4.0]}
+    assert found["result"]["partials"] == {"t1": [1.0, 1.0]}
 
 
 def test_a_step_says_what_the_user_wrote_and_its_line(nodes: Callable[..., Any]) -> None:
@@ -148,3 +149,55 @@ def test_what_is_odd_at_the_point_is_said(gradcli: Callable[..., Any], argv: tup
 
 def test_a_smooth_point_has_no_findings(gradcli: Callable[..., Any]) -> None:
     assert gradcli("trace", *EXAMPLE, "--json").json["findings"] == []
+
+
+NET = "h = tanh(W1@x + b); sum((W2@h - y)**2)", "--shapes", "W1: 3 2; x: 2; b: 3; W2: 2 3; y: 2"
+# fmt: off
+FORMULAS = [
+    ("W1", ["(dL/dt1) xᵀ"]), ("x", ["W1ᵀ (dL/dt1)"]), ("b", ["dL/dt2"]), ("t2", ["(dL/dh) ∘ tanh'(t2)"]), ("h", ["W2ᵀ (dL/dt3)"]),
+    ("W2", ["(dL/dt3) hᵀ"]), ("y", ["-(dL/dt4)"]), ("t4", ["(dL/dt5) ∘ 2 t4"]), ("t5", ["(dL/dresult) in every entry"]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("name", "formulas"), FORMULAS)
+def test_adjoints_are_written_in_matrices(nodes: Callable[..., Any], name: str, formulas: list[str]) -> None:
+    assert [part["formula"] for part in nodes(*NET)[name]["contributions"]] == formulas
+
+
+@pytest.mark.parametrize(
+    ("f", "name", "formula"),
+    [
+        ("sum(a@B)", "B", "a (dL/dt1)ᵀ"), ("sum(a@B)", "a", "B (dL/dt1)"), ("a@c", "a", "(dL/dresult) * c"), ("sum(B*c)", "c", "sum of (dL/dt1) ∘ B"),
+        ("sum(softmax(a))", "a", "softmax'(a)ᵀ (dL/dt1)"), ("sum(B/c)", "B", "(dL/dt1) / c"), ("sum(B.T)", "B", "(dL/dt1)ᵀ"),
+    ],
+)  # fmt: skip
+def test_other_products_and_functions(nodes: Callable[..., Any], f: str, name: str, formula: str) -> None:
+    sizes = {"a": "3", "B": "3 3", "c": "3"}
+    found = nodes(
+        f, "--shapes", "; ".join(f"{n}: {size}" for n, size in sizes.items() if n in f.replace("max(a", "m(a"))
+    )
+    assert found[name]["contributions"][0]["formula"] == formula
+
+
+def test_what_numpy_reshapes_for_a_product_is_no_step(nodes: Callable[..., Any]) -> None:
+    assert [node["operation"] for node in nodes("sum(W@x)", "--shapes", "W: 2 3; x: 3").values()] == [
+        "input", "input", "matmul", "sum",
+    ]  # fmt: skip
+
+
+def test_a_python_function_keeps_its_names(nodes: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "import numpy as np\n\ndef loss(W, x):\n    z = W @ x\n    a = np.tanh(z)\n    return np.sum(a ** 2)\n"
+    )
+    found = nodes(f"{file}:loss", "--shapes", "W: 3 2; x: 2")
+    assert list(found) == ["W", "x", "z", "a", "t1", "result"]
+    assert found["W"]["contributions"][0]["formula"] == "(dL/dz) xᵀ"
+
+
+def test_wrt_keeps_the_names_of_what_is_held(nodes: Callable[..., Any]) -> None:
+    found = nodes(*NET, "--wrt", "W1")
+    assert "x" not in found
+    assert found["W1"]["contributions"][0]["formula"] == "(dL/dt1) xᵀ"
+    assert found["h"]["contributions"][0]["formula"] == "W2ᵀ (dL/dt3)"
