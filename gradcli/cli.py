@@ -11,6 +11,7 @@ from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
 from gradcli.words import Exit
 from gradcli.world import World
 
+_COMPLETE = "_GRADCLI_COMPLETE"
 _WITH_SYMPY = ("check", "compare-modes")
 
 
@@ -84,6 +85,8 @@ def _dispatch(argv: Sequence[str], world: World) -> int:
     from gradcli.commands.program import command
 
     app = command()
+    if _COMPLETE in world.environ:  # the shell asks what may follow
+        app.main(prog_name="gradcli")
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(world.stdout),

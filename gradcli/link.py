@@ -110,6 +110,10 @@ class Documents(io.TextIOBase):
 class Lines:
     """Standard input line by line, never reading further than the line's end: the next child reads on from there."""
 
+    def isatty(self) -> bool:
+        """Whether someone types the lines."""
+        return os.isatty(0)
+
     def __iter__(self) -> Iterator[str]:
         known = sys.stdin
         if known is not None:

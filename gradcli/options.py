@@ -23,7 +23,8 @@ from gradcli.option_values import (
     whole_numbers,
 )
 
-POINT, RESULT, PROGRAM, FRAMEWORK = "Point", "Result", "Program", "Framework"
+POINT, CLAIM, PRECISION, FRAMEWORK, OUTPUT = "Point", "Claim", "Precision and limits", "Frameworks", "Output"
+GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
 PRINTS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
@@ -144,118 +145,122 @@ class Options:
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
-        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, write=_one, take=_as_given)
+        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
-        on=CLAIMS, write=_one, take=_as_given)
-    hess: Any = row("--hess", "CLAIM", "Your Hessian.", on=CLAIMS, write=_one, take=_as_given)
-    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, write=_one, take=_as_given)
-    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, write=_one, take=_as_given)
-    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, write=_one, take=_as_given)
+        on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    hess: Any = row("--hess", "CLAIM", "Your Hessian.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
-        on=CLAIMS, default=False, kind=bool, write=_flag, take=_as_given)
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=_flag, take=_as_given)
     require_claim: bool = row(
-        "--require-claim", "", "Without a claim, exit with status 2.", on=CLAIMS, default=False, kind=bool, write=_flag)
+        "--require-claim", "", "Without a claim, exit with status 2.",
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=_flag)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 checks the Hessian.",
-        on=(*CLAIMS, "derive"), default=1, kind=int, low=1, high=2, write=_one, take=_first_or_second)
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=_one, take=_first_or_second)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
-        on=("check",), default=False, kind=bool)
-    answer: str | None = row("--answer", "EXPR", "A derivation of your own: is it right?", on=("derive",))
+        on=("check",), group=POINT, default=False, kind=bool)
+    answer: str | None = row("--answer", "EXPR", "A derivation of your own: is it right?", on=("derive",), group=CLAIM)
     layout: str = row(
         "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
-        on=("derive",), default="denominator")
+        on=("derive",), group=OUTPUT, default="denominator")
     style: str = row(
-        "--style", "KIND", "Steps by differential, graph (adjoints) or index.", on=("derive",), default="differential")
+        "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
+        on=("derive",), group=OUTPUT, default="differential")
     no_steps: bool = row(
-        "--no-steps", "", "Only the result, not how it is found.", on=("derive",), default=False, kind=bool)
+        "--no-steps", "", "Only the result, not how it is found.", on=("derive",), group=OUTPUT, default=False, kind=bool)
     code: str = row(
         "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
-        on=("derive",), default="numpy")
+        on=("derive",), group=OUTPUT, default="numpy")
     jacobian: bool = row(
         "--jacobian", "", "Insist on a vector result, and compare its Jacobian.",
-        on=("compare-modes",), default=False, kind=bool)
+        on=("compare-modes",), group=PRECISION, default=False, kind=bool)
     modes: str | None = row(
         "--modes", "LIST",
         "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
-        "[default: all, certified if quick]", on=("check", "compare-modes"), write=_one, take=joined)
+        "[default: all, certified if quick]", on=("check", "compare-modes"), group=PRECISION, write=_one, take=joined)
     cost: bool = row(
         "--cost", "", "Show operations by kind, and memory, of each mode.",
-        on=("compare-modes",), default=False, kind=bool)
+        on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
     columns: str | None = row(
         "--columns", "LIST",
         "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps.",
-        on=("compare-modes",))
+        on=("compare-modes",), group=OUTPUT)
     sizes: str | None = row(
         "--sizes", "NAME=N,N,...",
-        "How cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).", on=("compare-modes",))
+        "How cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
+        on=("compare-modes",), group=OUTPUT)
     schemes: str | None = row(
         "--schemes", "LIST",
         "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
-        on=("sweep",))
+        on=("sweep",), group=PRECISION)
     formats: tuple[str, ...] = row(
         "--dtype", "LIST",
         "Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
-        on=("compare-modes", "sweep"), default=(), read=formats)
+        on=("compare-modes", "sweep"), group=PRECISION, default=(), read=formats)
     loss_scale: int | None = row(
         "--loss-scale", "K",
         "With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
-        on=("compare-modes",), kind=int, low=0, high=120)
+        on=("compare-modes",), group=PRECISION, kind=int, low=0, high=120)
     accumulate: int | None = row(
         "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
-        on=("compare-modes",), kind=int, low=2)
+        on=("compare-modes",), group=PRECISION, kind=int, low=2)
     bits: tuple[int, ...] = row(
         "--bits", "LIST", "Numbers of so many bits, too, rounded to nearest: 113, 400.",
-        on=("sweep",), default=(), read=whole_numbers)
+        on=("sweep",), group=PRECISION, default=(), read=whole_numbers)
     each: bool = row(
-        "--each", "", "Sweep along every entry, not along all inputs at once.", on=("sweep",), default=False, kind=bool)
+        "--each", "", "Sweep along every entry, not along all inputs at once.",
+        on=("sweep",), group=PRECISION, default=False, kind=bool)
     samples: int | None = row(
-        "--samples", "N", "A random function: take the step from the spread of so many values.", on=("sweep",), kind=int, low=3,
-        high=10_000)
+        "--samples", "N", "A random function: take the step from the spread of so many values.",
+        on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "A fixed relative tolerance for the claim instead of a computed one.",
-        on=("check",), kind=float, low=0, write=_one, take=_as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=_one, take=_as_given)
     atol: float | None = row(
         "--atol", "A", "A fixed absolute tolerance for the claim instead of a computed one.",
-        on=("check",), kind=float, low=0, write=_one, take=_as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=_one, take=_as_given)
     h: float | None = row(
         "--h", "H", "A fixed step for differences; gradcli chooses its own.",
-        on=("check", "sweep"), kind=float, write=_one, take=_as_given)
+        on=("check", "sweep"), group=PRECISION, kind=float, write=_one, take=_as_given)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
-        on=("check", "sweep"), repeated=True, read=edges, take=_as_given,
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=_as_given,
         write=lambda found: [f"{name}={_short(low)}:{_short(high)}" for name, (low, high) in found.items()])
     scale: Mapping[str, float] | None = row(
         "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
-        on=("check", "sweep"), repeated=True, read=scales, take=_as_given,
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=scales, take=_as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "Evaluations of f that differences may take.",
-        on=CLAIMS, kind=int, low=1, write=_one, take=_as_given)
+        on=CLAIMS, group=PRECISION, kind=int, low=1, write=_one, take=_as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
-        on=("check",), default=False, kind=bool, write=_flag, take=_as_given)
+        on=("check",), group=CLAIM, default=False, kind=bool, write=_flag, take=_as_given)
     save_point: str | None = row(
         "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
-        on=("check",), group=RESULT)
+        on=("check",), group=OUTPUT)
     check: bool = row(
         "--check", "", "Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3.",
-        on=("ops",), default=False, kind=bool)
+        on=("ops",), group=PRECISION, default=False, kind=bool)
     timeout: float | None = row(
         "--timeout", "TIME", "Time for all of it: 90s, 5min; then what is finished is shown.",
-        on=("check",), read=duration, write=_seconds)
+        on=("check",), group=PRECISION, read=duration, write=_seconds)
     time_limit: float | None = row(
         "--timeout", "TIME",
         "Time for all of it: 90s, 5min; where it is not enough nothing is shown, and the status is 3.",
-        on=(*AT_ONE_POINT, "derive", "ops"), read=duration)
+        on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
-        on=CLAIMS, read=duration, write=_seconds, take=_as_given)
+        on=CLAIMS, group=PRECISION, read=duration, write=_seconds, take=_as_given)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
-        on=RUNS, default=1, kind=int, low=1, high=1024, write=_one)
+        on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=_one)
     framework: str | None = row(
         "--framework", "NAME", "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: told by its names]",
         on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
@@ -279,28 +284,28 @@ class Options:
         on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=_list, take=names_in)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
-        on=("check",), default=frozenset(), read=kinds, write=_list, take=kinds)
+        on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=_list, take=kinds)
     allow_inconclusive: bool = row(
         "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
-        on=("check",), default=False, kind=bool, write=_flag)
-    format: str | None = row("--format", "FORM", "What standard output carries.  [default: text]", on=PRINTS, group=RESULT)
-    json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=RESULT, default=False, kind=bool)
+        on=("check",), group=OUTPUT, default=False, kind=bool, write=_flag)
+    format: str | None = row("--format", "FORM", "What standard output carries.  [default: text]", on=PRINTS, group=OUTPUT)
+    json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
         "--out -o", "FILE", "Also write a file; its ending says the form. Repeatable.",
-        on=PRINTS, group=RESULT, default=(), repeated=True, read=as_tuple)
+        on=PRINTS, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     plot: tuple[str, ...] = row(
         "--plot", "FILE", "Draw it: a file .svg or .png (matplotlib). Repeatable.",
-        on=("compare-modes", "sweep"), group=RESULT, default=(), repeated=True, read=as_tuple)
+        on=("compare-modes", "sweep"), group=OUTPUT, default=(), repeated=True, read=as_tuple)
     quiet: bool = row(
-        "--quiet -q", "", "Print nothing; the exit status says it all.", on=PRINTS, group=RESULT, default=False, kind=bool)
+        "--quiet -q", "", "Print nothing; the exit status says it all.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
-        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=RESULT,
+        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=OUTPUT,
         default=False, kind=bool)
     color: bool | None = row(
         "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]",
-        on=PRINTS, group=RESULT, kind=bool)
+        on=PRINTS, group=OUTPUT, kind=bool)
     traceback: bool = row(
-        "--traceback", "", "Show Python's traceback with an error.", on=PRINTS, group=PROGRAM, default=False, kind=bool)
+        "--traceback", "", "Show Python's traceback with an error.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     # fmt: on
 
 

@@ -97,6 +97,9 @@ class World:
         earlier = self.link.earlier
         if earlier.line and earlier.stopped:
             yield earlier.line, earlier.text
+        typed = getattr(self.stdin, "isatty", None)
+        if typed is not None and typed() and not earlier.line:
+            self.tell("reading lines; Ctrl-D ends")
         yield from enumerate(self.stdin, earlier.line + 1)
 
     @contextmanager

@@ -19,6 +19,8 @@ def arranged(argv: list[str], app: Any) -> list[str]:
     name, rest = argv[0], argv[1:]
     if name in ("-h", "--help"):
         return ["--help"]
+    if name in ("--install-completion", "--show-completion"):
+        return argv
     if name == "help":
         return arranged([*rest[:1], "--help"], app)
     if name not in app.commands:

@@ -7,6 +7,7 @@ import typer
 from typer.main import get_command
 
 from gradcli.commands import check, compare_modes, derive, given, grad, modes, ops, schema, sweep, trace
+from gradcli.commands.help import Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -23,22 +24,32 @@ Exit status: 0 confirmed, 1 a gradient is wrong, 2 the request could not be carr
 """
 
 
+COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # what runs, its argument, its examples, what it does in brief
+    "check": (check.check, given.TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
+    "compare-modes": (
+        compare_modes.compare_modes, given.TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
+    ),
+    "sweep": (sweep.sweep, given.TARGET, sweep.EXAMPLES, "Show error against step size; choose a step."),
+    "derive": (derive.derive, given.TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
+    "grad": (grad.grad, given.TARGET, grad.EXAMPLES, "Print the gradient alone, to pipe."),
+    "trace": (trace.trace, given.TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
+    "modes": (modes.modes, None, None, "List the modes and devices available here."),
+    "ops": (ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
+    "schema": (schema.schema, None, schema.EXAMPLES, "Print the JSON Schema of a document."),
+}  # fmt: skip
+
+
 @cache
 def command() -> Any:
     """Return the whole command line."""
     app = typer.Typer(
-        name="gradcli", help=ABOUT, add_completion=False, rich_markup_mode=None, no_args_is_help=True,
+        name="gradcli", help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-    app.command("check", epilog=check.EXAMPLES)(given.command("check", check.check, given.TARGETS))
-    for name, body, examples in (
-        ("compare-modes", compare_modes.compare_modes, compare_modes.EXAMPLES), ("sweep", sweep.sweep, sweep.EXAMPLES),
-        ("derive", derive.derive, derive.EXAMPLES), ("grad", grad.grad, grad.EXAMPLES), ("trace", trace.trace, trace.EXAMPLES),
-    ):  # fmt: skip
-        app.command(name, epilog=examples)(given.command(name, body, given.TARGET))
-    app.command("modes")(given.command("modes", modes.modes))
-    app.command("ops", epilog=ops.EXAMPLES)(given.command("ops", ops.ops, ops.NAME, None))
-    app.command("schema", epilog=schema.EXAMPLES)(schema.schema)
+    for name, (body, argument, examples, short) in COMMANDS.items():
+        default = {} if name != "ops" else {"default": None}
+        made = body if name == "schema" else given.command(name, body, argument, **default)
+        app.command(name, epilog=examples, short_help=short, cls=Command)(made)
     app.callback()(_version)
     return get_command(app)
 

@@ -127,7 +127,7 @@ FILES = [
     (CHECK,                          "r.txt",    "PASS  "),
     (("trace", "x**2", "x=3"),       "r.dot",    "digraph"),
     (("trace", "x**2", "x=3"),       "r.mmd",    "flowchart LR"),
-    (("trace", "x**2", "x=3"),       "r.md",     "| node | adjoint |"),
+    (("trace", "x**2", "x=3"),       "r.md",     "| adjoint | value |"),
     (("grad", "x**2", "x=3"),        "r.txt",    "x = 6.0"),
     (("compare-modes", *CHECK[1:]),  "r.md",     "| mode | digits |"),
     (("modes",),                     "r.csv",    "mode,available"),

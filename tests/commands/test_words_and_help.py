@@ -1,4 +1,4 @@
-"""What the shell tears apart, or a slip of the keyboard, is one error with the text to paste, before anything runs."""
+"""What the shell tears apart is one error with the text to paste; help has examples first, and options in groups."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,3 +47,25 @@ def test_help_is_a_command_too(gradcli: Callable[..., Any], argv: tuple[str, ...
 
 def test_help_of_a_command_that_is_not_there_names_a_near_one(gradcli: Callable[..., Any]) -> None:
     assert "did you mean 'sweep'?" in gradcli("help", "swep").stderr
+
+
+@pytest.mark.parametrize("command", ["check", "compare-modes", "sweep", "derive", "grad", "trace", "ops"])
+def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: str) -> None:
+    text = gradcli(command, "--help").stdout
+    assert 0 < text.index("Examples:") < text.index("Arguments:") < text.index("\n\nOutput:")
+
+
+def test_options_stand_in_groups(gradcli: Callable[..., Any]) -> None:
+    lines = gradcli("check", "--help").stdout.splitlines()
+    heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Arguments:", "Point:", "Claim:", "Precision and limits:", "Frameworks:", "Output:", "Other:"]
+
+
+def test_no_summary_of_a_command_is_cut(gradcli: Callable[..., Any]) -> None:
+    assert "..." not in gradcli("--help").stdout.partition("Commands:")[2]
+
+
+def test_the_shell_can_complete(process: Callable[..., Any]) -> None:
+    asked = {"_GRADCLI_COMPLETE": "complete_bash", "COMP_WORDS": "gradcli sw", "COMP_CWORD": "1"}
+    assert process(environ=asked).stdout.split() == ["sweep"]
+    assert "_gradcli_completion" in process("--show-completion", "bash").stdout
