@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from gradcli.api import check, checkpoint, derive, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
     from gradcli.errors import GradcliError, NotConfirmed
     from gradcli.source.expression import Expression
+    from gradcli.studies_api import compare_modes, sweep, trace
 
 _API = (
     "check",
@@ -27,11 +28,12 @@ _LAZY = {
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
     **dict.fromkeys(_API, "gradcli.api"),
+    **dict.fromkeys(("compare_modes", "sweep", "trace"), "gradcli.studies_api"),
 }
 
 __all__ = [
-    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "derive", "grad", "hessian", "hvp",
-    "jacobian",    "jvp", "primitive", "value_and_grad", "vjp",
+    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "compare_modes", "derive", "grad",
+    "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     settings = settings_of(from_keywords(options))
     claim = claim_of(settings.options)
-    found = _found(f, at, settings, settings.options.wrt)
+    found = found_at(f, at, settings, settings.options.wrt)
     return verify(request_for(found, None if claim is None else Claiming(*claim), settings))
 
 
@@ -74,7 +74,8 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
-def _found(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
+def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
+    """Return a function, target or expression at the points that Python gives."""
     options = settings.options
     wanted = LocateOptions(
         options.seed,
@@ -124,7 +125,7 @@ def derive(
     from gradcli.derivation.study import derive as study
 
     dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
-    given = None if at is None else given_at(_found(f, at, Settings(), None), dims)
+    given = None if at is None else given_at(found_at(f, at, Settings(), None), dims)
     if given is not None:
         target = given.f
     elif not isinstance(f, str):

@@ -397,3 +397,24 @@ def test_a_gradient_function_gives_the_same_whatever_it_was_called_with_before()
             assert np.array_equal(found, right)
     with pytest.raises(TypeError):
         gradient(3.0, x=3.0)
+
+
+def test_studies_give_the_reports_of_the_command_line(gradcli: Callable[..., Any]) -> None:
+    swept = package.sweep("sin(x)", {"x": 1.0}, schemes="central,forward")
+    assert str(swept) == gradcli("sweep", "sin(x)", "x=1", "--schemes", "central,forward").stdout
+    traced = package.trace("v = x*y; v + x", {"x": 3.0, "y": 4.0})
+    assert str(traced) == gradcli("trace", "v = x*y; v + x", "x=3", "y=4").stdout
+    compared = package.compare_modes(cube, X, grad=lambda x: 3 * x**2, modes="certified,reverse")
+    assert compared.verdict == "pass" and list(compared.modes) == ["claim", "certified", "reverse"]
+
+
+def test_a_sweep_takes_a_claim_and_formats() -> None:
+    report = package.sweep(cube, X, grad=lambda x: 3 * x, dtype=["float32", "float64"])
+    assert report.verdict == "fail" and report.taylor and report.taylor.verdict == "wrong"
+    assert {curve.dtype for curve in report.curves} == {"float32", "float64"}
+
+
+def test_a_walkthrough_takes_wrt_and_functions() -> None:
+    assert next(iter(package.trace(scaled, (X, 2.0), wrt="y").nodes)).name == "y"
+    with pytest.raises(GradcliError):
+        package.trace(lambda x: float(x) ** 2, 2.0)

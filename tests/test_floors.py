@@ -29,6 +29,7 @@ FLOORS = (
     ("render",),
     (
         "api",
+        "studies_api",
         "commands",
         "cli",
         "world",

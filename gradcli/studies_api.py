@@ -1,0 +1,83 @@
+"""The Python interface to the studies: sweeps, walkthroughs, and the modes side by side, as reports that print themselves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradcli.api import found_at
+from gradcli.modes.budget import Budget
+from gradcli.modes.mode import Question
+from gradcli.options import Options
+from gradcli.render import rendered
+from gradcli.report.compare import CompareReport
+from gradcli.report.sweep import SweepReport
+from gradcli.report.trace import TraceReport
+from gradcli.source.call import Function
+from gradcli.study import compare as comparing
+from gradcli.study import sweep as sweeping
+from gradcli.study.walkthrough import walkthrough
+from gradcli.verify.build import request_for, settings_of
+from gradcli.verify.claims import Claiming
+from gradcli.verify.request import Request
+
+for _kind in (CompareReport, SweepReport, TraceReport):  # rendering is a floor above reports
+    _kind.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
+
+__all__ = ["compare_modes", "sweep", "trace"]
+
+
+def sweep(
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, schemes: str | None = None,
+    dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int = 0,
+) -> SweepReport:  # fmt: skip
+    """Return error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
+
+    `f` and `at` are those of `gradcli.check`. With `grad`, the Taylor remainder test of that claim, and `check`'s verdict.
+
+    Raises  GradcliError for what the command line exits with status 2.
+
+    >>> import numpy as np
+    >>> report = sweep(np.sin, 1.0, schemes="central")
+    >>> round(report.curves[0].order, 1)
+    2.0
+    """
+    formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
+    request = _request(f, at, Options(grad=grad, wrt=wrt, seed=seed))
+    return sweeping.sweep(request, sweeping.Wanted(schemes, formats, (), each, samples))
+
+
+def compare_modes(
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
+    dtype: str | Sequence[str] = (), seed: int = 0,
+) -> CompareReport:  # fmt: skip
+    """Return all modes side by side, as `gradcli compare-modes` prints them; `print(report)` shows it.
+
+    Raises  GradcliError for what the command line exits with status 2.
+
+    >>> report = compare_modes("sin(x)", {"x": 1.0}, modes="certified,reverse")
+    >>> list(report.modes)
+    ['certified', 'reverse']
+    """
+    formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
+    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed))
+    return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
+
+
+def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int = 0) -> TraceReport:
+    """Return the computation at a point, forward and back, as `gradcli trace` prints it; `print(report)` shows it.
+
+    Raises  GradcliError for what the command line exits with status 2, and where f cannot be traced.
+
+    >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
+    ['x', 'y', 'v', 'result']
+    """
+    settings = settings_of(Options(wrt=wrt, seed=seed))
+    found = found_at(f, at, settings, wrt)
+    q = Question(found.f, found.points[0], found.wrt, seed, Budget())
+    q.refuse_untraced()
+    return walkthrough(q)
+
+
+def _request(f: Function | str, at: Any, options: Options) -> Request:
+    settings = settings_of(options)
+    found = found_at(f, at, settings, options.wrt)
+    return request_for(found, None if options.grad is None else Claiming("grad", options.grad), settings)
