@@ -105,8 +105,8 @@ def test_the_python_examples_of_the_readme_hold() -> None:
 
 def test_the_examples_in_the_python_interface_hold() -> None:
     import gradcli.api
-    import gradcli.studies_api
     import gradcli.source.checkpoint
+    import gradcli.studies_api
 
     for module in (gradcli.api, gradcli.studies_api, gradcli.source.checkpoint):
         failed, tried = doctest.testmod(module)

@@ -107,26 +107,24 @@ def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] 
         found = json.loads(text)
     except (ValueError, RecursionError):
         return Ask(text, at, claim, wrt, number, problem="this line is not a JSON object")
-    here = found.get("at")
-    texts_only = all(isinstance(found.get(key, ""), str) for key in ("target", "grad", "wrt"))
+    here, grad = found.get("at"), found.get("grad")
     if (
         set(found) - {"target", "grad", "at", "wrt"}
-        or not texts_only
+        or not all(isinstance(found.get(key, ""), str) for key in ("target", "wrt"))
         or "target" not in found
         or not isinstance(here, str | dict | None)
+        or not isinstance(grad, str | dict | None)
     ):
-        return Ask(
-            text,
-            at,
-            claim,
-            wrt,
-            number,
-            problem="a line's object has target, grad, at and wrt, as texts (at also as an object)",
-        )
+        says = "a line's object has target, grad, at and wrt, as texts (grad and at also as objects)"
+        return Ask(text, at, claim, wrt, number, problem=says)
+    try:
+        said = grad if not isinstance(grad, dict) else ", ".join(f"{n}={_written(n, g, True)}" for n, g in grad.items())
+    except BadPoint as error:
+        return Ask(text, at, claim, wrt, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
-    own = tuple(text for text in (found.get("grad"), here) if isinstance(text, str))
-    claimed = ("grad", found["grad"]) if "grad" in found else claim
+    own = tuple(text for text in (said, here) if isinstance(text, str))
+    claimed = ("grad", said) if said is not None else claim
     return Ask(found["target"], points, claimed, found.get("wrt", wrt), number, values, own=own)
 
 
@@ -148,7 +146,10 @@ def with_values(ask: Ask) -> tuple[str, ...]:
     return (*ask.at, ", ".join(written)) if written else ask.at
 
 
-def _written(name: str, x: Any) -> str:
+def _written(name: str, x: Any, formulas: bool = False) -> str:
+    """Return a value as `--at` or `--grad` has it; of a claim, a text is a formula. Raises BadPoint."""
+    if formulas and isinstance(x, str):
+        return x
     if isinstance(x, bool) or not isinstance(x, int | float | list):
         raise BadPoint(f"{name} is not a number or a list of numbers", do=f'write {{"{name}": 0.5}}')
     if isinstance(x, list):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gradcli.verify.build import Settings
     from gradcli.verify.request import Request
 
+_LARGE = 10**7  # entries: of more the work is announced
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github")
 EXAMPLES = """Examples:
 
@@ -104,7 +105,9 @@ def _one(
                 world.working(f"checking {ask.target[:40]}", to.quiet),
             ):
                 progress = None if timeout is None else world.link.point
-                report = verify(request(ask, wanted), progress)
+                asked = request(ask, wanted)
+                _announce(asked, to, world)
+                report = verify(asked, progress)
         except TimeIsUp as over:
             report = _unfinished(over, ask, wanted)
     except GradcliError as error:
@@ -126,6 +129,20 @@ def _one(
         print_error(error, False, world, ask.line)  # the report, which may be data, was written
         status = worst((status, Exit.UNUSABLE))
     return status, report, None
+
+
+def _announce(asked: "Request", to: Output, world: World) -> None:
+    """Say before the work what it takes, where arrays are large."""
+    from gradcli.core.shapes import size as size_of
+    from gradcli.report import numbers
+
+    values = asked.points[0].values
+    entries = sum(int(size_of(values[name])) for name in asked.wrt if name in values)
+    if entries >= _LARGE and not to.quiet:
+        size = numbers.octets(8 * entries)
+        world.tell(
+            f"{entries:,} entries: about 30 evaluations of f, and arrays of {size} each; --timeout 60s sets a limit"
+        )
 
 
 def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":

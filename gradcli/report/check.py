@@ -122,7 +122,7 @@ class CheckReport:
         """Return why it did not pass, without the name of what was checked."""
         wrong, compared = (sum(getattr(p.entries, word) for p in self.points) for word in ("wrong", "compared"))
         if self.verdict == Verdict.FAIL and wrong and self.sentence().endswith(("entry", "entries")):
-            return f"{wrong:,} of {compared:,} entr{'y is' if compared == 1 else 'ies are'} wrong"
+            return f"{wrong:,} of {compared:,} entr{'y' if compared == 1 else 'ies'} wrong"
         return self.sentence()
 
     def _whose(self) -> str:

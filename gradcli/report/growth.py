@@ -42,7 +42,8 @@ class Row:
     """One size. Units: entries differentiated and of the result; bytes; operations and seconds of one evaluation of f.
 
     `predicted` where it was not run and its counts come from smaller sizes; without either, nothing is known of it.
-    `operations_ratio` is that of f with one reverse sweep to f.
+    `operations_ratio` is that of f with one reverse sweep to f. `formula` are the operations of the derivative as a formula,
+    `formula_shared` with common subexpressions named, `formula_program` as one reverse sweep over the program.
     """
 
     size: int
@@ -58,6 +59,9 @@ class Row:
     modes: dict[str, Cell] = field(default_factory=dict)
     operations_ratio: float | None = None
     recomputing_time: float | None = None
+    formula: int | None = None
+    formula_shared: int | None = None
+    formula_program: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Growth:
             self._table(f"evaluations of {primal(self.derivative)}", "evaluations", numbers.count),
             *([self._table("sweeps", "sweeps", numbers.count)] if several else []),
             self._table("operations", "operations", numbers.count),
+            self._swell(),
             self._bytes(),
             self._table(
                 f"time, in evaluations of {primal(self.derivative)}", "relative_time", numbers.about, grows=False
@@ -113,6 +118,20 @@ class Growth:
             blocks.append(Paragraph((Piece(says, "dim"),)))
         said = (*(_crossing(self.name, c) for c in self.crossings), *self.messages)
         return (*blocks, *map(Paragraph, said))
+
+    def _swell(self) -> Table:
+        """Return the operations of the derivative as a formula, with shared parts named, and as a program."""
+        kinds = {
+            "formula": "formula", "common subexpressions named": "formula_shared", "program": "formula_program",
+        }  # fmt: skip
+        rows: list[tuple[str, ...]] = []
+        if any(row.formula is not None for row in self.rows):
+            for name, field_name in kinds.items():
+                values = [getattr(row, field_name) for row in self.rows]
+                rows.append((name, *("" if x is None else numbers.count(x) for x in values)))
+        sizes = (f"{self.name}={row.size:,}" for row in self.rows)
+        columns = ("operations of the derivative", *sizes)
+        return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
 
     @property
     def _modes(self) -> list[str]:

@@ -117,9 +117,11 @@ def _measured(n: int, program: Prediction) -> tuple[Row, tuple[str, ...]]:
     q.prepare()
     takes = program.counted(n, q)
     cells: dict[str, Cell] = {}
+    formula: tuple[int | None, int | None] = (None, None)
     for mode in request.modes:
         estimate = attempt(MODES[mode], q).estimate if _affordable(takes, mode) else None
         if estimate is not None:
+            formula = (estimate.cost.formula, estimate.cost.shared) if mode == "symbolic" else formula
             took = cost.least_seconds(q, mode, estimate.cost)
             cell = _counted(takes, mode, estimate.cost.evaluations)
             cells[mode] = replace(
@@ -132,8 +134,10 @@ def _measured(n: int, program: Prediction) -> tuple[Row, tuple[str, ...]]:
     row = _row(n, takes, run=True)
     peak = cost.measured_bytes(q, "finite-difference")
     return replace(
-        row, modes=cells, entries=q.entries, f_seconds=q.seconds, f_peak_bytes=peak, recomputing_time=over
-    ), request.modes
+        row, modes=cells, entries=q.entries, f_seconds=q.seconds, f_peak_bytes=peak, recomputing_time=over,
+        formula=formula[0], formula_shared=formula[1],
+        formula_program=takes.gradient if takes is not None and takes.counted and formula[0] is not None else None,
+    ), request.modes  # fmt: skip
 
 
 def _affordable(takes: Counts | None, mode: str) -> bool:

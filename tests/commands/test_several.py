@@ -116,3 +116,21 @@ def test_of_several_points_the_worst_is_in_full(gradcli: Gradcli) -> None:
     assert stdout.count("\n  mode ") == 1 and "point 2  fail" in stdout
     others = [line.split()[:3] for line in stdout.splitlines() if line.startswith("  point ")]
     assert others == [["point", "1", "pass"], ["point", "3", "pass"]]
+
+
+def test_a_line_may_have_its_claim_as_an_object(gradcli: Gradcli) -> None:
+    lines = [
+        '{"target": "x*y", "grad": {"x": "y", "y": 1}, "at": {"x": 1, "y": 2}}',
+        '{"target": "sum(x**2)", "grad": {"x": [2, 4.5]}, "at": {"x": [1, 2]}}',
+        '{"target": "x", "grad": {"x": true}}',
+        '{"target": "x", "grad": 3}',
+    ]
+    ran = gradcli("check", "-", *QUICK, stdin="\n".join(lines))
+    assert [row[0] for row in rows(ran.stdout)[:4]] == ["PASS", "FAIL", "ERROR", "ERROR"]
+    assert "(grad and at also as objects)" in ran.stderr
+
+
+def test_work_on_large_arrays_is_announced(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "sum(x)", "x=ones(10000000)", "--modes", "reverse")
+    assert ran.stderr.startswith("10,000,000 entries: about 30 evaluations of f, and arrays of 76 MiB each")
+    assert gradcli("check", "sum(x)", "x=ones(1000)", "--modes", "reverse").stderr == ""

@@ -399,3 +399,14 @@ def test_predicted_figures_are_drawn_apart_and_colours_stay() -> None:
         ("forward", 2, False), ("reverse", 3, False), ("forward, predicted", 2, True),
     ]  # fmt: skip
     assert [one.name for one in memory.series] == ["forward", "reverse"]
+
+
+def test_the_derivative_as_a_formula_swells(gradcli: Callable[..., Any]) -> None:
+    rows = gradcli("compare-modes", "prod(sin(x))", "--at", "x=randn(n)", "--sizes", "n=2,4,8", "--json").json[
+        "growth"
+    ]["rows"]
+    assert [row["formula"] for row in rows] == [6, 28, 120]
+    assert [row["formula_shared"] for row in rows] == [6, 18, 52]
+    assert [row["formula_program"] for row in rows] == [14, 34, 74]
+    text = gradcli("compare-modes", "prod(sin(x))", "--at", "x=randn(n)", "--sizes", "n=2,4,8").stdout
+    assert "common subexpressions named     6   18   52" in text
