@@ -196,7 +196,7 @@ class SweepReport:
         )
         if not isinstance(first.known_to, Absent):
             ends = ((first.h[-1], first.known_to), (first.h[0], first.known_to))
-            floors = (*floors, Series("bound of the reference: nothing is known below", ends, guide=True))
+            floors = (*floors, Series("bound of the reference: smaller errors cannot be measured", ends, guide=True))
         if not any(drawable(error) for c in shown for error in c.relative_error):
             floors = ()  # a limit alone is no picture
         return Chart(title, f"step h, in units of {_unit(first)}", "error", (*series, *floors))
@@ -311,7 +311,7 @@ def _words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
         c, part = still[0]
         found.append(Paragraph(f"Below one ulp, x + h is x: {_lost(c, part.to, at)} in {c.dtype}."))
     if any(c.best.relative_error > 0 for c in curves):
-        says = "Each error is the least of its curve, as the median of three steps: a lucky one, below what is typical."
+        says = "Each error is the smallest of its curve (median of three steps), so it is smaller than a typical one."
         found.append(Paragraph((Piece(says, "dim"),)))
     useless = [c for c in curves if c.useless]
     if useless:
