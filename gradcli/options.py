@@ -137,7 +137,7 @@ class Options:
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'What holds of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: diagonal, orthogonal".',
+        'Assumptions about inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: diagonal, orthogonal".',
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
@@ -165,7 +165,7 @@ class Options:
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
         on=("check",), group=POINT, default=False, kind=bool)
-    answer: str | None = row("--answer", "EXPR", "A derivation of your own: is it right?", on=("derive",), group=CLAIM)
+    answer: str | None = row("--answer", "EXPR", "Your derivative, to check: 2*X.T@(X@w - y).", on=("derive",), group=CLAIM)
     layout: str = row(
         "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
         on=("derive",), group=OUTPUT, default="denominator")
@@ -193,7 +193,7 @@ class Options:
         on=("compare-modes",), group=OUTPUT)
     sizes: str | None = row(
         "--sizes", "NAME=N,N,...",
-        "How cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
+        "Show how cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
         on=("compare-modes",), group=OUTPUT)
     schemes: str | None = row(
         "--schemes", "LIST",
@@ -211,7 +211,7 @@ class Options:
         "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
         on=("compare-modes",), group=PRECISION, kind=int, low=2)
     bits: tuple[int, ...] = row(
-        "--bits", "LIST", "Numbers of so many bits, too, rounded to nearest: 113, 400.",
+        "--bits", "LIST", "Also compute with this many bits, rounded to nearest: 113, 400.",
         on=("sweep",), group=PRECISION, default=(), read=whole_numbers)
     each: bool = row(
         "--each", "", "Sweep along every entry, not along all inputs at once.",
@@ -226,7 +226,7 @@ class Options:
         "--atol", "A", "A fixed absolute tolerance for the claim instead of a computed one.",
         on=("check",), group=PRECISION, kind=float, low=0, write=_one, take=_as_given)
     h: float | None = row(
-        "--h", "H", "A fixed step for differences; gradcli chooses its own.",
+        "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
         on=("check", "sweep"), group=PRECISION, kind=float, write=_one, take=_as_given)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
@@ -249,11 +249,11 @@ class Options:
         "--check", "", "Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3.",
         on=("ops",), group=PRECISION, default=False, kind=bool)
     timeout: float | None = row(
-        "--timeout", "TIME", "Time for all of it: 90s, 5min; then what is finished is shown.",
+        "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
         on=("check",), group=PRECISION, read=duration, write=_seconds)
     time_limit: float | None = row(
         "--timeout", "TIME",
-        "Time for all of it: 90s, 5min; where it is not enough nothing is shown, and the status is 3.",
+        "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
         on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
@@ -262,10 +262,11 @@ class Options:
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
         on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=_one)
     framework: str | None = row(
-        "--framework", "NAME", "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: told by its names]",
+        "--framework", "NAME",
+        "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
         on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
     device: str | None = row(
-        "--device", "NAME", "Where it runs: cpu, cuda, cuda:1, mps.",
+        "--device", "NAME", "Device to run on: cpu, cuda, cuda:1, mps.",
         on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
     dtype: str | None = row(
         "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
@@ -277,10 +278,10 @@ class Options:
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
     localise: bool = row(
-        "--localise", "", "Check each module met on the way alone, too.",
+        "--localise", "", "Check each module inside the target alone, too.",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
     expect: frozenset[str] = row(
-        "--expect", "KINDS", "What is deliberate: straight-through estimators, of which the surrogate is checked.",
+        "--expect", "KINDS", "What is deliberate: straight-through estimators, whose surrogate is checked.",
         on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=_list, take=names_in)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
@@ -288,16 +289,16 @@ class Options:
     allow_inconclusive: bool = row(
         "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
         on=("check",), group=OUTPUT, default=False, kind=bool, write=_flag)
-    format: str | None = row("--format", "FORM", "What standard output carries.  [default: text]", on=PRINTS, group=OUTPUT)
+    format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
-        "--out -o", "FILE", "Also write a file; its ending says the form. Repeatable.",
+        "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
         on=PRINTS, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     plot: tuple[str, ...] = row(
         "--plot", "FILE", "Draw it: a file .svg or .png (matplotlib). Repeatable.",
         on=("compare-modes", "sweep"), group=OUTPUT, default=(), repeated=True, read=as_tuple)
     quiet: bool = row(
-        "--quiet -q", "", "Print nothing; the exit status says it all.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
+        "--quiet -q", "", "Print nothing, or of several checks the last line; only the exit status.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
         "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=OUTPUT,
         default=False, kind=bool)

@@ -70,10 +70,10 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
         if len(targets) > 1 and (word == "-" or _BEGINS.match(word) or (k and _ENDS.search(targets[k - 1]))):
             raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
         if k and _NUMBER.fullmatch(word):
-            raise BadOption(f"'{word}' is a number and no target", do=f"write NAME={word} for a value")
+            raise BadOption(f"'{word}' is a number, not a target", do=f"write NAME={word} for a value")
         if k and word.isidentifier() and any(word in _NAME.findall(other) for other in targets[:k]):
             do = f"write --wrt {options.wrt},{word}" if options.wrt else f"write {word}=1 for a value"
-            raise BadOption(f"'{word}' is an input of another target, and no target", do=do)
+            raise BadOption(f"'{word}' is an input of another target, not a target", do=do)
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -141,7 +141,7 @@ def with_values(ask: Ask) -> tuple[str, ...]:
                 says = f"'{text}' names Python code, which standard input may not run"
                 raise NotSupported(says, do="allow it: --allow-python")
     if not all(name.isidentifier() for name in ask.values):
-        raise BadPoint("a name in `at` is no name of an input", do="use the inputs' names as keys")
+        raise BadPoint("a key of `at` is not the name of an input", do="use the inputs' names as keys")
     written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]
     return (*ask.at, ", ".join(written)) if written else ask.at
 

@@ -86,7 +86,10 @@ def _varied(name: str, ask: Ask, wanted: Wanted, f: "Function") -> None:
     if not name:
         return
     if name not in words and name not in getattr(root, "arguments", root.inputs):
-        raise BadOption(f"--sizes varies '{name}', which nothing uses", do=f'use it: --at "x=randn({name})"')
+        raise BadOption(
+            f"--sizes varies '{name}', which neither the point nor the target uses",
+            do=f'use it: --at "x=randn({name})"',
+        )
     if any(name in point for point in read(ask.at, wanted.settings.options.seed, wanted.sizes)):
         raise BadOption(f"'{name}' has a value in the point, and sizes in --sizes", do="leave one out")
 
@@ -100,7 +103,7 @@ def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
     found = [_size(word) for word in words]
     bad = [word for word, size in zip(words, found, strict=True) if size is None]
     if not name.strip().isidentifier() or not words or bad:
-        why = f": {bad[0]} is no whole number from 1 to 10^13" if bad else ""
+        why = f": {bad[0]} is not a whole number from 1 to 10^13" if bad else ""
         raise BadOption(f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'{why}", do="--sizes n=10,100,1000")
     return folded(name.strip()), tuple(sorted({size for size in found if size is not None}))
 

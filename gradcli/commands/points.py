@@ -35,15 +35,15 @@ def keep_point(report: "CheckReport", path: Path) -> None:
         return  # time was up before the first one was known
     others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
     if others:
-        says = f"the point was not kept: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} no numbers"
-        raise BadOption(says, do="keep it in Python, in a function that returns it: --at file.py:point")
+        says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
+        raise BadOption(says, do="write a Python function that returns it: --at file.py:point")
     try:
         if path.suffix.lower() == ".json":
             path.write_text(_as_json(point.at), encoding="utf-8")
         else:
             _archive(point.at, path)
     except (OSError, ValueError, TypeError) as error:
-        raise BadOption(f"the point cannot be kept in {path}: {error}", do="name another file") from None
+        raise BadOption(f"the point cannot be saved in {path}: {error}", do="name another file") from None
 
 
 def _numeric(x: Any) -> bool:

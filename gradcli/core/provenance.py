@@ -101,6 +101,12 @@ def place(position: Any) -> Span | Place | None:
     return _place(code, line, column, stop if end == line else None)
 
 
+def code_at(position: Any) -> str:
+    """Return the piece of the user's code that a recorded position is of; nothing where that is not known."""
+    at = place(position)
+    return at.operation if isinstance(at, Place) else at.source if isinstance(at, Span) else ""
+
+
 def raised_at(traceback: TracebackType | None) -> Place | None:
     """Return the innermost line of the user's that an exception came through."""
     found = None

@@ -153,7 +153,7 @@ class Tracer(Interpreted):
     def __float__(self) -> NoReturn:
         raise TraceEnded(
             "float() of a traced value loses its derivative",
-            do="leave out float() and use np.* instead of math.*; compiled code that does it cannot be traced",
+            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
         )
 
     def __int__(self) -> NoReturn:

@@ -74,7 +74,7 @@ def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[
             raise BadOption(f"the assumption '{part.strip()}' cannot be read", do='write --assume "S: spd; y: simplex"')
         name, words = match[1], match[2]
         if name not in dims:
-            raise BadOption(f"--assume names '{name}', which is no input", do=f"inputs: {', '.join(dims)}")
+            raise BadOption(f"--assume names '{name}', which is not an input", do=f"inputs: {', '.join(dims)}")
         found[name] = found.get(name, frozenset()) | frozenset(_words(words, name, dims[name]))
     return found
 

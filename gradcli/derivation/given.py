@@ -125,4 +125,6 @@ def at_point(
     if error <= ALLOWED:
         return found, None
     says = f"by {result.wrt}: at the point the closed form is off by {error:.1e} of the largest entry"
-    return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint="does what is assumed hold there?")
+    return found, finding(
+        Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint="check that the assumptions hold at this point"
+    )

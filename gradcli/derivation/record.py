@@ -88,7 +88,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
     def gradient(values: Mapping[str, Value]) -> Value:
         program = record(lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt])
         if not program.moves:
-            raise NotSupported("the gradient is zero, and so is what follows")
+            raise NotSupported("the gradient is zero, and so are all derivatives after it")
         return _swept_back(program, Graph.lift(1.0))[0]
 
     return gradient

@@ -49,7 +49,7 @@ def _linear(x: Tensor, seed: str) -> Tensor:
         elif f is not None and f.atom.op == "pad":
             pending += _unpadded(term, f, x.free).terms
         else:
-            raise NotSupported("a part of an array of parts has no derivative in closed form")
+            raise NotSupported("an index of an indexed array has no derivative in closed form")
     return add([Tensor(x.free, (t,)) for t in done], x.free)
 
 

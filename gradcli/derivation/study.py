@@ -154,7 +154,7 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
             says = f"--shapes names '{name}', which is the constant {CONSTANTS[name]:.6g}"
             raise BadOption(says, do=f"call the input by another name: {name}_")
         if name not in f.inputs:
-            raise BadOption(f"--shapes names '{name}', which is no input", do=f"inputs: {', '.join(f.inputs)}")
+            raise BadOption(f"--shapes names '{name}', which is not an input", do=f"inputs: {', '.join(f.inputs)}")
     sizes = {d for dims in shapes.values() for d in dims if not d.isdecimal()}
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
 
@@ -179,7 +179,7 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
     unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]
     if unknown:
         raise BadOption(
-            f"the answer uses '{unknown[0]}', which is no input", do=f"inputs: {', '.join(made.problem.dims)}"
+            f"the answer uses '{unknown[0]}', which is not an input", do=f"inputs: {', '.join(made.problem.dims)}"
         )
     what = f"{result.kind} by {result.wrt}" + (f", times {result.direction}" if result.direction else "")
     error = verifier.error(formula)

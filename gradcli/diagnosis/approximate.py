@@ -130,7 +130,7 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
         return None
     says = (
         f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
-        f"solver's tolerance, differences), or a small constant such as an eps is left out; "
+        f"solver's tolerance, differences), or a small constant such as eps is missing; "
         f"{_accepts(wrong)}"
     )
     return wrong.says("approximation", says)

@@ -16,22 +16,25 @@ _FARTHEST = 14  # lines that a block goes back
 _MOST_ENTRIES = 64  # of a value whose slopes by another are probed one by one
 
 _WRITTEN_OUT: tuple[tuple[Callable[..., Any], str], ...] = (
-    (lambda y, x, p: y, "the slope of this value is taken as the value itself, y"),
-    (lambda y, x, p: 1 - y, "the slope of this value is taken as 1 - y"),
-    (lambda y, x, p: y * (1 + y), "the slope of this value is taken as y*(1 + y)"),
-    (lambda y, x, p: y * (1 - y), "the slope of this value is taken as y*(1 - y), a sigmoid's"),
-    (lambda y, x, p: 1 - y * y, "the slope of this value is taken as 1 - y**2, a tanh's"),
-    (lambda y, x, p: y * y, "the slope of this value is taken as y**2"),
-    (lambda y, x, p: x * (1 - x), "the slope of this value is taken as x*(1 - x) of its argument"),
-    (lambda y, x, p: 1 - x * x, "the slope of this value is taken as 1 - x**2 of its argument"),
-    (lambda y, x, p: 1 + 0 * y, "the slope of this value is left out (taken as 1)"),
-    (lambda y, x, p: np.exp(-x * x), "the slope of this value is taken as exp(-x**2)"),
-    (lambda y, x, p: np.exp(-x * x / 2), "the slope of this value is taken as exp(-x**2/2)"),
-    (lambda y, x, p: 1 / p, "the slope of this value is inverted"),
+    (lambda y, x, p: y, "the derivative of this value is computed as y, the value itself"),
+    (lambda y, x, p: 1 - y, "the derivative of this value is computed as 1 - y"),
+    (lambda y, x, p: y * (1 + y), "the derivative of this value is computed as y*(1 + y)"),
+    (lambda y, x, p: y * (1 - y), "the derivative of this value is computed as y*(1 - y), which is that of a sigmoid"),
+    (lambda y, x, p: 1 - y * y, "the derivative of this value is computed as 1 - y**2, which is that of tanh"),
+    (lambda y, x, p: y * y, "the derivative of this value is computed as y**2"),
+    (lambda y, x, p: x * (1 - x), "the derivative of this value is computed as x*(1 - x) of its argument"),
+    (lambda y, x, p: 1 - x * x, "the derivative of this value is computed as 1 - x**2 of its argument"),
+    (lambda y, x, p: 1 + 0 * y, "the derivative of this value is missing (used as if it were 1)"),
+    (lambda y, x, p: np.exp(-x * x), "the derivative of this value is computed as exp(-x**2)"),
+    (lambda y, x, p: np.exp(-x * x / 2), "the derivative of this value is computed as exp(-x**2/2)"),
+    (lambda y, x, p: 1 / p, "the derivative of this value is inverted"),
 )
 _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
-    (lambda y, x, p: p, "the slope of this value is taken as its diagonal alone: its entries move each other too"),
-    (lambda y, x, p: 1 + 0 * y, "the slope of this value is left out (taken as 1)"),
+    (
+        lambda y, x, p: p,
+        "only the diagonal of the Jacobian of this value is used, but its entries depend on each other too",
+    ),
+    (lambda y, x, p: 1 + 0 * y, "the derivative of this value is missing (used as if it were 1)"),
 )
 
 

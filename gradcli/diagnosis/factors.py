@@ -22,7 +22,7 @@ _BY_NAME = (
     (1 / np.pi, "a factor pi too small"),
     (2 * np.pi, "a factor 2 pi too large"),
     (0.5 / np.pi, "a factor 2 pi too small"),
-    (np.sqrt(np.pi) / 2, "a factor sqrt(pi)/2: that of erf is left out"),
+    (np.sqrt(np.pi) / 2, "a factor sqrt(pi)/2: that of erf is missing"),
     (np.sqrt(2.0), "a factor sqrt(2) too large"),
     (np.sqrt(0.5), "a factor sqrt(2) too small"),
 )
@@ -43,7 +43,7 @@ def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> flo
 def named_factor(factor: float, wrong: Wrong) -> tuple[str, str] | None:
     """Return the kind and the words of a factor that mistakes make, or None for any other."""
     if abs(factor) < 1e-9:
-        return "detached", "the gradient is zero: something on the way is detached or treated as a constant"
+        return "detached", "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return "sign", "the sign is flipped"
     for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q), *_BY_NUMBER):
@@ -64,15 +64,15 @@ def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
     sizes.setdefault(size(wrong.q.value), "the outputs")
     for _, _, _, y, _, _ in wrong.q.lines:
         for n in shape(y):
-            sizes.setdefault(n, f"the {n} entries of a value on the way")
+            sizes.setdefault(n, f"the {n} entries of an intermediate value")
     for n, what in sizes.items():
         if n > 2:
             yield float(n), f"a factor {n} too large: a mean over {what} became a sum"
             yield 1.0 / n, f"a factor {n} too small: a sum over {what} became a mean"
-            yield float(n - 1), f"a factor {n - 1} too large: n - 1 of {what} is not divided by"
-            yield 1.0 / (n - 1), f"a factor {n - 1} too small: divided by n - 1 of {what}"
-            yield n / (n - 1), f"a factor {n}/{n - 1}: n and n - 1 are taken for each other ({what})"
-            yield (n - 1) / n, f"a factor {n - 1}/{n}: n and n - 1 are taken for each other ({what})"
+            yield float(n - 1), f"a factor {n - 1} too large: the division by n - 1 is missing (n counts {what})"
+            yield 1.0 / (n - 1), f"a factor {n - 1} too small: divided by n - 1 once too often (n counts {what})"
+            yield n / (n - 1), f"a factor {n}/{n - 1}: n and n - 1 are mixed up (n counts {what})"
+            yield (n - 1) / n, f"a factor {n - 1}/{n}: n and n - 1 are mixed up (n counts {what})"
 
 
 def _constants(q: Question) -> Iterator[tuple[float, str]]:
@@ -81,8 +81,8 @@ def _constants(q: Question) -> Iterator[tuple[float, str]]:
         if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0):
             for power, says in (
                 (1, "one {} too many"),
-                (-1, "{} is left out"),
+                (-1, "{} is missing"),
                 (2, "{}**2 too many"),
-                (-2, "{}**2 is left out"),
+                (-2, "{}**2 is missing"),
             ):
                 yield float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, by_name
 from gradcli.core.shapes import shape, size, unbroadcast
+from gradcli.diagnosis.naming import passed_on
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.primitives.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
@@ -47,23 +48,23 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
                          (lambda y, x: 1 / x**2, "log' is 1/x, not 1/x**2")),
     "log1p":      _slips((lambda y, x: 1 / x, "log1p' is 1/(1 + x), not 1/x"),),
     "expm1":      _slips((lambda y, x: y, "expm1' is exp(x), not expm1(x)"),),
-    "log10":      _slips((lambda y, x: 1 / x, "log10' is 1/(x ln 10): ln 10 is left out"),),
-    "log2":       _slips((lambda y, x: 1 / x, "log2' is 1/(x ln 2): ln 2 is left out"),),
-    "exp2":       _slips((lambda y, x: y, "exp2' is ln 2 * 2**x: ln 2 is left out"),),
-    "sqrt":       _slips((lambda y, x: 1 / y, "sqrt' is 1/(2 sqrt(x)): the 1/2 is left out"),
+    "log10":      _slips((lambda y, x: 1 / x, "log10' is 1/(x ln 10): ln 10 is missing"),),
+    "log2":       _slips((lambda y, x: 1 / x, "log2' is 1/(x ln 2): ln 2 is missing"),),
+    "exp2":       _slips((lambda y, x: y, "exp2' is ln 2 * 2**x: ln 2 is missing"),),
+    "sqrt":       _slips((lambda y, x: 1 / y, "sqrt' is 1/(2 sqrt(x)): the 1/2 is missing"),
                          (lambda y, x: 0.5 * y, "sqrt' is 1/(2 sqrt(x)), not sqrt(x)/2"),
                          (lambda y, x: 0.5 / x, "sqrt' is 1/(2 sqrt(x)), not 1/(2 x)"),
                          (lambda y, x: 2 / y, "sqrt' is 1/(2 sqrt(x)), not 2/sqrt(x)")),
-    "square":     _slips((lambda y, x: x, "the derivative of x**2 is 2*x: the 2 is left out"),
+    "square":     _slips((lambda y, x: x, "the derivative of x**2 is 2*x: the 2 is missing"),
                          (lambda y, x: 2 * y, "the derivative of x**2 is 2*x, not 2*x**2"),
-                         (lambda y, x: 2.0 + 0 * x, "the derivative of x**2 is 2*x: the x is left out")),
-    "power":      _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is left out"),
+                         (lambda y, x: 2.0 + 0 * x, "the derivative of x**2 is 2*x: the x is missing")),
+    "power":      _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is missing"),
                          (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
                          (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
                          (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)"))
-                + _slips((lambda y, x, n: y, "the derivative of x**n by n is x**n*log(x): the log is left out"),
+                + _slips((lambda y, x, n: y, "the derivative of x**n by n is x**n*log(x): the log is missing"),
                          (lambda y, x, n: n * x ** (n - 1), "by n, the derivative of x**n is x**n*log(x), not n*x**(n-1)"), i=1),
-    "integer_power": _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is left out"),
+    "integer_power": _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is missing"),
                          (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
                          (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
                          (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)")),
@@ -71,7 +72,7 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
                          (lambda y, a, b: b, "the derivative of a/b by a is 1/b, not b"))
                 + _slips((lambda y, a, b: -a / b, "the derivative of a/b by b is -a/b**2: b is not squared"),
                          (lambda y, a, b: a / b, "the derivative of a/b by b is -a/b**2, not a/b"),
-                         (lambda y, a, b: -1 / b**2, "the derivative of a/b by b is -a/b**2: the a is left out"),
+                         (lambda y, a, b: -1 / b**2, "the derivative of a/b by b is -a/b**2: the a is missing"),
                          (lambda y, a, b: -1 / b, "the derivative of a/b by b is -a/b**2, not -1/b"),
                          (lambda y, a, b: 1 / b, "the derivative of a/b by b is -a/b**2, not 1/b"),
                          (lambda y, a, b: -a / b**3, "the derivative of a/b by b is -a/b**2, not -a/b**3"), i=1),
@@ -81,21 +82,21 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
     "sin":        _slips((lambda y, x: y, "sin' is cos, not sin"),),
     "cos":        _slips((lambda y, x: y, "cos' is -sin, not cos"), (lambda y, x: -y, "cos' is -sin, not -cos")),
     "tan":        _slips((lambda y, x: 1 - y * y, "tan' is 1 + tan(x)**2, not 1 - tan(x)**2"),
-                         (lambda y, x: 1 / np.cos(x), "tan' is 1/cos(x)**2: the square is left out")),
-    "arctan":     _slips((lambda y, x: 1 / (1 + x), "arctan' is 1/(1 + x**2): the square is left out"),
+                         (lambda y, x: 1 / np.cos(x), "tan' is 1/cos(x)**2: the square is missing")),
+    "arctan":     _slips((lambda y, x: 1 / (1 + x), "arctan' is 1/(1 + x**2): the square is missing"),
                          (lambda y, x: 1 / (1 - x * x), "arctan' is 1/(1 + x**2), not 1/(1 - x**2)"),
                          (lambda y, x: 1 / np.sqrt(1 + x * x), "arctan' is 1/(1 + x**2), without a root")),
-    "arcsin":     _slips((lambda y, x: 1 / (1 - x * x), "arcsin' is 1/sqrt(1 - x**2): the root is left out"),
+    "arcsin":     _slips((lambda y, x: 1 / (1 - x * x), "arcsin' is 1/sqrt(1 - x**2): the root is missing"),
                          (lambda y, x: 1 / np.sqrt(1 + x * x), "arcsin' is 1/sqrt(1 - x**2), not 1/sqrt(1 + x**2)")),
-    "arccos":     _slips((lambda y, x: -1 / (1 - x * x), "arccos' is -1/sqrt(1 - x**2): the root is left out"),),
-    "erf":        _slips((lambda y, x: np.exp(-x * x), "erf' is 2/sqrt(pi)*exp(-x**2): 2/sqrt(pi) is left out"),
+    "arccos":     _slips((lambda y, x: -1 / (1 - x * x), "arccos' is -1/sqrt(1 - x**2): the root is missing"),),
+    "erf":        _slips((lambda y, x: np.exp(-x * x), "erf' is 2/sqrt(pi)*exp(-x**2): 2/sqrt(pi) is missing"),
                          (lambda y, x: 2 / np.sqrt(np.pi) * np.exp(-x * x / 2), "erf' is 2/sqrt(pi)*exp(-x**2), without a half"),
                          (lambda y, x: np.exp(-x * x / 2) / _ROOT, "erf' is 2/sqrt(pi)*exp(-x**2); this is the normal density")),
-    "ndtr":       _slips((lambda y, x: np.exp(-x * x / 2), "the normal density is exp(-x**2/2)/sqrt(2 pi): 1/sqrt(2 pi) is left out"),
-                         (lambda y, x: np.exp(-x * x) / _ROOT, "the normal density is exp(-x**2/2)/sqrt(2 pi): the half is left out"),
+    "ndtr":       _slips((lambda y, x: np.exp(-x * x / 2), "the normal density is exp(-x**2/2)/sqrt(2 pi): 1/sqrt(2 pi) is missing"),
+                         (lambda y, x: np.exp(-x * x) / _ROOT, "the normal density is exp(-x**2/2)/sqrt(2 pi): the half is missing"),
                          (lambda y, x: y, "the derivative of the normal distribution is its density, not itself")),
-    "hypot":      _slips((lambda y, a, b: a + 0 * b, "the derivative of hypot(a, b) is a/hypot(a, b): the division is left out"),)
-                + _slips((lambda y, a, b: b + 0 * a, "the derivative of hypot(a, b) by b is b/hypot(a, b): the division is left out"), i=1),
+    "hypot":      _slips((lambda y, a, b: a + 0 * b, "the derivative of hypot(a, b) is a/hypot(a, b): the division is missing"),)
+                + _slips((lambda y, a, b: b + 0 * a, "the derivative of hypot(a, b) by b is b/hypot(a, b): the division is missing"), i=1),
     "arctan2":    _slips((lambda y, a, b: a / (a * a + b * b), "the derivative of arctan2(y, x) by y is x/(x**2 + y**2), not y/(x**2 + y**2)"),
                          (lambda y, a, b: b / np.hypot(a, b), "the derivative of arctan2(y, x) by y is x/(x**2 + y**2), without a root")),
     "gammaln":    _slips((lambda y, x: np.log(x), "gammaln' is digamma(x), which log(x) only approximates"),),
@@ -150,23 +151,22 @@ def _no_transpose(*_: Any) -> Value:
     raise NotImplementedError("only partials and transposes are evaluated elsewhere")
 
 
-def replacements(primitive: Primitive, i: int, y: Value, xs: Sequence[Value]) -> Iterator[tuple[str, str, Rule]]:
-    """Yield `(kind, says, rule)` for each slip known for an argument of a primitive, at operands like these."""
+def replacements(
+    primitive: Primitive, i: int, y: Value, xs: Sequence[Value], code: str = "", alone: bool = True
+) -> Iterator[tuple[str, str, Rule]]:
+    """Yield `(kind, says, rule)` for each slip known for an argument of a primitive, at operands like these.
+
+    `code` is what the user wrote for it, `alone` whether that is this operation only.
+    """
     rule = primitive.rule(i)
     for slip in SLIPS.get(primitive.name, ()):
         if slip.i == i:
             yield "slip", slip.says, Partial(slip.partial)
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
-        yield "slip", f"the partial of {_called(primitive)} is left out (taken as 1)", Replaced(rule, _passed)
+        yield "slip", passed_on(primitive, i, xs, code, alone), Replaced(rule, _passed)
     yield from _reshaping(rule, y, xs[i])
     for kind, says, instead in _LINEAR.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)
-
-
-def _called(primitive: Primitive) -> str:
-    return {"multiply": "the product", "divide": "the quotient", "power": "the power"}.get(
-        primitive.name, primitive.name
-    )
 
 
 def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]]:
@@ -197,8 +197,8 @@ def _over_others(copies: Value, grew: tuple[int, ...]) -> Value:
 _SUMS: tuple[tuple[str, str, Callable[[Value, tuple[int, ...]], Value]], ...] = (
     ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", "axis", _over_others),
     ("averaged over the axes along which this operand was broadcast, instead of summed", "broadcast", lambda c, grew: np.mean(c, axis=grew)),
-    ("the first of the broadcast copies is taken, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, 0)),
-    ("the last of the broadcast copies is taken, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, -1)),
+    ("the first of the broadcast copies is used, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, 0)),
+    ("the last of the broadcast copies is used, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, -1)),
 )  # fmt: skip
 
 
@@ -254,16 +254,16 @@ def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
 _LINEAR: dict[str, tuple[tuple[str, str, Callable[..., Value]], ...]] = by_name({
     MATMUL: (
         ("slip", "the other operand of @ is not transposed", _matmul_other_way),
-        ("slip", "the cotangent of a product is transposed: the outer product is the wrong way round", _transposed_result),
+        ("slip", "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),
     ),
     SUM: (
-        ("broadcast", "the cotangent of a sum is divided by the number of entries: a mean for a sum", _mean_for_sum),
-        ("axis", "the cotangent of a sum is spread along the wrong axis", _other_axis),
+        ("broadcast", "the gradient of a sum is divided by the number of entries, as that of a mean would be", _mean_for_sum),
+        ("axis", "the gradient of a sum is broadcast along the wrong axis", _other_axis),
     ),
-    MAX: (("broadcast", "the cotangent of a maximum goes to every entry, not to the largest", _to_every_entry),),
-    LOGDET: (("slip", "the derivative of log det X is the transposed inverse: the transpose is left out", _by_diagonal_inverse),),
-    CUMSUM: (("axis", "the cotangent of a cumulated sum is cumulated from the end, not from the start", _cumulated),),
+    MAX: (("broadcast", "the gradient of a maximum goes to every entry, not to the largest alone", _to_every_entry),),
+    LOGDET: (("slip", "the derivative of log det X is the transposed inverse: the transpose is missing", _by_diagonal_inverse),),
+    CUMSUM: (("axis", "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulated),),
     SOLVE: (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
-    INV: (("slip", "the cotangent of an inverse is transposed", _transposed_result),),
-    LOGSUMEXP: (("broadcast", "the cotangent of a logsumexp goes to every entry, not by the softmax", _to_every_entry),),
+    INV: (("slip", "the gradient of an inverse is transposed", _transposed_result),),
+    LOGSUMEXP: (("broadcast", "the gradient of logsumexp goes to every entry equally, not weighted by the softmax", _to_every_entry),),
 })  # fmt: skip

@@ -1,15 +1,16 @@
-"""Mistakes in one line of the recorded program: its partial left out, negated or replaced, or one path overwritten."""
+"""Mistakes in one line of the recorded program: its partial missing, negated or replaced, or one path overwritten."""
 
 from typing import Any
 
 import numpy as np
 
+from gradcli.core.provenance import code_at
 from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
 from gradcli.diagnosis.factors import named_factor
 from gradcli.diagnosis.local import negated, omitted, replacements
 from gradcli.diagnosis.paths import overwritten
-from gradcli.diagnosis.search import Edge, Search, changed, edges_of, said
+from gradcli.diagnosis.search import Edge, Search, changed, edges_of, key_of, said, through
 from gradcli.diagnosis.turns import other_turns, other_values
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.program import Program
@@ -49,9 +50,13 @@ def by_share(wrong: Wrong) -> Diagnosis | None:
 def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
     program = search.wrong.q.recording
+    recorded: dict[Any, set[str]] = {}
+    for edge in edges:
+        recorded.setdefault(key_of(edge.position, edge.lines[-1]), set()).add(edge.primitive.name)
     for edge in edges:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
-        for kind, says, rule in replacements(edge.primitive, edge.i, y, xs):
+        code, alone = code_at(edge.position), len(recorded[key_of(edge.position, edge.lines[-1])]) == 1
+        for kind, says, rule in replacements(edge.primitive, edge.i, y, xs, code, alone):
             whose = search.explains(search.made(changed(program, edge, rule)))
             if whose is not None:
                 return said(search, kind, says + whose, edge.position)
@@ -91,7 +96,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # what a loop does to a factor is not linear in it
             whose = search.explains(search.made(changed(program, edge, negated)))
             if whose is not None:
-                return said(search, "negated", f"the partial on this line has the wrong sign{whose}", edge.position)
+                return said(search, "negated", f"the derivative on this line has the wrong sign{whose}", edge.position)
             continue
         mixed = {n: without[n] + factor * (wrong.right[n] - without[n]) for n in without}
         whose = search.explains(mixed)
@@ -125,12 +130,12 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
             return said(search, "term", f"the gradient of one term of the function is missing{whose}", term)
         uses, position = _fork(search.wrong.q.recording.tape, edge)
         if uses > 1:
-            says = f"one path is overwritten instead of added, or left out: the claim lacks what flows through one line{whose}"
-            return said(search, "overwritten", says, position)
-        says = f"what flows through this line is left out: treated as a constant{whose}"
-        return said(search, "left out", says, position)
+            says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
+            return through(search, "overwritten", says, position)
+        says = f"the gradient through {{}} is missing{whose}: treated as a constant"
+        return through(search, "left out", says, position)
     if abs(factor + 1) < 1e-6:
-        return said(search, "negated", f"the partial on this line has the wrong sign{whose}", edge.position)
+        return said(search, "negated", f"the derivative on this line has the wrong sign{whose}", edge.position)
     named = named_factor(factor, search.wrong)
     return None if named is None else said(search, "slip", f"on this line, {named[1]}{whose}", edge.position)
 

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import shape
 from gradcli.diagnosis.local import Replaced, omitted
-from gradcli.diagnosis.search import Changed, Edge, Search, said
+from gradcli.diagnosis.search import Changed, Edge, Search, through
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.point_report import Diagnosis
 
@@ -25,7 +25,7 @@ def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
     for says, rules, position in _lost(tape, edges):
         whose = search.explains(search.made(program.with_rules(rules)))
         if whose is not None:
-            return said(search, "overwritten", f"{says}: overwritten instead of added{whose}", position)
+            return through(search, "overwritten", f"{says}: overwritten instead of added{whose}", position)
         if search.cut:
             break
     return None
@@ -38,14 +38,14 @@ def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     for n, edge in enumerate(edges):
         rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups[use] != n]
         if rivals and len(set(rivals)) > 1:
-            yield "only the contribution through one line is counted", _omit(tape, rivals), edge.position
+            yield "only the gradient through {} is counted", _omit(tape, rivals), edge.position
         if edge.primitive.name == "getitem":
             yield from _gathered(tape, edge)
     for n, edge in enumerate(edges):
         others = sorted({groups[use] for k in edge.lines for use in uses[tape.operands(k)[edge.i]]} - {n})
         for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
             both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
-            yield "the contributions through two lines are missing", _omit(tape, both), edge.position
+            yield "the gradients through {} and one other operation are missing", _omit(tape, both), edge.position
     for slot, found in sorted(uses.items()):
         if 1 < len(found) <= _MOST_USES:
             yield from _in_turns(tape, slot, found)
@@ -73,7 +73,7 @@ def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
 def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
     """Yield what is left of a value's contributions when only one is kept, or when each slice overwrites those before."""
     for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
-        says = f"of {len(found)} uses of a value only the {which} is counted"
+        says = f"of {len(found)} uses of a value only the {which}, {{}}, is counted"
         yield says, _omit(tape, [use for use in found if use != kept]), tape.position(kept[0])
     sliced = [use for use in found if _name(tape, use) == "getitem"]
     if not sliced:
@@ -83,14 +83,18 @@ def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Ch
         rules: Changed = {}
         for n, use in enumerate(order):
             _mask(tape, rules, use, [regions[after] for after in order[n + 1 :]])
-        yield f"where slices of a value overlap, only the {when} one is counted", rules, tape.position(sliced[0][0])
+        yield (
+            f"where slices of a value overlap, only the {when} one is counted, as in {{}}",
+            rules,
+            tape.position(sliced[0][0]),
+        )
     for use in sliced if len(found) <= _PAIRS else ():
         for rivals in (found, [u for u in found if u < use], [u for u in found if u > use]):
             rules = {}
             for rival in rivals:
                 if rival != use:
                     _mask(tape, rules, rival, [regions[use]])
-            yield "a slice is assigned over what was there", rules, tape.position(use[0])
+            yield "the gradient through {} replaces what was there", rules, tape.position(use[0])
 
 
 def _name(tape: Tape, use: Use) -> str:
@@ -129,7 +133,7 @@ def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
             rules[k] = {0: Replaced(edge.primitive.rule(0), _assigned)}
     if rules:
         yield (
-            "of repeated positions in an index only the last is counted (np.add.at adds them all)",
+            "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)",
             rules,
             edge.position,
         )

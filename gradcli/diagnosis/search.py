@@ -103,3 +103,14 @@ def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
     if isinstance(at, Span):
         return search.wrong.says(kind, f"{says}, in {at.source}", line=at.line, source=at.source)
     return search.wrong.says(kind, says)
+
+
+def through(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
+    """Return a diagnosis whose `{}` is the operation, as the user wrote it: the gradient through `1 - p` is missing."""
+    at = place(position)
+    if isinstance(at, Place):
+        code = "this line" if at.operation == at.source else f"`{at.operation}`"
+        return search.wrong.says(kind, says.replace("{}", code), file=at.file, line=at.line, source=at.source)
+    if isinstance(at, Span):
+        return search.wrong.says(kind, says.replace("{}", f"`{at.source}`"), line=at.line, source=at.source)
+    return search.wrong.says(kind, says.replace("{}", "one operation"))

@@ -26,7 +26,7 @@ def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
                 rules[k] = {edge.i: evaluated_at(rule, y, xs)}
             whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
-                says = f"the partial on this line is taken at the values of the turn {when}{whose}"
+                says = f"the derivative on this line uses the values of the iteration {when}{whose}"
                 return said(search, "stale", says, edge.position)
     return None
 
@@ -45,7 +45,7 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
                 continue
             whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
-                says = f"the partial of a product is the other factor, and another value stands there{whose}"
+                says = f"the derivative of a product is the other factor, but another value is used{whose}"
                 return said(search, "swapped", says, edge.position)
             if search.cut:
                 return None

@@ -12,7 +12,7 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
 from gradcli.report.point_report import Diagnosis
 
-_SLIGHT = 0.1  # a factor nearer to one than this is an entry that is off, not a factor that is left out
+_SLIGHT = 0.1  # a factor nearer to one than this is an entry that is off, not a factor that is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def _first(g: Array, axis: int, keepdims: bool) -> Array:
 _TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
 # fmt: off
 TRANSPOSED = Slip("transposed", lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
-REORDERED  = Slip("transposed", lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns and taken by rows (or the reverse)")
-REORDERED2 = Slip("transposed", lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows and taken by columns (or the reverse)")
+REORDERED  = Slip("transposed", lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns but reshaped by rows (or the reverse)")
+REORDERED2 = Slip("transposed", lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows but reshaped by columns (or the reverse)")
 SYMMETRIC  = Slip("one triangle", lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
 BOTH       = Slip("factor", lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
 REVERSED   = Slip("permuted", lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
@@ -62,8 +62,8 @@ RIGHT_0    = Slip("shifted", lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) =
 SUMMED     = Slip("broadcast", _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
 AVERAGED   = Slip("broadcast", _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
 BY_AXIS    = tuple(
-    Slip("broadcast", _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past} over that axis, then broadcast")
-    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed"), (np.mean, "mean", "averaged"), (_first, "first", "taken"))
+    Slip("broadcast", _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
+    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_first, "first", "picked"))
 )
 ABSOLUTE   = Slip("sign", np.abs, "the sign is lost: every entry is the absolute value of the right one")
 SQUARED    = Slip("squared", np.square, "every entry is the square of the right one")

@@ -49,7 +49,9 @@ def refuse_options(natively: Natively) -> None:
     """Raise BadOption for what only holds for a framework's function."""
     option = next((o for o, on in _OPTIONS if on(natively)), None)
     if option is not None:
-        raise BadOption(f"{option} is for functions written in a framework", do="leave it out, or say --framework")
+        raise BadOption(
+            f"{option} is for functions written in a framework", do="drop it, or name the framework: --framework"
+        )
 
 
 def takes_less(said: str, natively: Natively) -> bool:

@@ -98,11 +98,11 @@ class Without:
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
         """Raises BadOption."""
-        raise BadOption(f"{self.name} has no autocast", do="--dtype says in which format it runs")
+        raise BadOption(f"{self.name} has no autocast", do="choose the format it runs in with --dtype")
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Raises NotSupported."""
-        raise NotSupported(f"{self.name} has no switch for deterministic algorithms")
+        raise NotSupported(f"{self.name} has no setting for deterministic algorithms")
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
         """Return that it is not known."""

@@ -55,8 +55,8 @@ class Native:
             given, named = put_together(node, {path: self.tensor(x) for path, x in leaves.items()})
             return self.function(*given, **named)
         if any(map(_is_complex, leaves.values())):
-            says = f"{self.framework.name}'s functions of complex numbers are others (var, norm, abs)"
-            raise FunctionFailed(says, do="leave the mode complex-step out")
+            says = f"{self.framework.name} defines some functions differently for complex numbers (var, norm, abs)"
+            raise FunctionFailed(says, do="drop complex-step from --modes")
         if self._stands_in is not None:
             program, made = self._stands_in
             return made(program([x for x in leaves.values() if _is_float(x)]))
@@ -191,7 +191,7 @@ class Native:
         Tensors still go through the function itself, so that its own gradient is that of the estimator.
         """
         if not self._programs:
-            raise self._refused or NotSupported("no program of the function is known")
+            raise self._refused or NotSupported("the operations of the function could not be recorded")
         key, program, made = self._programs[0]
         xs = [x for x in key if _is_float(x)]
         other = copy.copy(self)

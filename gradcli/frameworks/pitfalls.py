@@ -25,21 +25,21 @@ PITFALLS = (
             "the graph was freed by a first backward pass", "compute both gradients in one call, or pass retain_graph=True to the first"),
     Pitfall(("does not require grad and does not have a grad_fn",), "requires-grad",
             "the result does not depend on anything that requires a gradient",
-            "set requires_grad_() on the inputs, and leave out detach(), .data, .item() and no_grad() on the way"),
+            "set requires_grad_() on the inputs, and avoid detach(), .data, .item() and no_grad() in between"),
     Pitfall(("Only Tensors of floating point", "only Tensors of floating point", "grad requires real- or complex-valued"), "integers",
             "an integer tensor cannot have a gradient", "make it a tensor of floats: x.double()"),
     Pitfall(("returned an invalid gradient", "incorrect number of gradients", "shape mismatch", "must have the same shape", "bwd rule", "function expected to return"), "shape",
             "the backward pass returns gradients of the wrong number or shape", "return one gradient for each input of forward, in its shape"),
     Pitfall(("Custom VJP fwd rule", "Custom JVP rule"), "shape",
-            "the rule does not return what it must", "a fwd returns the result and what it saves; a jvp the result and its tangent"),
-    Pitfall(("nondiff_argnums",), "nondiff", "an argument that nondiff_argnums says has no gradient is differentiated",
+            "the rule returns the wrong values", "fwd returns the result and the residuals; jvp the result and its tangent"),
+    Pitfall(("nondiff_argnums",), "nondiff", "an argument that nondiff_argnums excludes is differentiated",
             "name the others: --wrt x"),
     Pitfall(("unhashable", "Non-hashable static"), "static", "an array is given where jit takes a static argument",
-            "leave it out of static_argnums"),
+            "remove it from static_argnums"),
     Pitfall(("TracerArrayConversionError",), "numpy", "numpy is given a value that JAX differentiates", "use jax.numpy: jnp.sin(x)"),
     Pitfall(("ConcretizationTypeError", "TracerBoolConversionError", "TracerIntegerConversionError", "NonConcreteBooleanIndexError"),
-            "concrete", "Python needs a number where JAX has a traced value only",
-            "use jnp.where, lax.cond or lax.fori_loop, and no float() or jit on the way"),
+            "concrete", "Python needs a number, but JAX has only a traced value",
+            "use jnp.where, lax.cond or lax.fori_loop, and no float() or jit in between"),
     Pitfall(("UnexpectedTracerError",), "leak", "a traced value of an earlier call is used: it was kept in a global, a list or an attribute",
             "return it instead"),
     Pitfall(("Leaf variable", "leaf Variable that requires grad"), "in-place",
@@ -50,12 +50,12 @@ PITFALLS = (
 CUTS = {
     "detach": "detach() cuts the graph here",
     "item": "a number is taken out of a tensor here (.item(), float(), an if)",
-    "data": ".data or an array of the same memory passes the graph by here",
+    "data": ".data, or an array that shares the memory, bypasses the graph here",
     "stop": "a stopped gradient cuts the graph here",
 }
 
 
-MASKED = "this choice hides a value that is not finite, and sends 0 times its infinite slope back"
+MASKED = "where(...) hides a value that is not finite, but its gradient still computes 0 times an infinite slope, which is nan"
 
 
 def known(error: BaseException) -> Pitfall | None:

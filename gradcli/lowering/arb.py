@@ -35,7 +35,8 @@ def equal(a: arb, b: arb) -> bool:
 def undecided(a: arb, b: arb) -> Undecided:
     """Return the error that says which two balls cannot be told apart."""
     return Undecided(
-        f"{float(a.mid()):.6g} and {float(b.mid()):.6g} cannot be told apart", do="the function may have a kink here"
+        f"{float(a.mid()):.6g} and {float(b.mid()):.6g} are too close to compare",
+        do="the function may have a kink here",
     )
 
 

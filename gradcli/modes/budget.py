@@ -33,7 +33,7 @@ class Budget:
         if work <= allowed:
             return
         asked = "--modes all" if work <= Effort.ALL.value else "request the mode by name: --modes"
-        raise NotRun(f"it takes {what}, about {work:.0e} operations in all; at most {allowed:.0e} are made", do=asked)
+        raise NotRun(f"it takes {what}, about {work:.0e} operations in all, over the limit of {allowed:.0e}", do=asked)
 
 
 WITHOUT_LIMITS = Budget()

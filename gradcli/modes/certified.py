@@ -26,6 +26,7 @@ from gradcli.modes.certified_numbers import (
 )  # fmt: skip
 from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Contradiction, Question
+from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import ULPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -68,7 +69,7 @@ class Certified:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
         q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
-            raise Undecided("f is not finite here", do="move the point into the domain of the function")
+            raise Undecided("f is not finite here", do=TO_FINITE)
         with np.errstate(all="ignore"):
             lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
             self._contains_value(q, lifted)
@@ -80,7 +81,7 @@ class Certified:
                     return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
                 bits *= 2
         raise Undecided(
-            f"{LAST_BITS} bits do not settle the gradient here",
+            f"{LAST_BITS} bits of precision are not enough to determine the gradient here",
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
@@ -185,7 +186,9 @@ class Certified:
         """Return the weighted sum of f's outputs, in balls."""
         y = q.g(*xs)
         if shape(y) != shape(q.value):
-            raise Undecided("the result has another shape beside the point", do="return one shape for all values")
+            raise Undecided(
+                "the shape of the result changes near the point", do="return a result of the same shape for all inputs"
+            )
         if not shape(q.value):
             return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))

@@ -88,7 +88,7 @@ class ClaimedExpressions:
             self.programs[name] = compiler.program
         _not_meant_as_claims(shared, wrt, self.programs)
         if not self.programs:
-            raise BadClaim("the gradient of no input is claimed", do='write --grad "x=2*x, y=1"')
+            raise BadClaim("the claim names no input", do='write --grad "x=2*x, y=1"')
         strangers = set(self.programs) - set(wrt)
         if strangers:
             raise BadClaim(
@@ -113,7 +113,7 @@ class ClaimedExpressions:
             missing = set(program.inputs) - set(values)
             if missing:
                 raise BadClaim(
-                    f"the claim uses {', '.join(sorted(missing))}, which is no input of the function",
+                    f"the claim uses {', '.join(sorted(missing))}, which is not an input of the function",
                     do='use the inputs\' names, and those of sizes: --shapes "x: n"',
                 )
             with np.errstate(all="ignore"):

@@ -46,7 +46,7 @@ class ClaimedFunction:
             return  # wrong, whatever the inputs: it is said when it is compared
         self.names = tuple(self._first[1])
         if not self.names:
-            raise BadClaim(f"{text} claims the gradient of no input", do="does it lack a return statement?")
+            raise BadClaim(f"{text} returns no gradient", do="does it lack a return statement?")
 
     @property
     def coarseness(self) -> float:
@@ -148,12 +148,14 @@ def matcher(
             )
         if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
             strangers = [f"'{name}'" for name in found if str(name) not in {*arguments, *wrt}]
-            raise BadClaim(f"the claim names {', '.join(strangers)}, which is no input", do=f"inputs: {', '.join(wrt)}")
+            raise BadClaim(
+                f"the claim names {', '.join(strangers)}, which is not an input", do=f"inputs: {', '.join(wrt)}"
+            )
         if not parameters:
             raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")
         if isinstance(found, dict) and isinstance(arguments[parameters[0]], Leaf):
             names = ", ".join(f"'{name}'" for name in found)
-            says = f"the claim names {names}, which is no input" if found else "the claim is an empty dict"
+            says = f"the claim names {names}, which is not an input" if found else "the claim is an empty dict"
             raise BadClaim(says, do=f"inputs: {', '.join(wrt)}")
         if chosen and len(parameters) > 1:
             raise BadClaim(
@@ -191,7 +193,7 @@ def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequen
     leaves = taken_apart(name, found)[1]
     strangers = [path for path in leaves if path not in paths(node)]
     if strangers:
-        raise WrongShape(f"the claim has an entry {strangers[0]}, which {name} has not")
+        raise WrongShape(f"the claim has an entry {strangers[0]}, but {name} has no such entry")
     return {path: dense(path, x) for path, x in leaves.items() if path in wrt and x is not None}
 
 

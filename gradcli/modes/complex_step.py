@@ -81,7 +81,7 @@ class ComplexStep:
             raise NotSupported("the function does not take complex numbers: its result is real")
         apart = np.abs(np.real(y) - q.value)
         if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
-            raise NotSupported("the function does something else with complex numbers")
+            raise NotSupported("the function behaves differently for complex numbers")
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
 
 

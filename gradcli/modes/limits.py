@@ -26,7 +26,7 @@ def stopped(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
 
 def out_of_time(seconds: float) -> OutOfTime:
     """Return the error of a mode whose time is up."""
-    return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or leave that out")
+    return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or drop the limit")
 
 
 def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:

@@ -25,9 +25,7 @@ class Stepping:
 
     def __post_init__(self) -> None:
         if self.h is not None and not 0 < self.h < np.inf:
-            raise BadOption(
-                f"--h takes a positive step, not {self.h:g}", do="leave it out: gradcli chooses steps itself"
-            )
+            raise BadOption(f"--h takes a positive step, not {self.h:g}", do="drop --h: gradcli chooses steps itself")
         for name, (low, high) in self.edges.items():
             if not low < high:
                 says = f"--bounds takes NAME=LOW:HIGH, not '{name}={low:g}:{high:g}'"

@@ -13,6 +13,7 @@ from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.work import Effort
 from gradcli.modes.workers import WORKERS, Late
+from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Cost, Estimate, Witness
 
 MOST_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
@@ -39,7 +40,7 @@ class Symbolic:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
         if q.not_finite is not None:
-            raise Undecided("f or its gradient is not finite here", do="move the point into the domain of the function")
+            raise Undecided("f or its gradient is not finite here", do=TO_FINITE)
         recorded = plan(q.recording)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)

@@ -31,11 +31,11 @@ def tested(q: Recording) -> TraceTest:
     if native_of(root_of(q.f)) is not None:
         return TraceTest(None)
     if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.kinks):
-        why = "a comparison for equality holds at the point alone, as where a value comes out of a cache"
+        why = "a comparison for equality holds only at this exact point, for example because a value comes from a cache"
         return TraceTest(False, why)
     steps = _steps(q)
     if not any(map(np.any, steps)):
-        return TraceTest(None, "every input is at a tie of the function")
+        return TraceTest(None, "every input lies on a kink of the function")
     with np.errstate(all="ignore"):
         found = _at(q, steps)
         nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]

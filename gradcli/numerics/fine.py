@@ -111,7 +111,7 @@ def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
     curvature, changes, wide = _bends(line, found)
     off = np.zeros(line.at.shape)
     for t in sorted(line.seen, key=abs, reverse=True):
-        y, size = line.seen[t], abs(t)
+        y, size = line.seen[t], np.float64(abs(t))
         apart = np.abs(y - line.at - found.value * t - curvature * t * t / 2)
         room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
         level = often * np.maximum(noise, EPS * np.maximum(np.abs(y), np.abs(line.at)))
@@ -266,7 +266,7 @@ def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterat
     curvature, changes, wide = _bends(line, found)
     before = {1.0: 0.0, -1.0: 0.0}
     for t in sorted(line.seen, key=abs):
-        size, side, y = abs(t), float(np.sign(t)), line.seen[t]
+        size, side, y = np.float64(abs(t)), float(np.sign(t)), line.seen[t]
         straight = y - line.at - found.value * t
         room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
         bent = np.where(size <= _INSIDE * found.h, straight - curvature * t * t / 2, 0.0)

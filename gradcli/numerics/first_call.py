@@ -19,7 +19,7 @@ from gradcli.source.call import Call, Wrt
 
 _EQUALITIES = (named("equal"), named("not_equal"))
 _KNOWN: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()  # functions whose trace was tested
-_DO = "let it depend on its arguments alone: keep nothing between calls, draw nothing; verify=False leaves the test out"
+_DO = "let it depend on its arguments alone: keep no state, draw no random numbers; verify=False skips this test"
 
 
 class FirstCall:
@@ -44,7 +44,7 @@ class FirstCall:
             found = _tested(call)
         if found.agrees is False:
             name = getattr(self.f, "__name__", type(self.f).__name__)
-            raise TraceDiffers(f"what was recorded of {name} is not the function: {found.why}", do=_DO)
+            raise TraceDiffers(f"the trace of {name} differs from the function: {found.why}", do=_DO)
 
 
 def _tested(call: Call) -> TraceTest:
@@ -87,7 +87,7 @@ def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
     if not np.isfinite(apart) or apart <= 3 * float(found.bound) + 1e-9 * size:
         return TraceTest(None)
     return TraceTest(
-        False, f"its values have the slope {float(found.value):.9g} in a direction, and the record {slope:.9g}"
+        False, f"along one direction the slope of its values is {float(found.value):.9g}, that of the trace {slope:.9g}"
     )
 
 

@@ -46,7 +46,7 @@ class Steps:
         self.calls += 1
         y = self.f(1j * step * v)
         if not np.iscomplexobj(y) or not np.isfinite(y) or abs(np.real(y) - self.value) > _SAME * abs(self.value):
-            raise ValueError("f is another function of complex numbers")
+            raise ValueError("f behaves differently for complex numbers")
         return float(np.imag(y)) / step
 
     def holds_for(self, v: Array) -> bool:

@@ -10,6 +10,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.errors import Undecided
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
+from gradcli.numerics.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint
 from gradcli.primitives.kinds import CAREFUL
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
@@ -18,12 +19,13 @@ _COMPARISONS = set(_SIGNS)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An operation to report: where it is, why, and the mask of each input's entries that reach it."""
+    """An operation to report: where it is, why, the mask of each input's entries that reach it, and what to do."""
 
     primitive: Primitive
     position: Any
     says: str
     reach: tuple[Any, ...]
+    hint: str | None = None
 
 
 def _reach(tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]) -> tuple[Any, ...]:
@@ -72,7 +74,7 @@ def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
         if np.any(tie):
             reach = _reach_of_difference(tape, slots, inputs, xs, tie)
             if any(np.any(mask) for mask in reach):
-                found.append(Mark(primitive, position, "a comparison is exactly at its tie", reach))
+                found.append(Mark(primitive, position, "the two sides of a comparison are exactly equal", reach))
     return found
 
 
@@ -161,7 +163,7 @@ def staircases(program: Program) -> list[Mark]:
     for primitive, slots, xs, _, _, position in tape.decisions:
         if primitive is not None and primitive.staircase and moving.intersection(slots):
             seeds = [np.ones(np.shape(x)) for x in xs]
-            says = f"{primitive.name} is a staircase: its slope is 0 although its value moves"
+            says = f"{primitive.name} is a step function: its slope is 0 although its value changes"
             found.append(Mark(primitive, position, says, _reach(tape, slots, inputs, seeds)))
     return found
 
@@ -169,7 +171,7 @@ def staircases(program: Program) -> list[Mark]:
 def refuse_undefined(y: Value) -> None:
     """Raise Undecided where a value is not finite, for arithmetics that may find a slope there all the same."""
     if not np.all(np.isfinite(y)):
-        raise Undecided("f is not finite here", do="move the point into the domain of the function")
+        raise Undecided("f is not finite here", do=TO_FINITE)
 
 
 def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
@@ -186,9 +188,12 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
         ybar is not None and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
         for y, ybar in zip(tape.values, bars, strict=True)
     ]
-    for primitive, _, xs, y, _, position in tape.lines if any(reached) else []:
+    for primitive, _, xs, y, params, position in tape.lines if any(reached) else []:
         if primitive is not None and not _finite(y) and all(_finite(x) for x in xs):
-            return Mark(primitive, position, f"{primitive.name} gives {_first_bad(y)} at {_operand(xs, y)}", ())
+            hint = overflow_hint(primitive, xs, y, params or {})
+            how = "overflows" if hint else f"gives {_first_bad(y)}"
+            says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
+            return Mark(primitive, position, says, (), hint or INTO_THE_DOMAIN)
     if all(ybar is None or _finite(ybar) for ybar in bars):  # whatever a slope sends back is in some adjoint
         return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
@@ -197,8 +202,8 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
             continue
         for i, slot in enumerate(slots):
             if slot != CONSTANT and not _finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
-                says = f"the slope of {primitive.name} is not finite at {_operand(xs, y)}"
-                return Mark(primitive, position, says, ())
+                says = f"the slope of {named(primitive, position)} is not finite at {_operand(xs, y)}"
+                return Mark(primitive, position, says, (), TO_FINITE)
     return None
 
 

@@ -17,7 +17,7 @@ from gradcli.interpreters.program import Program
 from gradcli.point import Array
 from gradcli.source.derived import either_way
 
-_RAISES_ONCE = "the function raises at the first of two equal calls, and not at the second"
+_RAISES_ONCE = "the first of two equal calls raises an error, the second does not"
 _FAR = 0.5  # of the size of each entry: the first displacement
 _NEARER = 4.0  # by which the next one is less
 _NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: displacements below are lost in rounding
@@ -117,7 +117,7 @@ def _difference(value: Array, again: Array, allowed: Array) -> str:
     if not np.any(excess > 0):
         return ""
     k = int(np.argmax(np.ravel(excess)))
-    return f"beside the point it gives {np.ravel(value)[k]:.17g}, and what was recorded {np.ravel(again)[k]:.17g}"
+    return f"near the point the function gives {np.ravel(value)[k]:.17g}, the trace {np.ravel(again)[k]:.17g}"
 
 
 def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
@@ -126,7 +126,7 @@ def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
         return TraceTest(False, apart, False, calls)
     if raised:
         return TraceTest(None, raised, True, calls)
-    return TraceTest(None, "the function decides otherwise there, however near", False, calls)
+    return TraceTest(None, "the function takes another branch there, however near the point", False, calls)
 
 
 def _fresh(x: Array) -> Array:

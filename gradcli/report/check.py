@@ -48,7 +48,7 @@ class CheckReport:
         return self.passed
 
     def raise_if_failed(self, allow: Sequence[str] = ()) -> None:
-        """Raise NotConfirmed unless every gradient was confirmed, or all that stands against it is in `allow`."""
+        """Raise NotConfirmed unless every gradient was confirmed, or every reason against it is in `allow`."""
         open_ = {f.kind for point in self.points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
         if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(allow)):
             return
@@ -113,10 +113,18 @@ class CheckReport:
             found.sort(key=lambda f: f.kind != Kind.NOT_A_SUBGRADIENT)
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
-        better = "" if self.detects.relative is None else f" to better than {numbers.power(self.detects.relative)}"
+        better = f" {self.limit()}" if self.limit() else ""
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def limit(self) -> str:
+        """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
+        if self.detects.relative is not None:
+            return f"to better than {numbers.power(self.detects.relative)}"
+        if self.detects.absolute is not None:
+            return f"to within {numbers.power(self.detects.absolute)} (absolute: every entry is 0)"
+        return ""
 
     def short(self) -> str:
         """Return why it did not pass, without the name of what was checked."""

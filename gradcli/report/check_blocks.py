@@ -252,8 +252,8 @@ def confirmed_by(point: PointReport) -> str:
     if values and "claim" in agreeing and any(f.kind == Kind.UNTRACED for f in point.findings):
         return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
     if any(f.kind == Kind.COVERAGE for f in point.findings):
-        return "Confirmed by projections of function values alone, as far as they see."
+        return "Confirmed by projections of function values alone, within the limits above."
     if not values or not rules:
         return f"{calls} evaluations of f."
     both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"
-    return f"Confirmed {both}, which share nothing. {calls} evaluations of f."
+    return f"Confirmed {both}, which are independent. {calls} evaluations of f."

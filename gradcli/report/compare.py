@@ -95,7 +95,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     elif report.sweep:
         found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
     elif isinstance(report.no_sweep, str):
-        found.append(Paragraph(f"Error against step size is left out: {report.no_sweep} (gradcli sweep shows it)."))
+        found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
     return tuple(found)
 
 

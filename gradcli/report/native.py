@@ -109,7 +109,7 @@ def _said(aspect: Aspect) -> Cell:
 def _part_blocks(part: Part) -> list[Block]:
     tones: dict[Verdict, Tone] = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
     tone = tones.get(part.verdict, "unsure")
-    word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "not told")
+    word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "inconclusive")
     better = f" to better than {numbers.power(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
     said = f": {part.message}" if part.message else ""
     blocks: list[Block] = [

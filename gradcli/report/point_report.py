@@ -1,21 +1,25 @@
 """What a report of `check` says of one point."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gradcli.report.common import Finding
-from gradcli.report.encode import ABSENT, Absent, Given, Values
+from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Given, Values
 from gradcli.words import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Detects:
-    """The smallest relative error of an entry that the check would have seen, and the entry where it is largest."""
+    """The smallest relative error of an entry that the check would have seen, and the entry where it is largest.
+
+    Where every entry is 0 there is no relative error: `absolute` is the smallest error that would have been seen.
+    """
 
     relative: float | None
     at: str | None
+    absolute: float | None = field(default=None, metadata={TEXT_ONLY: True})
 
 
-NO_SIZE = Detects(None, None)  # no error was sure to be seen, or there is no verdict
+NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,12 @@ class CheckRow:
         )
 
     def said(self) -> str:
-        """Return the least that says why: what would have been seen, how many entries are wrong, or what is in the way."""
+        """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
         if self.report is None:
             return self.error or ""
         if self.report.verdict == Verdict.PASS:
-            seen = self.report.detects.relative
-            return "" if seen is None else f"an error of {numbers.power(seen)} would be seen"
+            limit = self.report.limit().partition(":")[0]
+            return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
         return self.report.short()
 
     def line(self, width: int) -> Paragraph:

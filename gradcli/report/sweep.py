@@ -128,7 +128,7 @@ class SweepReport:
         )
         if not isinstance(first.known_to, Absent):
             ends = tuple((h, first.known_to) for h in _ends(first))
-            floors = (*floors, Series("bound of the reference: nothing is known below", ends, guide=True))
+            floors = (*floors, Series("bound of the reference: smaller errors cannot be measured", ends, guide=True))
         if not any(drawable(error) for c in shown for error in c.relative_error):
             floors = ()  # a limit alone is no picture
         return Chart(

@@ -69,7 +69,7 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values], advise: bool) -> 
         c, part = still[0]
         found.append(Paragraph(f"Below one ulp, x + h is x: {_lost(c, part.to, at)} in {c.dtype}."))
     if any(c.best.relative_error > 0 for c in curves):
-        says = "Each error is the least of its curve, as the median of three steps: a lucky one, below what is typical."
+        says = "Each error is the smallest of its curve (median of three steps), so it is smaller than a typical one."
         found.append(Paragraph((Piece(says, "dim"),)))
     useless = [c for c in curves if c.useless]
     if useless:

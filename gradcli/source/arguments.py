@@ -10,6 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
 from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
+from gradcli.source.lacking import what_to_add
 from gradcli.source.names import nearest
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
@@ -40,6 +41,7 @@ def bound(
             f"{text} is not a function but {_article(type(function).__name__)}",
             do="name a function, or what can be called",
         )
+    refuse_coroutine(function, text)
     signature = signature_of(function)
     parameters = dict(signature.parameters) if signature else {}
     _known(given, parameters, signature, text)
@@ -53,6 +55,15 @@ def bound(
     _complete(given, parameters, text, function)
     inputs = tuple(path for path, x in values.items() if is_float(x))
     return PythonFunction(function, text, arguments, inputs, has_gradient), values, notices
+
+
+def refuse_coroutine(function: Any, text: str) -> None:
+    """Raise BadTarget for an `async def`, whose calls give coroutines, not values."""
+    if inspect.iscoroutinefunction(function):
+        names = ", ".join(inspect.signature(function).parameters)
+        name = "h" if function.__name__ == "g" else "g"
+        do = f"wrap it: def {name}({names}): return asyncio.run({function.__name__}({names}))"
+        raise BadTarget(f"{text} is a coroutine function (async def)", do=do)
 
 
 def is_float(x: Any) -> bool:
@@ -94,7 +105,7 @@ def _known(
             close = nearest(name, parameters)
             listed = f"its parameters: {', '.join(parameters) or 'none'}"
             raise BadPoint(
-                f"'{name}' is no parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
+                f"'{name}' is not a parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
             )
 
 
@@ -104,10 +115,10 @@ def _complete(
     lacking = missing(function, given)
     if not lacking:
         return
-    wanted = ", ".join(f"{name}={_example(parameters[name])}" for name in lacking)
-    kinds = f"{text} takes {', '.join(p for p in parameters if p not in given or p in lacking) or 'no arguments'}"
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
-    raise BadPoint(f"{what} ({kinds})" if len(parameters) > len(lacking) else what, do=f'--at "{wanted}"')
+    if len(parameters) > len(lacking):
+        what += f" ({text} takes {', '.join(parameters)})"
+    raise BadPoint(what, do=what_to_add(function, text, given, {name: _example(parameters[name]) for name in lacking}))
 
 
 def _example(parameter: inspect.Parameter) -> str:
@@ -160,7 +171,7 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
     if isinstance(x, complex | np.complexfloating):
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
     if isinstance(x, np.matrix | np.ma.MaskedArray):
-        raise BadPoint(f"{path} is a {type(x).__name__}, whose arithmetic is its own", do="pass np.asarray(...) of it")
+        raise BadPoint(f"{path} is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it")
     array = np.asarray(x) if hasattr(x, "__array__") else x
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
         return x.copy() if type(x) is np.ndarray else x

@@ -12,6 +12,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadPoint, BadTarget
 from gradcli.interpreters.program import value_and_pulled
+from gradcli.source.arguments import refuse_coroutine
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Node, paths, put_together, taken_apart
 
@@ -26,7 +27,8 @@ class Call:
 
     def __init__(self, f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> None:
         if not callable(f):
-            raise BadTarget(f"{type(f).__name__} is no function", do="pass a function of numpy arrays")
+            raise BadTarget(f"{type(f).__name__} is not a function", do="pass a function of numpy arrays")
+        refuse_coroutine(f, getattr(f, "__name__", type(f).__name__))
         signature = signature_of(f)
         if signature is None:
             named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
@@ -165,7 +167,7 @@ def _chosen(names: list[str], wrt: Wrt) -> list[str]:
             isinstance(name, str) and name not in names
         ):
             raise BadTarget(
-                f"wrt names {name!r}, which is no argument given", do=f"arguments: {', '.join(names) or 'none'}"
+                f"wrt names {name!r}, which is not an argument given", do=f"arguments: {', '.join(names) or 'none'}"
             )
         found.append(names[name] if isinstance(name, int) else name)
     return found
@@ -179,7 +181,7 @@ def differentiable(x: Any) -> bool:
         return False
     if isinstance(x, np.matrix | np.ma.MaskedArray):
         raise BadPoint(
-            f"an argument is a {type(x).__name__}, whose arithmetic is its own", do="pass np.asarray(...) of it"
+            f"an argument is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it"
         )
     if np.iscomplexobj(x):
         raise BadPoint("an argument is complex", do="pass its real and imaginary part as two arguments")

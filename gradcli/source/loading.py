@@ -235,7 +235,7 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
         raise kind(
             f"{what} called sys.exit({error.code!r})",
             where=raised_at(error.__traceback__),
-            do='put what runs under: if __name__ == "__main__":',
+            do='put the code that runs under: if __name__ == "__main__":',
         ) from error
     except KeyboardInterrupt:
         raise

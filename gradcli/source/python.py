@@ -20,9 +20,10 @@ from gradcli.core.tracer import Tracer
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
+from gradcli.source.lacking import as_dict
 from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins, tracing, untraced
-from gradcli.source.structure import Node, put_together
+from gradcli.source.structure import Leaf, Node, put_together
 from gradcli.words import Kind, Severity
 
 _MOST_SAID = 300  # characters of somebody else's message
@@ -73,7 +74,7 @@ class PythonFunction:
             return y
         if not isinstance(y, tuple | list) or len(y) != 2:
             says = f"{self.text} does not return a pair of its value and its gradient"
-            raise FunctionFailed(says, do="leave --value-and-grad out")
+            raise FunctionFailed(says, do="drop --value-and-grad")
         return y[0]
 
     def pair(self, values: Mapping[str, Value]) -> Any:
@@ -102,7 +103,7 @@ class PythonFunction:
         with stand_ins(hold, _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))):
             y = self._called({path: _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
-            raise TraceEnded("the function went on after it had lost a traced value: an except clause caught the error")
+            raise TraceEnded("an except clause of the function caught the error that ended the trace")
         return y
 
     def _called(self, values: Mapping[str, Value]) -> Any:
@@ -138,6 +139,11 @@ class PythonFunction:
 
     def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
+        if isinstance(error, TypeError | IndexError):
+            leaves = [name for name, node in self.arguments.items() if isinstance(node, Leaf)]
+            dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
+            if (hint := next(dicts, None)) is not None:
+                return hint
         if not isinstance(error, TypeError | IndexError) or not any(word in text for word in _ABOUT_INTEGERS):
             return None
         whole = [name for name in self.inputs if np.shape(values[name]) == () and float(values[name]).is_integer()]
@@ -296,7 +302,7 @@ def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, .
         or shape(raw[1]) != shape(values[inputs[0]])
     ):
         return []
-    says = "it returns a scalar and an array shaped like its input: both were taken as outputs"
+    says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
     return [
         Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint="if the second is the gradient: --value-and-grad")
     ]
@@ -309,5 +315,5 @@ def _changing(y: Value, again: Value) -> Notice:
         Kind.NOT_DETERMINISTIC,
         Severity.INCONCLUSIVE,
         f"two calls with the same arguments give different values{size}",
-        hint="fix the seed inside the function, or pass what is random as an input",
+        hint="fix the seed inside the function, or pass the random numbers as an input",
     )

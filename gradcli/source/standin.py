@@ -150,8 +150,7 @@ def _array_maker(name: str, original: Any) -> Any:
             return as_value(x) + np.complex128(0)
         if dtype is not None:
             raise TraceEnded(
-                f"np.{name}(..., dtype=...) turns a traced value into a plain array",
-                do="leave out dtype= to keep the trace",
+                f"np.{name}(..., dtype=...) turns a traced value into a plain array", do="drop dtype= to keep the trace"
             )
         y = as_value(x)
         copied = kwargs.get("copy", True) is True if name == "array" else name == "ascontiguousarray" and _strided(y)

@@ -145,7 +145,9 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
         for key in keys[:-1]:
             here = here.setdefault(key, {})
             if not isinstance(here, dict):
-                raise BadPoint(f"'{path}' is given beside a value of its own container", do="leave one out")
+                raise BadPoint(
+                    f"'{path}' is given twice: alone, and in the container that holds it", do="leave one out"
+                )
         here[keys[-1]] = x
     return {str(name): _listed(x) for name, x in found.items()}
 

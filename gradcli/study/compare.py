@@ -13,6 +13,7 @@ from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
+from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Estimate
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.compare import COST, CompareReport
@@ -124,8 +125,9 @@ def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
     if any(f.severity == Severity.INCONCLUSIVE for f in found):
         return tuple(found)
     if q.not_finite is not None or not np.all(np.isfinite(q.value)):
-        says = "the value of f is not finite here" if q.not_finite is None else q.not_finite.says
-        return (*found, finding(Kind.NON_FINITE, Severity.INCONCLUSIVE, says, hint="move the point into the domain"))
+        bad = q.not_finite
+        says, hint = ("the value of f is not finite here", TO_FINITE) if bad is None else (bad.says, bad.hint)
+        return (*found, finding(Kind.NON_FINITE, Severity.INCONCLUSIVE, says, hint=hint))
     if not q.entries or not size(q.value):
         return (*found, finding(Kind.NOTHING_TO_COMPARE, Severity.WARNING, "f has no entries to differentiate by"))
     found += [

@@ -40,7 +40,7 @@ _TIMES = 3
 _CUBE = 3.0  # the power by which work may grow of which one size is known
 _SAME = 1.5  # between ratios that are called the same for all sizes
 _CHEAP = 5  # times the operations of f: what f and a reverse sweep take of elementary functions
-_WHY_NOT = "its shapes or its operations depend on values, or in another way than as a polynomial of degree 3 at most"
+_WHY_NOT = "its shapes or operations depend on values, or do not grow as a polynomial of degree 3 or less"
 
 
 def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: str = "Jacobian") -> Growth:
@@ -88,7 +88,7 @@ def _why_not(program: Prediction, n: int) -> str | None:
     known = program.recorded
     for pick, most in ((_needs, MOST_BYTES), (_work, MOST_WORK)):
         if n > _ALWAYS and _extrapolated([(m, pick(c)) for m, c in known], n) > most:
-            return "what it takes is not known, and by the smaller sizes may be too much"
+            return "its cost is not known, and judging by smaller sizes it may be too large"
     return None
 
 

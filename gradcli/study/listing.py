@@ -50,7 +50,7 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         names = [op.name for op in operations()]
         close = nearest(str(name), names)
         if name in FUNCTIONS:
-            made = f"'{name}' is made of primitives and has no row of its own"
+            made = f"'{name}' is made of primitives and is not one itself"
             raise BadOption(made, do=f'gradcli trace shows them: gradcli trace "{name}(...)"')
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"

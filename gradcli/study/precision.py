@@ -29,7 +29,7 @@ def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> 
     if isinstance(q.f, Gradient):
         raise NotSupported("low precision is for first derivatives", do="leave --order 2 out")
     if shape(q.value) != ():
-        raise NotSupported("a loss is scaled, and this result is no scalar", do="reduce it: sum(...)")
+        raise NotSupported("a loss is scaled, and this result is not a scalar", do="reduce it: sum(...)")
     plain, events = _swept(q, form, 0)
     lost = _lost(plain, right)
     small = events["underflow"] + events["subnormal"]

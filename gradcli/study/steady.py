@@ -26,7 +26,7 @@ def unsteady(q: Question) -> list[Finding]:
         return []
     if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
         return []
-    says = "the function's value at this point has changed since the first call: it keeps a state"
+    says = "the function's value at this point has changed since the first call: the function keeps state"
     return [finding(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="let it depend on its arguments alone")]
 
 
@@ -49,5 +49,5 @@ def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
     explained = np.finfo(float).eps * (size + abs(slope)) + q.noise_floor
     if not min(found) > _UNEXPLAINED * explained:
         return []
-    says = f"values of f beside the point scatter by {min(found):.1e}, and rounding explains {explained:.1e}"
-    return [finding(Kind.NOISE, Severity.WARNING, f"{says}: no step can be better than that leaves it")]
+    says = f"values of f near the point scatter by {min(found):.1e}, but rounding explains only {explained:.1e}"
+    return [finding(Kind.NOISE, Severity.WARNING, f"{says}: no step can be more accurate than this noise allows")]

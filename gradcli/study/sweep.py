@@ -18,6 +18,7 @@ from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
+from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
@@ -107,9 +108,14 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
         return [finding(Kind.RANGE, Severity.WARNING, f"{says}: values of f overflow or underflow nearby")]
     if q.stepping.scales:
         return [
-            finding(Kind.SCALE, Severity.WARNING, "no step gives a digit, of the sizes named too", hint="--bits 113")
+            finding(
+                Kind.SCALE,
+                Severity.WARNING,
+                "no step gives a right digit, not even of the sizes named",
+                hint="--bits 113",
+            )
         ]
-    says = "no step gives a digit: the inputs' sizes say nothing of where f changes"
+    says = "no step gives a right digit: the sizes of the inputs do not show on what scale f changes"
     return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
 
@@ -136,10 +142,9 @@ class Study:
         if not q.wrt or not q.entries:
             raise BadOption("there is no input to differentiate by", do="name one: --wrt x")
         if not np.all(np.isfinite(q.value)):
-            says = q.not_finite.says if q.not_finite is not None else "f is not finite here"
-            self.findings.append(
-                finding(Kind.NON_FINITE, Severity.WARNING, says, hint="move the point into the domain")
-            )
+            bad = q.not_finite
+            says, hint = ("f is not finite here", TO_FINITE) if bad is None else (bad.says, bad.hint)
+            self.findings.append(finding(Kind.NON_FINITE, Severity.WARNING, says, hint=hint))
             return
         if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
             self._prepare(wanted)
@@ -155,16 +160,12 @@ class Study:
         if self.bound is not None and q.untraced:
             good = numbers.power(self._known_to(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
-            self.findings.append(
-                finding(Kind.REFERENCE, Severity.WARNING, f"{says}; of best steps nothing is predicted")
-            )
+            self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, f"{says}; best steps are not predicted"))
         for mark in q.staircases:
             self.findings.append(finding(Kind.STAIRCASE, Severity.WARNING, mark.says))
         if not all(np.all(np.isfinite(g)) for g in slopes.values()):
             says = "the slope is not finite here: there is nothing to measure errors against"
-            self.findings.append(
-                finding(Kind.INFINITE_SLOPE, Severity.WARNING, says, hint="move the point into the domain")
-            )
+            self.findings.append(finding(Kind.INFINITE_SLOPE, Severity.WARNING, says, hint=TO_FINITE))
         if self.slope == 0 and not q.kinks:
             says = "the slope is 0 here: errors are absolute, in units of f per step"
             self.findings.append(finding(Kind.ZERO_SLOPE, Severity.INFO, says))

@@ -72,7 +72,7 @@ def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
             parts = [np.sum(g * v) for g, v in zip(totals, directions(q, ray), strict=True) if v is not None]
             slope = sum(parts, Ball.lift(0)).value
             if not slope.is_finite() or slope.rad() > abs(slope) * arb(2) ** (-bits // 2) + arb(2) ** -bits:
-                raise Undecided("the slope comes out too wide in balls")
+                raise Undecided("ball arithmetic gives too wide an interval for the slope")
             found.append(slope.mid())
     return found
 

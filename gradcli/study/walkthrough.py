@@ -87,7 +87,8 @@ def walkthrough(q: Question) -> TraceReport:
         for mark in marks
     ]
     if q.not_finite is not None:
-        findings.append(finding(Kind.NON_FINITE, Severity.WARNING, q.not_finite.says))
+        bad = q.not_finite
+        findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
     return TraceReport(Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, nodes, tuple(findings), environment())
 
 

@@ -126,11 +126,13 @@ def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
         whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
         return _inconclusive(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
     if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.flat_kink:
-        return _inconclusive(Kind.CONTRADICTION, f"{says}: a kink or a branch may lie nearer than its steps")
+        return _inconclusive(
+            Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
+        )
     return _inconclusive(
         Kind.TRACE,
-        f"the trace differs from the function: {says}, and every rule on the way is right",
-        "a value that depends on the inputs was taken for a constant while tracing",
+        f"the trace differs from the function: {says}, although every rule it uses is right",
+        "a value that depends on the inputs was treated as a constant while tracing",
     )
 
 
@@ -222,7 +224,7 @@ def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, Hull | None
             else f"an entry is {hull.distance:.1e} of its largest slope away from every mean of the gradients of the "
             f"{hull.pieces} pieces"
         )
-        says = f"the claim at the kink is no subgradient: {why}"
+        says = f"the claim at the kink is not a subgradient: {why}"
         return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
     accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
     says = f"at the kink the claim is a subgradient: a mean of the gradients of the {hull.pieces} smooth pieces that meet there"
@@ -247,15 +249,16 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     if seen.scales:
         return seen.scales
     if seen.untraced is not None and seen.claimed is None:
-        says = f"function values alone have no second witness: {seen.untraced.what}"
-        hint = "claim a gradient of your own: --grad"
+        says = f"only function values are available, and nothing independent confirms them: {seen.untraced.what}"
+        hint = "give a gradient of your own to check: --grad"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
     rests = [seen.rests_on(name) for name in answered]
     if seen.untraced is None and not any(not (a & b) for a in rests for b in rests):
         values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
         missing = "forward or certified" if values else "finite-difference"
-        says = f"{' and '.join(answered)} share what they rest on"
+        alone = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
+        says = f"{' and '.join(answered)} alone cannot confirm a gradient: {alone}"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
     words = seen.words["claim"] if seen.claimed is not None else {}
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())

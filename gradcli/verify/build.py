@@ -70,7 +70,8 @@ def request_for(
         own = own_gradient(found, options.seed, options.order, options.expect)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
             raise BadOption(
-                "straight-through estimators are expected, and there is no staircase", do="leave out --expect"
+                "straight-through estimators are expected, but the function has no step function",
+                do="leave out --expect",
             )
     notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
     modes = chosen(options.modes)
@@ -103,7 +104,7 @@ def _left_out(
     left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
     if left and settings.options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
         raise BadOption(
-            f"--require-claim is given, and the claim leaves out {', '.join(left)}",
+            f"--require-claim is given, but the claim does not cover {', '.join(left)}",
             do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
         )
     return left
@@ -116,7 +117,7 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
             if name not in found.f.inputs:
                 near = nearest(name, found.f.inputs)
                 hint = f"did you mean '{near}'?" if near else f"inputs: {', '.join(found.f.inputs)}"
-                raise BadOption(f"{option} names '{name}', which is no input", do=hint)
+                raise BadOption(f"{option} names '{name}', which is not an input", do=hint)
     for point in found.points:
         for name in stepping.edges:
             if not stepping.inside((name,), (point.values[name],)):
@@ -134,11 +135,11 @@ def _derivative(claiming: Claiming | None, options: Options) -> str:
 def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tuple[Located, Claimed | None]:
     if options.value_and_grad:
         if claiming is not None:
-            raise BadOption("--value-and-grad is itself a claim", do="leave out the other one")
+            raise BadOption("--value-and-grad is itself a claim", do="drop the other one")
         return value_and_gradient(found)
     if claiming is None:
         if options.require_claim:
-            raise BadOption("--require-claim is given, and there is no claim", do='add --grad "x=..."')
+            raise BadOption("--require-claim is given, but there is no claim", do='add --grad "x=..."')
         return (second_order(found) if options.order == 2 else found), None
     if options.order == 2 and claiming.kind not in ("hess", "hvp"):
         raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")

@@ -14,7 +14,7 @@ from gradcli.point import Point
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import Absent
-from gradcli.report.point_report import PointReport
+from gradcli.report.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import Look, Outcome
@@ -62,12 +62,18 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
         command=request.command,
         exit_status=int(worst([Exit(_excused(request, status, points)), *_unmet(points)])),
         verdict=verdict,
-        detects=max((point.detects for point in points), key=lambda d: -1.0 if d.relative is None else d.relative),
+        detects=max((point.detects for point in points), key=_least_seen),
         points=points,
         environment=environment(_frameworks(points)),
         derivative=_named(request, points),
     )
     return report if request.own is None else examined(request, report, request.own, check)
+
+
+def _least_seen(detects: Detects) -> tuple[float, float]:
+    """Return what orders limits: relative ones before absolute ones, the widest last."""
+    relative, absolute = (-1.0 if x is None else x for x in (detects.relative, detects.absolute))
+    return relative, absolute
 
 
 def _unmet(points: Sequence[PointReport]) -> list[Exit]:
@@ -113,7 +119,7 @@ def _steady_point(
         if point.value is None:
             raise
         case = _noticed(Case(replace(request.question(point), blind=error), {}, None, request.fixed), request)
-        says = f"the function had a value at this point, and fails in a later call: {error.what}"
+        says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _decided(case, request)
 

@@ -13,6 +13,7 @@ from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.claimed import ClaimedFunction, called, dense, hessian_blocks, matcher
+from gradcli.source.arguments import refuse_coroutine
 from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
 from gradcli.source.function import Function
 from gradcli.source.loading import load, member, names_of
@@ -45,6 +46,7 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
     source = _source(found, claiming)
     if isinstance(source, str):
         return _by_expression(found, claiming, source)
+    refuse_coroutine(source, claiming.text)
     return _KINDS[claiming.kind](found, claiming, source, seed)
 
 
@@ -57,9 +59,7 @@ def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
     def gradient(values: Mapping[str, Value]) -> Any:
         both = f.pair(values)
         if not isinstance(both, tuple | list) or len(both) != 2:
-            raise BadClaim(
-                f"{f.text} does not return a pair of its value and its gradient", do="leave --value-and-grad out"
-            )
+            raise BadClaim(f"{f.text} does not return a pair of its value and its gradient", do="drop --value-and-grad")
         return both[1]
 
     claim = ClaimedFunction(

@@ -80,7 +80,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
     if any(d is not None and d.kind == "non-finite" for d in (point.diagnosis for point in report.points)):
         masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
-        hint = "let the side that is masked be safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
+        hint = "make the masked side safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
         said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
@@ -202,7 +202,7 @@ def _settled(case: _Case) -> list[Aspect]:
     first, second = (dict(zip(case.request.wrt, run, strict=True)) for run in runs)
     worst, most = _apart(second, first, case.room)
     if worst:
-        return [Aspect(name, "differs", worst, most, "not deterministic with them either")]
+        return [Aspect(name, "differs", worst, most, "still not deterministic")]
     apart, most = _apart(first, case.claim, case.room)
     says = "two runs agree bit by bit" + (f"; {numbers.power(apart)} from the gradient without them" if apart else "")
     return [Aspect(name, "agrees" if apart <= most else "wrong", message=says)]
@@ -254,7 +254,9 @@ def _second(case: _Case) -> list[Aspect]:
     if not case.affords(_GRADIENTS):
         return [Aspect(name, "not run", message="--order 2 checks it")]
     if EPS[case.native.narrowest] > EPS["float32"]:
-        return [Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} say little")]
+        return [
+            Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} are too inexact")
+        ]
     try:
         found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
     except NotSupported as error:
@@ -271,7 +273,9 @@ def _second(case: _Case) -> list[Aspect]:
     right = derivative(Line(slope, at=slope(0.0)))
     aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
     if aspect.status == "wrong":
-        says = "it differs from differences of the gradient; a backward that is not meant for it can refuse it"
+        says = (
+            "second derivatives through this backward are wrong; if you never need them, mark it @once_differentiable"
+        )
         return [replace(aspect, status="differs", message=says)]
     return [aspect]
 

@@ -40,11 +40,11 @@ def settled_zeros(case: Case, name: str, word: Any) -> Any:
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
         if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
             word[at] = CANNOT_TELL
-            says = f"f is even about {entry}, and its slopes do not go to zero with the steps: it may have a kink there"
+            says = f"f is symmetric about {entry}, but its slopes do not tend to 0 as the steps shrink: it may have a kink there"
             case.inconclusive(Kind.KINK, says, hint="move the point, or accept it: --allow kink")
         if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
             word[at] = CANNOT_TELL
-            says = f"f is a staircase at {entry}: it does not move over small steps, and does over wider ones"
+            says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
             case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
     return word[()]
 

@@ -11,6 +11,7 @@ from gradcli.diagnosis.whole import not_reduced
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape
 from gradcli.modes.mode import Question
+from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.margins import nearest
 from gradcli.report.common import Finding, finding
@@ -37,21 +38,18 @@ def place_findings(case: Case) -> None:
     _trace_findings(case)
     bad = q.not_finite
     if bad is None and not np.all(np.isfinite(q.value)):
-        case.inconclusive(Kind.NON_FINITE, f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}")
+        says = f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}"
+        case.inconclusive(Kind.NON_FINITE, says, hint=TO_FINITE)
         return
     if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
         case.inconclusive(
-            Kind.NOTHING_TO_CHECK, "there is nothing to differentiate: f has no entries that move", hint="name an input"
+            Kind.NOTHING_TO_CHECK,
+            "there is nothing to differentiate: f has no inputs, or they are empty",
+            hint="name an input",
         )
         return
     if bad is not None:
-        case.inconclusive(
-            Kind.NON_FINITE,
-            bad.says,
-            at=_span(bad),
-            operation=_operation(bad),
-            hint="move the point into the domain of the function",
-        )
+        case.inconclusive(Kind.NON_FINITE, bad.says, at=_span(bad), operation=_operation(bad), hint=bad.hint)
         return
     for mark in q.kinks:
         names = _reached(q, mark)
@@ -88,7 +86,7 @@ def _trace_findings(case: Case) -> None:
         )
     if q.trace_test.why:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
-        says = f"beside the point the recorded program was not compared with the function: {q.trace_test.why}"
+        says = f"near the point the trace was not compared with the function: {q.trace_test.why}"
         case.findings.append(finding(Kind.TRACE_TEST, severity, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
         case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place(branch.position)))
@@ -120,7 +118,7 @@ def _nearby(q: Question) -> Finding | None:
     if not found.distance < _NEAR * max(1.0, abs(float(x[found.at]))):
         return None
     name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
-    says = f"a kink is {found.distance:.2g} away in {name}; the smooth piece at the point itself is judged"
+    says = f"a kink is {found.distance:.2g} away in {name}; the gradient is checked on the smooth piece at the point itself"
     return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=place(found.position), operation=found.primitive.name)
 
 
@@ -179,7 +177,7 @@ def claim_again(case: Case) -> Finding | None:
         again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _grows(again, first.value):
-            says = "each call adds its gradient to what the calls before have left: .grad is not set to zero"
+            says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
             return finding(
                 Kind.ACCUMULATES, Severity.ERROR, says, hint="zero it first: optimizer.zero_grad(), x.grad = None"
             )

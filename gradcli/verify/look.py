@@ -80,9 +80,11 @@ def _function_again(case: Case, seen: Evidence) -> Again:
     try:
         if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
             return Again()
-        says = "the function's value at this point has changed since the first call: it, or the claim, keeps a state"
+        says = (
+            "the function's value at this point has changed since the first call: the function or the claim keeps state"
+        )
     except TraceEnded:
-        says = "the function returns a value that it kept of an earlier call"
+        says = "the function returns a value that it stored in an earlier call"
     return Again(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
 
 

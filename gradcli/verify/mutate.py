@@ -28,9 +28,9 @@ def plant_mistakes(case: Case, seen: Evidence) -> Planted:
     """
     tested, right = _tested(seen)
     if tested is None or right is None:
-        return Planted((), _unplanted("no other mode stands against the gradient entry by entry"))
+        return Planted((), _unplanted("no other mode checks the gradient entry by entry"))
     if seen.wrong_shape is not None or seen.diagnosis is not None or seen.contradicts("claim"):
-        return Planted((), _unplanted("the claim disagrees as it stands"))
+        return Planted((), _unplanted("the claim already disagrees without a planted mistake"))
     trial = _Trial(case.q, seen, tested, right)
     found = [
         _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
@@ -44,7 +44,7 @@ def plant_mistakes(case: Case, seen: Evidence) -> Planted:
     if not survived:
         return Planted(tuple(found))
     first = survived[0]
-    says = f"{first.planted - first.caught} of {first.planted} planted mistakes would go unseen: {first.mistake}"
+    says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     hint = "the bounds of the modes are too wide for these entries"
     return Planted(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 

@@ -87,7 +87,7 @@ def told_apart(
         says = f"too inexact in {native.narrowest}, not wrong: {says}"
         point = replace(point, diagnosis=Diagnosis("too inexact", says))
     else:
-        says = f"wrong, not only inexact in {native.narrowest}: {says}"
+        says = f"wrong, not just inexact in {native.narrowest}: {says}"
         point = replace(point, findings=(*point.findings, finding(Kind.PRECISION, Severity.INFO, says)))
     return replace(report, points=(point, *report.points[1:]))
 

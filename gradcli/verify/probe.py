@@ -15,7 +15,7 @@ from gradcli.frameworks.framework import Natively
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.point import Point
-from gradcli.source.arguments import bound, default_of
+from gradcli.source.arguments import bound, default_of, refuse_coroutine
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
@@ -84,7 +84,9 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     _meant_as_python(text)
     refuse_options(options.natively)
     if options.has_gradient:
-        raise BadOption("--value-and-grad is for Python functions", do="an expression has one value: leave it out")
+        raise BadOption(
+            "--value-and-grad is for Python functions", do="an expression has one value: drop --value-and-grad"
+        )
     return expression_at(text, read(at, options.seed, options.sizes), options)
 
 
@@ -102,7 +104,7 @@ def _meant_as_python(text: str) -> None:
     """Refuse `losses.focal` where there is a file losses.py: a colon is meant."""
     first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
     if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
-        raise BadTarget(f"'{text.strip()}' is no expression", do=f"did you mean {first}.py:{rest}?")
+        raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
 
 
 def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
@@ -146,6 +148,7 @@ def function_at(
     A framework's function is one of numpy arrays from here on, a module's parameters are inputs by their names, and what
     cannot be called in float64 is called in float32.
     """
+    refuse_coroutine(function, text)
     native = adapted(function, text, module, options.natively, options.seed)
     if native is None:
         return _at_points(function, text, given, options, typed, module)
@@ -162,7 +165,7 @@ def function_at(
     narrow = adapted(function, text, module, replace(options.natively, dtype="float32"), options.seed)
     given = given if narrow is None else [narrow.numbers(point) for point in given]
     found = _at_points(narrow, text, given, options, typed, module)
-    says = "it only takes float32: its gradient is judged with the bounds of that format"
+    says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
@@ -235,7 +238,7 @@ def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
             close = nearest(name, f.inputs)
             inputs = ", ".join(f.inputs) or "none"
             raise BadPoint(
-                f"'{name}' is no input of the expression",
+                f"'{name}' is not an input of the expression",
                 do=f"did you mean '{close}'?" if close else f"its inputs: {inputs}",
             )
 
@@ -255,7 +258,7 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
         if not any(meant(name, pattern) for name in inputs):
             close = nearest(pattern, inputs)
             raise BadPoint(
-                f"--wrt names '{pattern}', which is no input",
+                f"--wrt names '{pattern}', which is not an input",
                 do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}",
             )
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))

@@ -152,15 +152,14 @@ def _coverage(found: Screened, claim: Array) -> Finding:
         f"function values alone: {found.projections} projections of {len(claim):,} entries, {found.calls:,} evaluations"
     )
     if np.isfinite(half):
+        wholly = "any" if seen == 1 else f"{100 * seen:.0f} % of them"
         says += (
-            f"; for half of the entries an error of a relative {half:.0e} would have been seen (with probability "
-            f"{100 * found.confidence:.0f} %), for {100 * seen:.0f} % of them that the entry is wholly wrong"
+            f"; with {100 * found.confidence:.0f} % probability, a relative error of {half:.0e} would be seen in half of "
+            f"the entries, a wholly wrong value in {wholly}"
         )
     if found.suspected:
-        says += (
-            f"; {sum(map(len, found.suspected)):,} more entries are in groups that disagree and were not taken apart"
-        )
-    more = "" if found.complete else "; not all was searched (--budget)"
+        says += f"; {sum(map(len, found.suspected)):,} more entries are in groups that disagree and were not searched further"
+    more = "" if found.complete else "; the search was cut short (--budget N allows more)"
     return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
@@ -170,6 +169,8 @@ def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) 
 
 
 def _detects(q: Question, names: tuple[str, ...], found: Screened, claim: Array) -> Detects:
+    if not np.any(claim) and np.all(np.isfinite(found.sees)):
+        return Detects(None, None, float(np.max(found.sees, initial=0.0)))
     with np.errstate(all="ignore"):
         relative = np.where(claim != 0, found.sees / np.abs(claim), -1.0)
     worst = int(np.argmax(relative))

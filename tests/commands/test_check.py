@@ -66,7 +66,7 @@ BAD = [
     (("__import__('os')",),                     "__import__",        True),
     (("x.__class__",),                          "__class__",         True),
     (("",),                                     "empty",             False),
-    (("x**2", "z=2"),                           "'z' is no input",   False),
+    (("x**2", "z=2"),                           "'z' is not an input",   False),
     (("x**2", "--at", "x=1, x=2"),              "given twice",       True),
     (("x**2", "--at", "3"),                     "names its values",  True),
     (("x**2", "--at", ""),                      "empty",             False),

@@ -227,7 +227,7 @@ def test_a_hessian_is_called_one(gradcli: Gradcli) -> None:
 )
 def test_a_size_that_is_none_is_named(gradcli: Gradcli, size: str, said: str) -> None:
     ran = gradcli("compare-modes", *LAYER, *FEW, "--sizes", f"n=5,{size}")
-    assert ran.exit_status == 2 and f": {said} is no whole number from 1 to 10^13" in ran.stderr
+    assert ran.exit_status == 2 and f": {said} is not a whole number from 1 to 10^13" in ran.stderr
 
 
 # Bad input
@@ -240,14 +240,14 @@ ERRORS = [
     ((*EXAMPLE, "--dtype", "float17"),                         "there is no dtype 'float17'",                        DTYPES),
     ((*EXAMPLE, "--dtype", ""),                                "--dtype names no format",                            "write --dtype float16,bfloat16"),
     ((*EXAMPLE, "--loss-scale", "4"),                          "--loss-scale is for low precision",                  "name one: --dtype float16"),
-    (("[x, x]", "x=1", "--dtype", "float16"),                  "a loss is scaled, and this result is no scalar",     "reduce it: sum(...)"),
+    (("[x, x]", "x=1", "--dtype", "float16"),                  "a loss is scaled, and this result is not a scalar",     "reduce it: sum(...)"),
     ((*EXAMPLE, "--jacobian"),                                 "--jacobian is for a vector result, and this one is a scalar", "for its Hessian: --order 2"),
     ((*LOSS, "--accumulate", "9"),                             "--accumulate 9 does not fit a batch of 8",           "--accumulate 2 to 8"),
     ((*LAYER, "--sizes", "n=10"),                              "--sizes needs two sizes at least",                   "--sizes n=10,100,1000"),
     ((*LAYER, "--sizes", "n=10,10"),                           "--sizes needs two sizes at least",                   "--sizes n=10,100,1000"),
     *(((*LAYER, "--sizes", text),                              f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'",    "--sizes n=10,100,1000")
       for text in ("n", "n=", "=1,2", "n=0,1", "n=-1,2", "n=1,x", "2n=1,2", "n=1.5,2", "n=1,99999999999999", "10,100")),
-    (("sum(x)", "x=randn(3)", "--sizes", "n=2,4"),             "--sizes varies 'n', which nothing uses",             'use it: --at "x=randn(n)"'),
+    (("sum(x)", "x=randn(3)", "--sizes", "n=2,4"),             "--sizes varies 'n', which neither the point nor the target uses",             'use it: --at "x=randn(n)"'),
     (("n*x", "x=randn(n)", "n=3", "--sizes", "n=2,4"),         "'n' has a value in the point, and sizes in --sizes", "leave one out"),
     (("sum(x)", "--shapes", "x: 2.5"),                           "the sizes of x are not whole numbers: 2.5",            "values need numbers: --shapes W:3,4"),
     (("sum(x)", "x=randn(n)"),                                 "unknown value 'n'",                                  "values are numbers"),

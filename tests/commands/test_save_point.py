@@ -200,7 +200,7 @@ def test_a_value_that_is_no_number_is_an_error(gradcli: Callable[..., Any], tmp_
     argv = ("check", f"{written(tmp_path, CODE)}:named", "x=[1,2]", "kind='square'", *QUICK)
     ran = gradcli(*argv, "--save-point", str(file))
     assert ran.exit_status == 2 and not file.exists()
-    assert ran.stderr.startswith("error: the point was not kept: kind is no numbers\n  keep it in Python")
+    assert ran.stderr.startswith("error: the point was not saved: kind is not numeric\n  write a Python function")
 
 
 @pytest.mark.parametrize("asked", [(), ("--json",)])

@@ -35,7 +35,7 @@ LINES = [
     ('{"at": {"x": 1}}',                                               2, "target"),
     ('{"target": 3}',                                                  2, "target"),
     ('{"target": "x", "at": {"x": "a"}}',                              2, "x"),
-    ('{"target": "x", "at": {"q": 1}}',                                2, "'q' is no input"),
+    ('{"target": "x", "at": {"q": 1}}',                                2, "'q' is not an input"),
     ("losses:focal",                                                   2, ""),
     ("exp(x)",                                                         0, "pass"),
 ]

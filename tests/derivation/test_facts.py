@@ -65,7 +65,7 @@ def test_assumptions_of_several_options_are_joined() -> None:
 @pytest.mark.parametrize(("text", "what", "do"), [
     ("S: round", "'round' is no assumption", f"known: {', '.join(FACTS)}"), ("x: spd", "x is n and cannot be spd", "spd is for a square matrix"),
     ("X: symmetric", "X is m x n and cannot be symmetric", "symmetric is for a square matrix"), ("s: simplex", "s is a number and cannot be simplex", "simplex is for a vector"),
-    ("x: onehot rows", "x is n and cannot be onehot rows", "onehot rows is for a matrix"), ("q: spd", "--assume names 'q', which is no input", "inputs: S, X, x, s"),
+    ("x: onehot rows", "x is n and cannot be onehot rows", "onehot rows is for a matrix"), ("q: spd", "--assume names 'q', which is not an input", "inputs: S, X, x, s"),
     ("spd", "the assumption 'spd' cannot be read", 'write --assume "S: spd; y: simplex"'), ("S: spdx", "'spdx' is no assumption", f"known: {', '.join(FACTS)}"),
 ])  # fmt: skip
 def test_what_cannot_be_assumed_is_refused(text: str, what: str, do: str) -> None:

@@ -87,7 +87,7 @@ REFUSED = [
     (("x@y", "--at", "x=[1, 2], y=[1, 2, 3]", "--shapes", "x: n; y: n"), "the size n is 2 by x and 3 by y"),
     (("sum(W@x)", "W=ones(2, 2)", "x=[1, 2]", "--shapes", "W: m n"), "x has a length of 2, as have m and n"),
     (("x**2", "x=1", "x=2"),                                        "derive takes one point, not 2"),
-    (("x**2", "y=1"),                                               "'y' is no input of the expression"),
+    (("x**2", "y=1"),                                               "'y' is not an input of the expression"),
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ ANSWERS = [
     (LOGISTIC,  "x", "log(-1 - x**2)",                         1, "wrong", "numbers",  "the gradient is"),
 ]
 REFUSED = [
-    ("W", "outer(W@x - q, x)",   "the answer uses 'q', which is no input",             "inputs: W, x, y"),
+    ("W", "outer(W@x - q, x)",   "the answer uses 'q', which is not an input",             "inputs: W, x, y"),
     ("W", "outer(W@x - y, x",    "a bracket is not closed",                            ""),
     ("W", "outr(W@x - y, x)",    "unknown function 'outr'",                            "did you mean 'outer'?"),
     (None, "outer(W@x - y, x)",  "--answer is the derivative by one input",            "say which: --wrt W"),

@@ -107,7 +107,7 @@ SAID = {
         "f = jax.custom_vjp(product)\nf.defvjp(fwd, lambda saved, ybar: (jnp.sum(ybar), ybar))",
         "x=randn(3), w=randn(3)", 1, "gradients of the wrong number or shape",
     ),
-    "fwd's result": ("f = jax.custom_vjp(product)\nf.defvjp(product, bwd)", "x=randn(3), w=randn(3)", 1, "the rule does not return what it must"),
+    "fwd's result": ("f = jax.custom_vjp(product)\nf.defvjp(product, bwd)", "x=randn(3), w=randn(3)", 1, "the rule returns the wrong values"),
     "an error in bwd": (
         "f = jax.custom_vjp(product)\nf.defvjp(fwd, lambda saved, ybar: ybar.nothing)", "x=randn(3), w=randn(3)", 2, "no attribute 'nothing'",
     ),

@@ -145,7 +145,7 @@ def test_a_run_that_differs_is_measured_and_tried_deterministically() -> None:
     found = aspects(report)
     assert found["second run"].status == "differs"
     assert 0 < found["second run"].difference < 1e-15
-    assert found["deterministic algorithms"].message == "not deterministic with them either"
+    assert found["deterministic algorithms"].message == "still not deterministic"
     assert report.verdict == "pass"
 
 

@@ -1,5 +1,6 @@
 """Kinks, staircases and lost finiteness: found where they matter, with the inputs they reach."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ FOUND: list[tuple[str, Any, tuple[Any, ...], str, tuple[Any, ...]]] = [
     ("svd",             lambda a: np.linalg.svd(a)[0][0, 0],          (EYE,),         "singular_vect", ([[1, 1], [1, 1]],)),
     ("pinv",            np.linalg.pinv,                               ([[0], [0]],),  "pinv has",      ([[1], [1]],)),
     ("clip",            lambda x: np.clip(x, 0, 1),                   (1,),           "minimum has",   (1,)),
-    ("comparison",      lambda x: x * 2 if x >= 1 else x * x,         (1,),           "a comparison",  (1,)),
-    ("where",           lambda x: np.sum(np.where(x > 0, x, 3 * x)),  ([1, 0],),      "a comparison",  ([0, 1],)),
+    ("comparison",      lambda x: x * 2 if x >= 1 else x * x,         (1,),           "the two sides",  (1,)),
+    ("where",           lambda x: np.sum(np.where(x > 0, x, 3 * x)),  ([1, 0],),      "the two sides",  ([0, 1],)),
     ("behind others",   lambda x, y: np.exp(relu(x * y - 1) + x),     (2, 0.5),       "relu has",      (1, 1)),
     ("only one input",  lambda x, y: relu(x) * y + y,                 (0, 3),         "relu has",      (1, 0)),
 ]
@@ -85,7 +86,7 @@ def test_a_kink_is_found_and_says_what_it_reaches(f: Any, at: Any, says: str, re
     [
         (relu, (0.0,), "relu has a kink where x = 0 (slope 0)"),
         (np.maximum, (1.0, 1.0), "maximum has a kink where a = b (half each)"),
-        (lambda x: x if x > 1 else -x, (1.0,), "a comparison is exactly at its tie"),
+        (lambda x: x if x > 1 else -x, (1.0,), "the two sides of a comparison are exactly equal"),
     ],
 )
 def test_a_kink_is_told_with_its_convention(f: Any, at: Any, says: str) -> None:
@@ -113,7 +114,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_a_staircase_on_the_path_is_found(name: str) -> None:
     (found,) = staircases(record(lambda x, y: STEPS[name](x * 2) * y, [ONE, ONE]))
-    assert found.says == f"{name} is a staircase: its slope is 0 although its value moves"
+    assert found.says == f"{name} is a step function: its slope is 0 although its value changes"
     assert [bool(mask) for mask in found.reach] == [True, False]
 
 
@@ -130,9 +131,10 @@ ARRAY = "the slope of norm is not finite at an array of shape (2,)"
 # fmt: off
 LOST: list[tuple[str, Any, tuple[Any, ...], str | None]] = [
     ("log of 0",        lambda x: np.log(x) + x,                 (0.0,),          "log gives -inf at 0"),
-    ("0/0",             lambda x: np.sin(x) / x,                 (0.0,),          "divide gives nan at 0, 0"),
+    ("0/0",             lambda x: np.sin(x) / x,                 (0.0,),          "the quotient gives nan at 0, 0"),
     ("sqrt of -1",      lambda x: np.exp(np.sqrt(x)),            (-1.0,),         "sqrt gives nan at -1"),
-    ("overflow",        lambda x: np.exp(x) * 0.0,               (1e3,),          "exp gives inf at 1000"),
+    ("overflow",        lambda x: np.exp(x) * 0.0,               (1e3,),          "exp overflows at 1000"),
+    ("product",         lambda x, y: x * y,                      (1e200, 1e200),  "the product overflows at 1e+200, 1e+200"),
     ("one entry",       lambda x: np.sum(np.log(x)),             ([1.0, 0.0],),   "log gives -inf at 0"),
     ("slope of sqrt",   np.sqrt,                             (0.0,),          "the slope of sqrt is not finite at 0"),
     ("slope inside",    lambda x: np.sqrt(x) * 2 + x,        (0.0,),          "the slope of sqrt is not finite at 0"),
@@ -149,3 +151,37 @@ def test_the_operation_that_lost_finiteness_is_named(f: Any, at: Any, says: str 
         run = record(f, values)
         found = first_not_finite(run, run.tape.sweep(run.y.slot, ONE))
     assert (found and found.says) == says
+
+
+# fmt: off
+FAR = [  # what is too large for float64, though the function has a value there
+    ("exp(x)", "x=1000"), ("exp2(x)", "x=2000"), ("expm1(x)", "x=1000"), ("cosh(x)", "x=800"), ("sinh(x)", "x=-900"),
+    ("x**400", "x=1000"), ("x**y", "x=1000, y=400"), ("square(x)", "x=1e200"), ("x*y", "x=1e200, y=1e200"),
+    ("x + y", "x=1e308, y=1e308"), ("x - y", "x=1e308, y=-1e308"), ("x/y", "x=1e200, y=1e-200"), ("1/x", "x=1e-320"),
+    ("gamma(x)", "x=200"), ("sum(x)", "x=[1e308, 1e308]"), ("prod(x)", "x=[1e200, 1e200]"), ("x@y", "x=[1e200], y=[1e200]"),
+    ("cumsum(x)[1]", "x=[1e308, 1e308]"), ("det(A)", "A=[[1e200, 0], [0, 1e200]]"), ("log(sum(exp(z)))", "z=[1000, 1, 2]"),
+]
+POLES = [  # where the function has no value
+    ("log(x)", "x=-1"), ("log(x)", "x=0"), ("1/x", "x=0"), ("x**(-2)", "x=0"), ("x**y", "x=0, y=-1"), ("sqrt(x)", "x=-1"),
+    ("arcsin(x)", "x=2"), ("arctanh(x)", "x=1"), ("gamma(x)", "x=-1"), ("lgamma(x)", "x=0"), ("digamma(x)", "x=0"),
+    ("(x - x)/(x - x)", "x=1"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "at"), [*FAR, *POLES])
+def test_overflow_is_not_taken_for_a_point_outside_the_domain(gradcli: Callable[..., Any], text: str, at: str) -> None:
+    ran = gradcli("check", text, "--at", at, "--modes", "forward,reverse", "--json")
+    finding = next(f for f in ran.json["points"][0]["findings"] if f["kind"] == "non-finite")
+    assert ran.exit_status == 3
+    assert ("overflows at" in finding["message"]) == ((text, at) in FAR)
+    assert ("into the domain" in finding["hint"]) == ((text, at) in POLES)
+
+
+def test_overflow_of_exp_says_what_to_do(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("check", "log(sum(exp(z)))", "--at", "z=[1000,1,2]")
+    assert ran.exit_status == 3
+    assert "exp overflows at 1000" in ran.stdout
+    assert "subtract the maximum first (logsumexp, softmax), or scale the input" in ran.stdout
+    assert "into the domain" not in gradcli("check", "log(sum(exp(z)))", "--at", "z=[1000,1,2]", "--json").stdout
+    assert "overflow" not in gradcli("check", "log(x)", "x=-1").stdout

@@ -151,7 +151,56 @@ def test_only_what_is_missing_is_asked_for(gradcli: Callable[..., Any], tmp_path
     file = written(tmp_path, "def f(z, y): return np.sum(z*y)\n")
     error = gradcli("check", f"{file}:f", "z=randn(3)", *QUICK, "--json").json["error"]
     assert error["message"].startswith("y has no value")
-    assert error["hint"] == '--at "y=randn(3)"'
+    assert error["hint"] == 'add --at "y=randn(3)"'
+
+
+DICTS = """
+def loss(params, x, lr): return np.sum(params["w"]*x + params["b"])*lr
+def late(x, params): return np.sum(params["w"]*x)
+def other(settings, x): return np.sum(settings["depth"]*x)
+START = {"w": np.ones(3), "b": 1.0}
+"""
+# fmt: off
+LACKING = [
+    # target, what is given, the message, the hint
+    ("loss",  ("x=[1, 2, 3]", "lr=0.1"), "params has no value ({}:loss takes params, x, lr)", 'params is a dict: --at {}:START --at "x=[1, 2, 3], lr=0.1"'),
+    ("loss",  ("x=randn(3)", "lr=0.1"),  "params has no value ({}:loss takes params, x, lr)", 'params is a dict: add --at {}:START --at "lr=0.1"'),
+    ("loss",  (),                        "params, x, lr have no value",                       'params is a dict: --at {}:START --at "x=randn(3), lr=randn(3)"'),
+    ("late",  ("x=0.5",),                "params has no value ({}:late takes x, params)",     'params is a dict: return it by name from a function, {{"params": {{...}}}}, and name that: --at {}:point --at "x=0.5"'),
+    ("other", ("x=0.5",),                "settings has no value ({}:other takes settings, x)", 'settings is a dict: return it by name from a function, {{"settings": {{...}}}}, and name that: --at {}:point --at "x=0.5"'),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("target", "given", "says", "hint"), LACKING)
+def test_a_missing_argument_is_asked_for_beside_those_given(
+    gradcli: Callable[..., Any], tmp_path: Path, target: str, given: tuple[str, ...], says: str, hint: str
+) -> None:
+    file = written(tmp_path, DICTS)
+    ran = gradcli("check", f"{file}:{target}", *given, *QUICK, "--json")
+    assert ran.exit_status == 2
+    assert ran.json["error"]["message"] == says.format(file)
+    assert ran.json["error"]["hint"] == hint.format(file)
+
+
+def test_the_hint_for_a_dict_can_be_followed(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, DICTS)
+    at = ("--at", f"{file}:START", "--at", "x=[1, 2, 3], lr=0.1")
+    assert gradcli("check", f"{file}:loss", *at, *QUICK).exit_status == 0
+    error = gradcli("check", f"{file}:loss", "params=2.0", "x=1", "lr=0.1", *QUICK, "--json").json["error"]
+    assert error["hint"] == f"params is a dict: --at {file}:START"
+
+
+@pytest.mark.parametrize(("argv", "name"), [(("f",), "{}:f"), (("h", "--grad", "g"), "g")])
+def test_a_coroutine_function_is_refused(
+    gradcli: Callable[..., Any], tmp_path: Path, argv: tuple[str, ...], name: str
+) -> None:
+    file = written(tmp_path, "async def f(x): return x*x\nasync def g(x): return 2*x\ndef h(x): return x*x\n")
+    ran = gradcli("check", f"{file}:{argv[0]}", *argv[1:], "x=0.5", *QUICK, "--json")
+    assert ran.exit_status == 2
+    assert ran.json["error"]["message"] == f"{name.format(file)} is a coroutine function (async def)"
+    calls = {"f": "def g(x): return asyncio.run(f(x))", "h": "def h(x): return asyncio.run(g(x))"}
+    assert ran.json["error"]["hint"] == f"wrap it: {calls[argv[0]]}"
 
 
 def test_shapes_draw_what_is_missing(gradcli: Callable[..., Any], tmp_path: Path) -> None:
@@ -164,9 +213,9 @@ def test_shapes_draw_what_is_missing(gradcli: Callable[..., Any], tmp_path: Path
 
 # fmt: off
 UNKNOWN = [
-    ("gama=3",          "'gama' is no parameter",   "'gamma'"),
-    ("zz=3",            "'zz' is no parameter",     "'z'"),
-    ("nothing_alike=3", "is no parameter",          "z, gamma"),
+    ("gama=3",          "'gama' is not a parameter",   "'gamma'"),
+    ("zz=3",            "'zz' is not a parameter",     "'z'"),
+    ("nothing_alike=3", "is not a parameter",          "z, gamma"),
 ]
 # fmt: on
 

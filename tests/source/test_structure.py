@@ -175,7 +175,7 @@ def test_paths_are_read_back(flat: dict[str, int], structure: dict[str, Any]) ->
 
 @pytest.mark.parametrize("flat", [{"p": 1, "p.a": 2}, {"p.a": 1, "p.a[0]": 2}])
 def test_a_value_beside_its_own_container_is_refused(flat: dict[str, int]) -> None:
-    with pytest.raises(BadPoint, match="beside"):
+    with pytest.raises(BadPoint, match="is given twice"):
         nested(flat)
 
 

@@ -122,7 +122,7 @@ def test_a_matrix_that_is_singular_in_the_format_gives_no_gradient() -> None:
 
 
 def test_a_vector_has_no_loss_to_scale() -> None:
-    with pytest.raises(NotSupported, match="a loss is scaled, and this result is no scalar") as error:
+    with pytest.raises(NotSupported, match="a loss is scaled, and this result is not a scalar") as error:
         precision("x*x", [1.0, 2.0])
     assert error.value.do == "reduce it: sum(...)"
 

@@ -7,7 +7,9 @@ import pytest
 
 import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
+from gradcli.report import numbers
 from gradcli.report.check import CheckReport
+from gradcli.report.suite import CheckRow
 from gradcli.verify.check import check
 from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request
@@ -149,6 +151,26 @@ def test_none_means_not_differentiated() -> None:
 
 def test_a_zero_gradient_is_reported_as_weak_evidence() -> None:
     assert "weak" in kinds(checked("x**2", "x=0", "2*x"))
+
+
+@pytest.mark.parametrize("claim", [None, "2*(x - 1)"])
+def test_a_gradient_of_zeros_is_right_to_within_an_absolute_limit(claim: str | None) -> None:
+    report = checked("sum((x - 1)**2)", "x=[1, 1]", claim)
+    assert (report.verdict, report.detects.relative) == ("pass", None)
+    assert report.detects.absolute is not None and 0 <= report.detects.absolute < 1e-12
+    assert (
+        f" is right to within {numbers.power(report.detects.absolute)} (absolute: every entry is 0)"
+        in report.sentence()
+    )
+    row = CheckRow("f", report, None, 0.1)
+    assert row.said() == f"right to within {numbers.power(report.detects.absolute)} (absolute)"
+
+
+def test_a_gradient_that_is_not_zero_is_right_to_a_relative_limit() -> None:
+    report = checked("x**2", "x=3", "2*x")
+    limit = numbers.power(report.detects.relative)
+    assert f" is right to better than {limit}" in report.sentence()
+    assert CheckRow("f", report, None, 0.1).said() == f"right to better than {limit}"
 
 
 def test_a_fixed_tolerance_replaces_the_computed_one() -> None:

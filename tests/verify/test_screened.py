@@ -148,7 +148,7 @@ def numbers_of(message: str) -> dict[str, float]:
     """Return what a coverage message counts."""
     patterns = {
         "projections": r"([\d,]+) projections", "entries": r"projections of ([\d,]+) entries",
-        "evaluations": r"([\d,]+) evaluations", "half": r"relative (\d+e[+-]\d+)", "wholly": r"for (\d+) % of them",
+        "evaluations": r"([\d,]+) evaluations", "half": r"a relative error of (\d+e[+-]\d+) would be seen in half",
         "left": r"([\d,]+) more entries",
     }  # fmt: skip
     found = {name: re.search(pattern, message) for name, pattern in patterns.items()}
@@ -159,8 +159,10 @@ def test_the_coverage_of_a_right_claim_is_sharp_and_complete(checked: Callable[.
     document = checked("f", "right")
     found = finding(document, "coverage")
     told = numbers_of(found["message"])
-    assert found["severity"] == "info" and "not all was searched" not in found["message"]
-    assert (told["projections"], told["entries"], told["wholly"]) == (3, 500, 100)
+    assert found["severity"] == "info" and "the search was cut short" not in found["message"]
+    assert (told["projections"], told["entries"]) == (3, 500)
+    assert "; with 99 % probability, a relative error of " in found["message"]
+    assert found["message"].endswith(" would be seen in half of the entries, a wholly wrong value in any")
     assert told["evaluations"] < 100 and told["half"] < 1e-6 and "left" not in told
     assert told["half"] <= 10 * document["detects"]["relative"] < 1e-4
 
@@ -174,7 +176,9 @@ def test_an_error_above_what_is_said_to_be_seen_is_seen(checked: Callable[..., A
 def test_entries_that_were_not_taken_apart_are_told(checked: Callable[..., Any]) -> None:
     document = checked("f", "negative")
     told, entries = finding(document, "coverage"), document["points"][0]["entries"]
-    assert told["severity"] == "warning" and told["message"].endswith("(--budget)")
+    assert told["severity"] == "warning" and told["message"].endswith(
+        "; the search was cut short (--budget N allows more)"
+    )
     assert numbers_of(told["message"])["left"] == entries["undecided"] == 500 - entries["wrong"]
 
 
@@ -183,7 +187,7 @@ def test_the_text_says_at_least(gradcli: Callable[..., Any], tmp_path: Path) -> 
     ran = gradcli("check", f"{path}:f", X, "--grad", "negative", *QUICK)
     said = " ".join(ran.stdout.split())
     assert said.startswith("FAIL the claimed gradient is wrong in at least 20 of 500 entries")
-    assert "coverage: function values alone" in said and "and were not taken apart" in said
+    assert "coverage: function values alone" in said and "and were not searched further" in said
 
 
 # fmt: off
@@ -209,7 +213,7 @@ def test_a_budget_ends_the_search_and_what_is_known_is_told(
     assert [f["kind"] for f in point["findings"] if f["severity"] == "inconclusive"] == ([kind] if kind else [])
     told = finding(document, "coverage")
     assert numbers_of(told["message"])["evaluations"] <= int(budget)
-    assert told["severity"] == "warning" and "not all was searched" in told["message"]
+    assert told["severity"] == "warning" and "the search was cut short" in told["message"]
 
 
 def test_the_evaluations_told_are_those_that_were_made(checked: Callable[..., Any], tmp_path: Path) -> None:

@@ -173,7 +173,13 @@ PLACES = {
         "np.sqrt(y*y + 0)",
         "sqrt",
     ),
-    "overflow": ("def f(x):\n    y = np.exp(1000*x)\n    return np.sum(y)\n", "non-finite", 3, "np.exp(1000*x)", "inf"),
+    "overflow": (
+        "def f(x):\n    y = np.exp(1000*x)\n    return np.sum(y)\n",
+        "non-finite",
+        3,
+        "np.exp(1000*x)",
+        "exp overflows at 2000",
+    ),
     "kink": ("def f(x):\n    y = x - 2.0\n    return np.sum(np.abs(y))\n", "kink", 4, "np.abs(y)", "x[1]"),
     "tie": ("def f(x):\n    return np.sum(x) + np.max(x - np.array([0.0, 1.5]))\n", "kink", 3, "np.max(", "x["),
     "relu": ("def f(x):\n    return np.sum(np.maximum(x - 0.5, 0))\n", "kink", 3, "np.maximum(", "x[0]"),
@@ -182,7 +188,7 @@ PLACES = {
         "staircase",
         3,
         "np.floor(",
-        "staircase",
+        "step function",
     ),
     "branch": (
         "def f(x):\n    if x[1] > 1.75:\n        return np.sum(x**2)\n    return np.sum(x)\n",

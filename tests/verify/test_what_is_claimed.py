@@ -72,7 +72,7 @@ def test_a_claim_may_be_required_for_every_input(check: Callable[..., Any], clai
     ran = check(claim, "--require-claim", "--json")
     assert ran.exit_status == status
     if status:
-        assert ran.json["error"]["message"].startswith("--require-claim is given, and the claim leaves out ")
+        assert ran.json["error"]["message"].startswith("--require-claim is given, but the claim does not cover ")
         assert "--wrt " in ran.json["error"]["hint"]
 
 
@@ -92,7 +92,8 @@ def test_a_wrong_claim_fails_whatever_it_leaves_out(check: Callable[..., Any]) -
 
 
 @pytest.mark.parametrize(
-    ("claim", "says"), [("unknown", "the claim names 'z', which is no input"), ("empty", "the claim is an empty dict")]
+    ("claim", "says"),
+    [("unknown", "the claim names 'z', which is not an input"), ("empty", "the claim is an empty dict")],
 )
 def test_a_dict_that_names_no_input_is_an_error(check: Callable[..., Any], claim: str, says: str) -> None:
     ran = check(claim, "--json", target="g")

@@ -137,7 +137,7 @@ class Jax(Without):
             y, plain = jax.vjp(lambda *ts: f(ts), *xs)[0], f(xs)
             worst = float(np.max(np.abs(host(y - plain)), initial=0.0))
             if worst > _ROUNDING * float(jnp.finfo(y.dtype).eps) * float(np.max(np.abs(host(plain)), initial=0.0)):
-                found["value of fwd"] = f"the rule returns another value than the function does, off by {worst:.1e}"
+                found["value of fwd"] = f"the rule returns a different value from the function, off by {worst:.1e}"
             if 1 < len(xs) <= _MOST_ALONE:
                 found["one input at a time"] = [self._alone(f, xs, w, k) for k in range(len(xs))]
         return found
@@ -180,7 +180,7 @@ class Jax(Without):
                 ValueError,
                 jax.errors.UnexpectedTracerError,
             ) as error:  # JAX itself runs it
-                raise NotSupported(f"JAX does not let it be followed: {message_of(error)[:160]}") from error
+                raise NotSupported(f"JAX cannot trace it: {message_of(error)[:160]}") from error
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _as_wide_as(xs):

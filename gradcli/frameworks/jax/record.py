@@ -185,7 +185,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         within = _SAME.get(t.dtype.itemsize, _LOOSE) * float(size) + 1e-300
         if np.shape(ours) != np.shape(theirs) or not np.allclose(ours, theirs, rtol=0.0, atol=within, equal_nan=True):
             place = step.position.span if isinstance(step.position, At) else None
-            raise NotSupported(f"gradcli reads {step.name} otherwise than JAX does", where=place)
+            raise NotSupported(f"gradcli reads {step.name} differently from JAX", where=place)
         if t.dtype.itemsize < 8:  # what rounding did so far is no fault of the next operation
             self.shadows[t.number] = theirs
 

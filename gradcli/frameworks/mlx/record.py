@@ -77,7 +77,7 @@ def recorded(
     except GradcliError:
         raise
     except Exception as error:
-        raise NotSupported(f"MLX exports no graph of it: {message_of(error)[:160]}") from error
+        raise NotSupported(f"MLX cannot export its graph: {message_of(error)[:160]}") from error
     program = _program(told)
     program.cuts, program.holds_everywhere = cuts, True
     _compared(program, xs, floats(y))
@@ -148,4 +148,4 @@ def _compared(program: RecordedSteps, xs: Sequence[Any], theirs: Sequence[Any]) 
         size = max(size, CANCELS * most) if y.dtype not in _SAME else size
         room = _SAME.get(y.dtype, _LOOSE) * size + 1e-300
         if np.shape(ours) != np.shape(right) or not np.allclose(ours, right, rtol=0.0, atol=room, equal_nan=True):
-            raise NotSupported("gradcli reads the graph otherwise than MLX does")
+            raise NotSupported("gradcli reads the graph differently from MLX")

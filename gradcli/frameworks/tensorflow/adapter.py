@@ -89,7 +89,7 @@ class TensorFlow(Without):
             y = function(*args, **kwargs)
         wide = {x.dtype for x in _floats((args, kwargs))} == {tf.float64}
         if wide and any(x.dtype == tf.float32 for x in _floats(y)):
-            raise TypeError("it computes in float32 what it is given in float64")
+            raise TypeError("it computes in float32 although its inputs are float64")
         return y
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:

@@ -268,7 +268,7 @@ def _graph_of(name: str, *graphs: Any) -> Any:
             if found is not None and getattr(found, "graph", None) is not None:
                 return found.graph
             graph = getattr(graph, "outer_graph", None)
-    raise NotSupported(f"the graph's function {name} is not there to be replayed")
+    raise NotSupported(f"the graph's function {name} cannot be found, so it cannot be replayed")
 
 
 def settled(x: Any, dtype: Any) -> Value:

@@ -132,7 +132,7 @@ def _graph(call: Callable[..., Any], xs: Sequence[Any]) -> Any:
     except GradcliError:
         raise
     except Exception as error:
-        raise NotSupported(f"TensorFlow makes no graph of it: {message_of(error)[:160]}") from error
+        raise NotSupported(f"TensorFlow cannot make a graph of it: {message_of(error)[:160]}") from error
 
 
 def _floats(y: Any) -> list[Any]:
@@ -147,4 +147,4 @@ def _compared(ours: Any, theirs: Any, most: float) -> None:
     size = size if theirs.dtype in _SAME else max(size, CANCELS * most)
     room = _SAME.get(theirs.dtype, _LOOSE) * size + 1e-300
     if np.shape(ours) != np.shape(right) or not np.allclose(ours, right, rtol=0.0, atol=room, equal_nan=True):
-        raise NotSupported("gradcli reads the graph otherwise than TensorFlow does")
+        raise NotSupported("gradcli reads the graph differently from TensorFlow")

@@ -150,7 +150,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             ours, theirs, rtol=0.0, atol=_SAME.get(t.dtype, _LOOSE) * size + 1e-300, equal_nan=True
         )
         if not same and step.name != "aten.empty_like":
-            raise NotSupported(f"gradcli reads {step.name} otherwise than torch does", where=_place())
+            raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
         if t.dtype != torch.float64 and not step.writes:  # what rounding did so far is no fault of the next operation
             self.shadows[number] = host(t)
 

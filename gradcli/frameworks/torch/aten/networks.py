@@ -161,7 +161,7 @@ def embedding_bag(
 def native_dropout(x: Value, p: float, train: bool | None) -> Any:
     """Return x and a mask of ones. Raises NoRule in training, where the mask is drawn."""
     if train is not False and p:
-        raise refuse("dropout in training", do="model.eval(), or check with the dropout left out")
+        raise refuse("dropout in training", do="model.eval(), or check without the dropout")
     return x, np.ones(shape(x), dtype=bool)
 
 

@@ -1,0 +1,63 @@
+"""Why an operation gives a value that is not finite: it overflows, or the point is a pole or outside its domain."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.core.provenance import code_at
+from gradcli.core.shapes import shape
+from gradcli.errors import Undecided
+
+INTO_THE_DOMAIN = "move the point into the domain of the function"
+TO_FINITE = "move the point to where f and its slope are finite"
+_BY_MAXIMUM = "subtract the maximum first (logsumexp, softmax), or scale the input"
+_BY_SCALE = "scale the input, or compute with logarithms"
+_EXPONENTIAL = {"exp", "exp2", "expm1"}
+_OPERATORS = {
+    "add": "the sum", "subtract": "the difference", "multiply": "the product", "divide": "the quotient",
+    "power": "the power", "integer_power": "the power", "square": "the square", "reciprocal": "the quotient",
+    "matmul": "the product", "einsum": "the product", "absolute": "the absolute value",
+}  # fmt: skip
+
+
+def named(primitive: Primitive, position: Any) -> str:
+    """Return what a primitive is called: by its name where the user wrote that, else `the product` for `x*y`."""
+    written = re.search(rf"\b{primitive.name}\b", code_at(position))
+    return primitive.name if written else _OPERATORS.get(primitive.name, primitive.name)
+
+
+def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> str | None:
+    """Return what to do where the first value that is not finite has overflowed; None where it has another cause."""
+    if not _overflows(primitive, xs, y, params):
+        return None
+    return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
+
+
+def _overflows(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:
+    """Whether the first entry that is not finite is so in float64 only, the operands being finite."""
+    bad = ~np.isfinite(np.asarray(y))
+    if np.isnan(np.asarray(y)[bad][0]):
+        return False
+    from gradcli.lowering.arb import ENTRIES
+
+    exact = ENTRIES.get(primitive.name)
+    if primitive.kind == "elementwise" and exact is not None:
+        return _finite_in_balls(exact, [np.broadcast_to(x, shape(y))[bad].flat[0] for x in xs], params)
+    if primitive.kind in ("linear", "bilinear"):
+        return True
+    flags: list[str] = []
+    with np.errstate(all="ignore", over="call", divide="call", call=lambda kind, _: flags.append(kind)):
+        primitive.fun(*xs, **params)
+    return set(flags) == {"overflow"}
+
+
+def _finite_in_balls(exact: Any, xs: Sequence[Any], params: Params) -> bool:
+    from flint import arb
+
+    try:
+        return bool(exact(*(arb(float(x)) for x in xs), **params).is_finite())
+    except (Undecided, ValueError, TypeError):
+        return False

@@ -1,0 +1,67 @@
+"""What to write where a Python target lacks arguments: the values already given, the names to add, a dict of its file."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_WRITTEN = 6  # entries of an array that are written out
+
+
+def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]) -> str:
+    """Return the option that completes a call, an example for each argument without a value."""
+    known = {name: _written(x) for name, x in given.items()}
+    dicts = {name: hint for name in examples if (hint := as_dict(function, text, name)) is not None}
+    added = [f"{name}={example}" for name, example in examples.items() if name not in dicts]
+    if dicts:
+        values = [*(f"{name}={x}" for name, x in known.items() if x is not None), *added]
+        hint = next(iter(dicts.values())).replace(": --at", ": add --at" if None in known.values() else ": --at", 1)
+        return hint + (f' --at "{", ".join(values)}"' if values else "")
+    if None in known.values():
+        return f'add --at "{", ".join(added)}"'
+    return f'--at "{", ".join([*(f"{name}={x}" for name, x in known.items()), *added])}"'
+
+
+def as_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
+    """Return `params is a dict: --at file.py:START` for a parameter that the target reads by keys; None for any other."""
+    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
+    keys = _keys_read(target, name)
+    file = text.rpartition(":")[0]
+    if not keys or not file:
+        return None
+    held = getattr(target, "__globals__", {})
+    fits = [key for key, x in held.items() if isinstance(x, dict) and not key.startswith("_") and keys <= set(x)]
+    if not fits or next(iter(inspect.signature(target).parameters), None) != name:
+        return f'{name} is a dict: return it by name from a function, {{"{name}": {{...}}}}, and name that: --at {file}:point'
+    return f"{name} is a dict: --at {file}:{fits[0]}"
+
+
+def _keys_read(target: Any, name: str) -> set[str]:
+    """Return the keys by which a function's source reads a parameter, `w` of `params["w"]`."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
+    except (OSError, TypeError, SyntaxError):
+        return set()
+    read = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
+    slices = [node.slice for node in read if isinstance(node.value, ast.Name) and node.value.id == name]
+    return {key.value for key in slices if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+
+
+def _written(x: Any) -> str | None:
+    """Return a value as `--at` takes it; None where that would be long or would round it."""
+    if isinstance(x, bool | str):
+        return repr(x)
+    array = np.asarray(x)
+    if array.dtype.kind not in "if" or array.ndim > 1 or array.size > _WRITTEN:
+        return None
+    entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]
+    if not _exact(entries, array.reshape(-1).tolist()):
+        return None
+    return f"[{', '.join(entries)}]" if array.ndim else entries[0]
+
+
+def _exact(texts: Sequence[str], entries: Sequence[float]) -> bool:
+    return all(float(text) == entry for text, entry in zip(texts, entries, strict=True))
