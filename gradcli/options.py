@@ -298,7 +298,8 @@ class Options:
         "--plot", "FILE", "Draw it: a file .svg or .png (matplotlib). Repeatable.",
         on=("compare-modes", "sweep"), group=OUTPUT, default=(), repeated=True, read=as_tuple)
     quiet: bool = row(
-        "--quiet -q", "", "Print nothing, or of several checks the last line; only the exit status.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
+        "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
+        on=PRINTS, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
         "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=OUTPUT,
         default=False, kind=bool)
