@@ -21,7 +21,8 @@ from gradcli.report.blocks import (
     drawable,
 )
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Status, Values
+from gradcli.report.sweep_rows import WHYS, Curve, Taylor, Why
 from gradcli.words import Verdict
 
 MARKS = {
@@ -34,82 +35,31 @@ _LONG = 12  # curves: more are summed up
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
-    """The step at which a scheme errs least; the error is the median of three neighbouring steps."""
-
-    h: float
-    relative_error: float
-    digits: float
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """What theory says of the best step, with the numbers in it."""
-
-    h: float
-    relative_error: float
-    formula: str
-
-
-@dataclass(frozen=True, slots=True)
-class Useless:
-    """A range of steps at which no digit is right, and why."""
-
-    from_: float
-    to: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One scheme along one ray in one format. Units: h in units of `scale`, which is in units of the input.
-
-    Errors are relative to the slope, or `absolute` where that is 0; it is known to `known_to`, where it is an estimate.
-    """
-
-    scheme: str
-    dtype: str
-    input: str | None
-    index: tuple[int, ...]
-    scale: float
-    slope: float
-    rounding: float
-    h: tuple[float, ...]
-    relative_error: tuple[float, ...]
-    order: float | None
-    rounding_slope: float | None
-    best: Best
-    predicted: Predicted | None
-    useless: tuple[Useless, ...]
-    error_at_h: float | Absent = ABSENT
-    absolute: bool = False
-    known_to: float | Absent = ABSENT
-
-    @property
-    def ray(self) -> tuple[str | None, tuple[int, ...]]:
-        """The direction: an input and an index, or none for the one along all inputs."""
-        return self.input, self.index
-
-
-@dataclass(frozen=True, slots=True)
-class Taylor:
-    """The remainder test of a claimed gradient: |f(x + h v) - f(x) - h <g, v>| against h.
-
-    Units  `claimed` and `slope` of f per step of the inputs' own size.
-    """
-
-    verdict: str
-    message: str
-    order: float | None
-    claimed: float
-    slope: float
-    h: tuple[float, ...]
-    remainder: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SweepReport:
-    """Error against step size at one point; the outputs of a vector function are summed with `weights`."""
+    """Error against step size at one point; the outputs of a vector function are summed with `weights`.
+
+    target       What was differentiated.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    seed         The seed of everything that was drawn.
+    value        The value of f at the point.
+    reference    The mode that errors are measured against, `one-sided` at a kink; null where there is none.
+    curves       The errors of each scheme along each ray in each format.
+    findings     What is worth knowing of the function and the point.
+    evaluations  The number of evaluations of f.
+    seconds      The time of the whole sweep, in seconds.
+    exit_status  The exit status of this command.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    taylor       The remainder test of the claim.
+    verdict      The verdict on the claim, as `check` gives it.
+    message      The verdict as a sentence.
+    function     What was differentiated, where it is not the target itself but its gradient or a product.
+    h            The step that --h names, in units of the input.
+    unsupported  Why there are no curves in a format, by its name.
+    weights      The weights with which the outputs are summed, shaped as the value.
+    schema       The name of this schema, with its number.
+    line         The line of standard input that asked for it, counted from 1.
+    """
 
     target: Target
     at: dict[str, Values]
@@ -121,7 +71,7 @@ class SweepReport:
     findings: tuple[Finding, ...]
     evaluations: int
     seconds: float
-    exit_status: int
+    exit_status: Status
     environment: dict[str, str | int]
     taylor: Taylor | Absent = ABSENT
     verdict: Verdict | Absent = ABSENT
@@ -331,10 +281,7 @@ def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
     return f"({x} + {step}) - {x} = 0"
 
 
-WHYS = ("below one ulp", "cancellation", "truncation", "no value")
-
-
-def _range(c: Curve, why: str) -> str:
+def _range(c: Curve, why: Why) -> str:
     """Return the steps at which a curve is of no use for one reason."""
     parts = [part for part in c.useless if part.why == why]
     if not parts:

@@ -23,7 +23,8 @@ from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.report import numbers
 from gradcli.report.common import Finding, Target, finding
 from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.sweep import Curve, SweepReport, Taylor
+from gradcli.report.sweep import SweepReport
+from gradcli.report.sweep_rows import Curve, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
