@@ -38,7 +38,7 @@ def pictures(report: Compared) -> tuple[Picture, ...]:
     )
     costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
     found: list[Picture] = [
-        Bars("right digits of the worst entry", f"digits{_silent(report)}", digits),
+        Bars("right digits of the worst entry", "digits", digits),
         Bars("time of a gradient", "evaluations of f", costs, log=True),
     ]
     reference = report.modes[report.reference].values if report.reference else {}
@@ -49,12 +49,6 @@ def pictures(report: Compared) -> tuple[Picture, ...]:
         ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
         found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
     return (*found, *(report.growth.pictures() if report.growth else ()))
-
-
-def _silent(report: Compared) -> str:
-    """Return which modes gave no digits."""
-    names = [mode for mode, row in report.modes.items() if not isinstance(row.right_digits, RightDigits)]
-    return f" (none: {', '.join(names)})" if names else ""
 
 
 def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) -> list[HeatMap]:

@@ -1,6 +1,6 @@
 """The report of `sweep`: error against step size, and what to read from it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ MARKS = {
 }  # fmt: skip
 _WORD: dict[str, Tone] = {"right": "good", "wrong": "bad"}
 _LONG = 12  # curves: more are summed up
+PICTURED = 6  # rays that have a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +126,24 @@ class SweepReport:
         return tuple(c for c in self.curves if c.ray == worst)
 
     def _chart(self, curves: tuple[Curve, ...]) -> Chart:
+        """Return the chart of the text: the schemes, or of several formats the first scheme alone."""
         first = curves[0]
         several = len({c.dtype for c in curves}) > 1
         shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
-        names = [c.dtype if several else c.scheme for c in shown]
-        title = f"{'relative ' * (not all(c.absolute for c in shown))}error of {_said(first)}"
+        title = _titled(shown)
         if several:
             rest = len({c.scheme for c in curves}) > 1
             title = f"{first.scheme}: {title}" + " (the table has the other schemes)" * rest
         if len({c.ray for c in self.curves}) > len({c.ray for c in curves}):
             title += ", the entry that does worst"
-        series = tuple(
-            Series(name, tuple(zip(c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
-            for name, c in zip(names, shown, strict=True)
-        )
-        kinds = {} if several else {c.dtype: c for c in shown}
-        floors = tuple(
-            Series(f"one rounding in {name}", ((c.h[-1], c.rounding), (c.h[0], c.rounding)), guide=True)
-            for name, c in kinds.items()
-        )
-        if not isinstance(first.known_to, Absent):
-            ends = ((first.h[-1], first.known_to), (first.h[0], first.known_to))
-            floors = (*floors, Series("bound of the reference: nothing is known below", ends, guide=True))
-        if not any(drawable(error) for c in shown for error in c.relative_error):
-            floors = ()  # a limit alone is no picture
-        return Chart(title, f"step h, in units of {_unit(first)}", "error", (*series, *floors))
+        named = [(c.dtype if several else c.scheme, c) for c in shown]
+        series = tuple(Series(name, _points(c), MARKS.get(name, "*")) for name, c in named)
+        return Chart(title, _along(first), "error", (*series, *_guides(shown, ": nothing is known below")))
+
+    def _picture(self, curves: tuple[Curve, ...]) -> Chart:
+        """Return the picture of one ray: every scheme in every format."""
+        series = tuple(Series(c.scheme, _points(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves)
+        return Chart(_titled(curves), _along(curves[0]), "error", (*series, *_guides(curves)))
 
     def _table(self, curves: tuple[Curve, ...]) -> Table:
         several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
@@ -173,8 +167,9 @@ class SweepReport:
 
     def _title(self, curves: tuple[Curve, ...]) -> str:
         rays = {c.ray for c in self.curves}
+        pictured = f", the first {PICTURED} in --plot" if len(rays) > PICTURED else ""
         if len(rays) > len({c.ray for c in curves}):
-            return f"the entry that does worst of {len(rays)}: {_said(curves[0])}; all are in --json and --format csv"
+            return f"the entry that does worst of {len(rays)}: {_said(curves[0])}; all are in --json and --format csv{pictured}"
         return (
             ""
             if len(rays) > 1
@@ -184,9 +179,9 @@ class SweepReport:
         )
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return a chart for each ray, up to six, and the remainders of a claim."""
-        rays = list(dict.fromkeys(c.ray for c in self.curves))[:6]
-        found: list[Picture] = [self._chart(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
+        """Return a picture for each of the first rays, and the remainders of a claim."""
+        rays = list(dict.fromkeys(c.ray for c in self.curves))[:PICTURED]
+        found: list[Picture] = [self._picture(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
         if isinstance(self.taylor, Taylor):
             points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
             series = (Series("remainder", points, "t"),)
@@ -201,6 +196,31 @@ class SweepReport:
             for h, error in zip(c.h, c.relative_error, strict=True)
         ]
         return ("scheme", "dtype", "input", "index", "h", "relative_error"), rows
+
+
+def _titled(curves: Sequence[Curve]) -> str:
+    return f"{'relative ' * (not all(c.absolute for c in curves))}error of {_said(curves[0])}"
+
+
+def _points(c: Curve) -> tuple[tuple[float, float], ...]:
+    return tuple(zip(c.h, c.relative_error, strict=True))
+
+
+def _along(c: Curve) -> str:
+    return f"step h, in units of {_unit(c)}"
+
+
+def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
+    """Return the limits of curves along one ray: one rounding, where the format is one, and how well the slope is known."""
+    if not any(drawable(error) for c in curves for error in c.relative_error):
+        return ()  # a limit alone is no picture
+    first, formats = curves[0], {c.dtype for c in curves}
+    found = []
+    if len(formats) == 1:
+        found.append((f"one rounding in {first.dtype}", first.rounding))
+    if not isinstance(first.known_to, Absent):
+        found.append((f"bound of the reference{why}", first.known_to))
+    return tuple(Series(name, ((first.h[-1], y), (first.h[0], y)), guide=True) for name, y in found)
 
 
 def _said(c: Curve) -> str:
