@@ -1,6 +1,12 @@
 """Every error a user can meet: what happened, where, and what to do about it."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+ErrorKind = Literal[
+    "error", "internal", "expression", "limit", "point", "claim", "shape", "usage", "unsupported", "no rule", "trace ended",
+    "trace", "target", "function", "ended the process", "undecided", "timeout", "unverified", "contradiction", "not run",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Place:
 class GradcliError(Exception):
     """An error with three sentences: what happened, where, and what to do."""
 
-    kind = "error"
+    kind: ErrorKind = "error"
 
     def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
         super().__init__(what)
@@ -104,7 +110,7 @@ class BadPoint(GradcliError):
 class BadClaim(GradcliError):
     """A claimed gradient cannot be read or evaluated."""
 
-    kind = "claim"
+    kind: ErrorKind = "claim"
 
 
 class BadShape(GradcliError):
@@ -122,7 +128,7 @@ class BadOption(GradcliError):
 class NotSupported(GradcliError):
     """A target or mode asks for something gradcli does not do."""
 
-    kind = "unsupported"
+    kind: ErrorKind = "unsupported"
 
 
 class NoRule(NotSupported):

@@ -9,6 +9,9 @@ from gradcli.source.tokens import folded
 from gradcli.words import ALLOWED
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
+_INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
+_SIDES = (1.0, 40.0)  # inches
+_DOTS = (50, 1200)
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -48,6 +51,24 @@ def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
     if not words or not all(word.isdecimal() and len(word) < 7 for word in words):
         raise BadOption(f"{flag} takes whole numbers, not '{text}'", do=f"{flag} 113,400")
     return tuple(map(int, words))
+
+
+def inches(flag: str, text: str) -> tuple[float, float]:
+    """Return the width and the height of `3.5x2.5`. Raises BadOption."""
+    match = _INCHES.fullmatch(text)
+    if match is None:
+        raise BadOption(f"{flag} takes WIDTHxHEIGHT in inches, not '{text}'", do=f"write {flag} 3.5x2.5")
+    size = float(match[1]), float(match[2])
+    if not (_SIDES[0] <= min(size) and max(size) <= _SIDES[1]):
+        raise BadOption(f"{flag} takes 1x1 to 40x40 inches, not '{text}'", do=f"write {flag} 3.5x2.5")
+    return size
+
+
+def dots(flag: str, text: str) -> int:
+    """Return the dots per inch that a text names. Raises BadOption."""
+    if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:
+        raise BadOption(f"{flag} takes {_DOTS[0]} to {_DOTS[1]} dots per inch, not '{text}'", do=f"write {flag} 300")
+    return int(text)
 
 
 def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:

@@ -12,9 +12,11 @@ from typing import Any
 from gradcli.errors import BadOption
 from gradcli.option_values import (
     as_tuple,
+    dots,
     duration,
     edges,
     formats,
+    inches,
     joined,
     kinds,
     names_in,
@@ -28,6 +30,7 @@ GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
 PRINTS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
+PICTURED = ("compare-modes", "sweep")
 RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
 _ROW = "option"
 
@@ -295,8 +298,13 @@ class Options:
         "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
         on=PRINTS, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     plot: tuple[str, ...] = row(
-        "--plot", "FILE", "Draw it: a file .svg or .png (matplotlib). Repeatable.",
-        on=("compare-modes", "sweep"), group=OUTPUT, default=(), repeated=True, read=as_tuple)
+        "--plot", "FILE", "Draw it: a file .pdf, .svg or .png (matplotlib). Repeatable.",
+        on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
+    size: tuple[float, float] | None = row(
+        "--size", "WxH", "Inches of a picture file: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
+        on=PICTURED, group=OUTPUT, read=inches)
+    dpi: int | None = row(
+        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, read=dots)
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=PRINTS, group=OUTPUT, default=False, kind=bool)

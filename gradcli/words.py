@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
+from typing import Literal
 
 
 class Verdict(StrEnum):
@@ -91,6 +92,13 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+ModeStatus = Literal["ok", "unavailable", "not run", "timeout", "unsupported", "failed"]  # of one mode
+AspectStatus = Literal["agrees", "wrong", "differs", "not run", "unavailable"]  # of a framework's other way
+Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the reference
+Remains = Literal["right", "wrong", "cannot tell"]  # what a remainder test says of a claim
+TargetKind = Literal["expression", "python"]
+Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
+RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
 ALLOWED = (  # kinds that leave a verdict open, which `--allow` may turn into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
     Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,

@@ -38,7 +38,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
     Below them error against step size, in short (all of it: gradcli sweep). --sizes shows how evaluations, time and memory
-    grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, csv; files also .svg and .png.
+    grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, csv; files also .pdf, .svg, .png.
     """
     from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study

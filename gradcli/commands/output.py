@@ -16,6 +16,7 @@ from gradcli.report.escape import workflow_data
 from gradcli.world import World
 
 DATA = ("json", "ndjson")
+_AS_DRAWN = Page()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Output:
     quiet: bool
     color: bool | None
     annotations: bool = False
+    picture: Page = _AS_DRAWN  # the size of pictures
 
 
 def output(forms: Sequence[str], options: Options, world: World, *, pictures: bool = False) -> Output:
@@ -34,7 +36,8 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
 
     `pictures` says that the command can draw its report: into files, those of --plot among them.
 
-    Raises  BadOption for a form or a file ending that the command has not, or a picture that nothing here can draw.
+    Raises  BadOption for a form or a file ending that the command has not, a picture that nothing here can draw, or its size
+            where none is asked for.
     """
     form, json = options.format, options.json
     if json and form not in (None, "json", "ndjson"):
@@ -46,12 +49,19 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
     wide = (*forms, *PICTURES) if pictures else forms
     asked = [*((name, wide) for name in options.out), *((name, PICTURES) for name in options.plot)]
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
-    if any(form in PICTURES for form, _ in files):
-        from gradcli.render.picture import need_matplotlib
+    drawn = {form for form, _ in files if form in PICTURES}
+    if drawn:
+        from gradcli.render.figure import need_matplotlib, refuse_large
 
         need_matplotlib()
+        if options.size is not None and "png" in drawn:
+            refuse_large(options.size, options.dpi)
+    elif options.size is not None or options.dpi is not None:
+        flag = "--dpi" if options.size is None else "--size"
+        raise BadOption(f"{flag} is for pictures, and none is asked for", do=f"name one: {flag} ... --plot FILE.pdf")
     annotate = form is None and not json and "github" in forms and world.on_github
-    return Output(wanted, files, options.quiet, options.color, annotate)
+    picture = Page(size=options.size, dpi=options.dpi)
+    return Output(wanted, files, options.quiet, options.color, annotate, picture)
 
 
 def for_several(to: Output, verbose: bool) -> tuple[Output, Output]:
@@ -108,11 +118,16 @@ def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool 
     world.stdout.flush()
     for form, path in to.files:
         try:
-            content = as_file(form, report)
+            content = as_file(form, report, to.picture)
             with path.open("wb" if first else "ab") as stream:
                 stream.write(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
+    if any(form in PICTURES for form, _ in to.files) and not to.quiet:
+        from gradcli.render.figure import left_out
+
+        for sentence in left_out(report.pictures()):
+            world.tell(sentence)
 
 
 def _safe(text: str, world: World, stream: TextIO) -> str:

@@ -13,7 +13,7 @@ EXAMPLES = """Examples:
 
     gradcli sweep "exp(x)*sin(x)" x=1 --dtype float16,float32,float64 --bits 113
 
-    gradcli sweep "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --each --plot sweep.svg
+    gradcli sweep "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --each --plot sweep.pdf --size 3.5x2.5
 
     gradcli sweep losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
 """
@@ -25,7 +25,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     Steps go from 1 to 1e-20 of an input's size; errors are those against the certified derivative. With several
     inputs the sweep is along all of them at once (--each: along every entry); the best error is the least on the
     curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
-    Formats: text, json, ndjson, markdown, csv; files also .svg and .png.
+    Formats: text, json, ndjson, markdown, csv; files also .pdf, .svg, .png.
     """
     from gradcli.study.sweep import Wanted as Sweeping
     from gradcli.study.sweep import sweep as study

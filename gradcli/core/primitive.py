@@ -11,6 +11,7 @@ from gradcli.core.domain import REAL, Domain
 from gradcli.core.levels import LIVE
 from gradcli.core.shapes import Value as Value  # for all who import it with a primitive
 from gradcli.errors import TraceEnded
+from gradcli.words import RuleKind
 
 T = TypeVar("T")
 Params = dict[str, Any]
@@ -45,7 +46,7 @@ class Primitive:
     name: str
     fun: Callable[..., Value]
     rules: tuple[Rule, ...]
-    kind: str = "elementwise"
+    kind: RuleKind = "elementwise"
     on: tuple[Domain, ...] = (REAL,)
     kinks: str | None = None
     kink: Callable[..., Value] | None = None

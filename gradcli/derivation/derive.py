@@ -31,7 +31,7 @@ from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.tape import Recorded
-from gradcli.report.derive import Formula, Result
+from gradcli.report.derive import DerivedKind, Formula, Result
 from gradcli.report.encode import ABSENT
 from gradcli.source.expression import Expression
 
@@ -43,7 +43,7 @@ _RANK_TWO = 3  # operations that an outer product inside another product counts 
 class Closed:
     """A derivative in closed form, not yet checked: its tensor as it was found, the moves that made it small, its program."""
 
-    kind: str
+    kind: DerivedKind
     sweeps: Sequence[Sweep]
     axes: tuple[Index | None, ...]
     tensor: Tensor
@@ -168,7 +168,9 @@ class Derivation:
         taken = {*self.problem.dims, *self.sizes}
         return {e: n for e, n in found.items() if e.size and n not in taken}
 
-    def _kind(self, value: Value, output: Sequence[Index | None]) -> tuple[str, tuple[Index | None, ...], Tensor]:
+    def _kind(
+        self, value: Value, output: Sequence[Index | None]
+    ) -> tuple[DerivedKind, tuple[Index | None, ...], Tensor]:
         if not output:
             return ("hessian" if self.problem.order == 2 else "gradient"), value.axes, value.tensor
         if self.problem.direction:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gradcli.derivation.verified import ALLOWED, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.options import Options
-from gradcli.report.common import Finding, Target, finding
+from gradcli.report.common import ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.report.encode import ABSENT
 from gradcli.source.expression import Expression
@@ -90,6 +90,7 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
     if given is None:
         refuse_numbers(made.problem, wanted.shapes, made.points[0])
     results: list[Result] = []
+    refused: dict[str, ErrorDetail] = {}
     findings = notes(made.problem, made.points[0])
     for name in names:
         try:
@@ -97,6 +98,7 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
             result = own.result(name)
         except (NotSupported, Unverified) as error:
             says = f"by {name}: {error.what}"
+            refused[name] = detail_of(error)
             findings.append(finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where))
             continue
         result = result if wanted.steps else replace(result, steps=())
@@ -109,6 +111,7 @@ def derive(f: Function, wanted: Wanted) -> DeriveReport:
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
+        refused=refused or ABSENT,
     )  # fmt: skip
     if given is None:
         return report
@@ -189,7 +192,7 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
         mistake = _mistake(made, result, text)
         likely = f"; likely mistake: {mistake}" if mistake else ""
         return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {says}{right}{likely}")
-    how = "formulas" if _same(made, result, formula) else "numbers"
+    how: Literal["formulas", "numbers"] = "formulas" if _same(made, result, formula) else "numbers"
     sure = (
         "the difference simplifies to zero" if how == "formulas" else f"to {error:.0e} at random points of three sizes"
     )

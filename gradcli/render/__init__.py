@@ -1,6 +1,6 @@
 """Floor 6: each module turns a report into one form; none imports another. They are loaded when they are asked for.
 
-`chart` and `picture` draw, for the forms that show pictures.
+`chart`, `picture` and `figure` draw, for the forms that show pictures.
 """
 
 import importlib
@@ -11,19 +11,21 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a rendering goes: columns, colour, and what the encoding can write."""
+    """Where a rendering goes: columns, colour, and what the encoding can write; of pictures inches, and dots per inch."""
 
     width: int = 80
     color: bool = False
     encoding: str = "utf-8"
+    size: tuple[float, float] | None = None
+    dpi: int | None = None
 
 
 ENDINGS = {
     ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit",
     ".tex": "latex", ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
-    ".svg": "svg", ".png": "png",
+    ".svg": "svg", ".png": "png", ".pdf": "pdf",
 }  # fmt: skip
-PICTURES = ("svg", "png")  # forms for files only
+PICTURES = ("svg", "png", "pdf")  # forms for files only
 
 
 def rendered(form: str, report: Any, page: Page | None = None) -> str:
@@ -31,9 +33,9 @@ def rendered(form: str, report: Any, page: Page | None = None) -> str:
     return cast(str, _module(form).render(report, page or Page()))
 
 
-def as_file(form: str, report: Any) -> bytes:
+def as_file(form: str, report: Any, page: Page | None = None) -> bytes:
     """Return what a file in one form holds: text in UTF-8, or a picture."""
-    content = _module(form).render(report, Page())
+    content = _module(form).render(report, page or Page())
     return content if isinstance(content, bytes) else cast(str, content).encode()
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from gradcli.render import Page
-from gradcli.render.picture import drawn
+from gradcli.render.figure import drawn
 
 
 def render(report: Any, page: Page) -> bytes:
     """Return the report's pictures, one below another, as PNG."""
-    return drawn(report.pictures(), "png")
+    return drawn(report.pictures(), "png", page.size, page.dpi)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from gradcli.render import Page
-from gradcli.render.picture import drawn
+from gradcli.render.figure import drawn
 
 
 def render(report: Any, page: Page) -> str:
     """Return the report's pictures, one below another, as SVG."""
-    return drawn(report.pictures(), "svg").decode()
+    return drawn(report.pictures(), "svg", page.size, page.dpi).decode()

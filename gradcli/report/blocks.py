@@ -73,13 +73,15 @@ class Graph:
 class Series:
     """One line of a chart: points `(x, y)`, and its mark, one character by which it is told apart without colour.
 
-    A `guide` is a limit or a prediction: drawn thinly, without a mark.
+    A `guide` is a limit or a prediction: drawn thinly, without a mark. In a picture file, lines of one name and several
+    styles have one colour, and lines of one style and several names have one mark.
     """
 
     name: str
     points: tuple[tuple[float, float], ...]
     mark: str = "o"
     guide: bool = False
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,31 +10,46 @@ from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Code, Headline, Paragraph
 from gradcli.report.check_blocks import other_points, point_blocks
 from gradcli.report.common import Target
-from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent
+from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Status
 from gradcli.report.escape import cut
 from gradcli.report.native import NativeReport
 from gradcli.report.point_report import Detects, PointReport
 from gradcli.report.tidy import entries
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import Derivative, Kind, Severity, Verdict
 
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Everything `gradcli check` found for one target."""
+    """Everything `gradcli check` found for one target.
+
+    target       What was checked.
+    claim        The claimed gradient as it was given; null where there is none, and gradcli's own is checked.
+    seed         The seed of everything that was drawn.
+    command      The words of the command that repeats this check.
+    exit_status  The exit status of this check.
+    verdict      The verdict over all points.
+    detects      How small an error would have been seen at every point.
+    points       What was found at each point, in the order in which they were checked.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    derivative   Which derivative was checked.
+    line         The line of standard input that asked for this check, counted from 1.
+    native       What was found of a function that is written in a framework.
+    """
 
     target: Target
     claim: str | None
     seed: int
     command: tuple[str, ...]
-    exit_status: int
+    exit_status: Status
     verdict: Verdict
     detects: Detects
     points: tuple[PointReport, ...]
     environment: dict[str, str | int]
     schema: str = "gradcli.check/2"
-    derivative: str = "gradient"
+    derivative: Derivative = "gradient"
     line: int | Absent = ABSENT
     native: NativeReport | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone

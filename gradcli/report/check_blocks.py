@@ -10,7 +10,7 @@ from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, T
 from gradcli.report.common import Finding, Target
 from gradcli.report.encode import Absent, Given, Values
 from gradcli.report.point_report import Diagnosis, ModeResult, Mutant, PointReport
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import Derivative, Kind, Severity, Verdict
 
 MAX_ROWS = 10
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
@@ -31,7 +31,7 @@ class Checked(Protocol):
     def seed(self) -> int: ...
 
     @property
-    def derivative(self) -> str: ...
+    def derivative(self) -> Derivative: ...
 
     @property
     def points(self) -> tuple[PointReport, ...]: ...

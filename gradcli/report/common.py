@@ -2,23 +2,38 @@
 
 from dataclasses import dataclass, field
 
-from gradcli.errors import GradcliError, Place, Span
-from gradcli.words import Severity
+from gradcli.errors import ErrorKind, GradcliError, Place, Span
+from gradcli.words import Kind, Severity, TargetKind
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was differentiated, as the user wrote it."""
+    """What was differentiated, as the user wrote it.
 
-    kind: str
+    kind  Whether the target is an expression or Python code.
+    text  The target as it was written, such as `sin(x*y)` or `losses.py:focal`.
+    """
+
+    kind: TargetKind
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing worth telling about the function, the point or the claim, with its place."""
+    """One thing worth telling about the function, the point or the claim, with its place.
 
-    kind: str
+    kind       What the finding is about; a wrong module or aspect of a framework's gradient has its own name here.
+    severity   What the finding means for the verdict.
+    message    What was found, as a sentence.
+    hint       What to do about it, null where nothing is to be done.
+    file       The file it was found in, null for an expression and where no place is known.
+    line       The line of the file or of the expression, counted from 1; null where it is not known.
+    column     The column of the line, counted from 1; null where it is not known.
+    source     The text at this place, null where it is not known.
+    operation  The operation that it is about, null where it is about none.
+    """
+
+    kind: Kind | str
     severity: Severity
     message: str
     hint: str | None = None
@@ -49,9 +64,15 @@ def finding(
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
-    """An error in a document: the caret's line and column as text in `where`."""
+    """An error in a document: the caret's line and column as text in `where`.
 
-    kind: str
+    kind     What kind of error it is.
+    message  What happened, as a sentence.
+    where    The line it happened on, and below it carets under the place; null where no place is known.
+    hint     What to do about it, null where nothing is known to help.
+    """
+
+    kind: ErrorKind
     message: str
     where: str | None = None
     hint: str | None = None
@@ -59,7 +80,12 @@ class ErrorDetail:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """The document for a request that could not be carried out."""
+    """The document for a request that could not be carried out.
+
+    error   What happened, where, and what to do about it.
+    schema  The name of this schema, with its number.
+    line    The line of standard input that asked for it, counted from 1; null for the command line.
+    """
 
     error: ErrorDetail
     schema: str = "gradcli.error/1"
@@ -68,5 +94,10 @@ class ErrorReport:
 
 def error_report(error: GradcliError) -> ErrorReport:
     """Return the document for an error."""
+    return ErrorReport(detail_of(error))
+
+
+def detail_of(error: GradcliError) -> ErrorDetail:
+    """Return an error as documents have it."""
     where = None if error.where is None else "\n".join(filter(None, error.where.caret()))
-    return ErrorReport(ErrorDetail(error.kind, error.what, where, error.do))
+    return ErrorDetail(error.kind, error.what, where, error.do)

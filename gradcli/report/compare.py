@@ -7,23 +7,47 @@ from typing import Any
 import numpy as np
 
 from gradcli.report import numbers, shown_entries
-from gradcli.report.blocks import WORDS, Bars, Block, Cell, Headline, HeatMap, Paragraph, Picture, Piece, Table, Tone
+from gradcli.report.blocks import WORDS, Block, Cell, Headline, Paragraph, Picture, Piece, Table, Tone
 from gradcli.report.common import Finding, Target
+from gradcli.report.compare_pictures import pictures
 from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
-from gradcli.report.encode import ABSENT, Absent, Given, Values
+from gradcli.report.encode import ABSENT, Absent, Given, Status, Values
 from gradcli.report.escape import cut
 from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
-from gradcli.words import Kind, Verdict
-
-_MARKED = 3  # worst entries in a heat map
-_LARGEST_MAP = 1_000  # rows or columns of a picture
-_FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
+from gradcli.words import Derivative, Kind, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class CompareReport:
-    """All modes at one point, and error against step size."""
+    """All modes at one point, and error against step size.
+
+    target        What was differentiated.
+    at            The value of every input by name.
+    drawn         The inputs whose values were drawn at random.
+    seed          The seed of everything that was drawn.
+    value         The value of f at the point.
+    f_seconds     The time of one evaluation of f, in seconds.
+    reference     The mode that the others are compared with; null where none answered.
+    modes         What each mode answered and what it cost, by its name; `claim` is the claimed gradient.
+    sweep         Error against step size in short, one entry for each difference scheme.
+    findings      What is worth knowing of the function and the point.
+    exit_status   The exit status of this command.
+    environment   The versions of what the result depends on, by name, and the number of threads.
+    verdict       The verdict on the claim, as `check` gives it.
+    message       The verdict as a sentence.
+    function      What was differentiated, where it is not the target itself but its gradient or a product.
+    columns       The names of the columns that the text shows.
+    precision     The gradient in formats of low precision, one entry for each (--dtype).
+    accumulation  Gradients of micro-batches against that of the full batch (--accumulate).
+    products      The ways to a product of the Hessian with a vector (--order 2).
+    growth        How costs grow with a size (--sizes).
+    derivative    Which derivative was compared.
+    outputs       The names of the outputs, for a result that is no scalar.
+    no_sweep      Why error against step size is left out, as a sentence.
+    schema        The name of this schema, with its number.
+    line          The line of standard input that asked for it, counted from 1.
+    """
 
     target: Target
     at: dict[str, Given]
@@ -35,7 +59,7 @@ class CompareReport:
     modes: dict[str, ModeRow]
     sweep: tuple[SchemeSummary, ...]
     findings: tuple[Finding, ...]
-    exit_status: int
+    exit_status: Status
     environment: dict[str, str | int]
     verdict: Verdict | Absent = ABSENT
     message: str | Absent = ABSENT
@@ -45,7 +69,7 @@ class CompareReport:
     accumulation: Accumulation | Absent = ABSENT
     products: tuple[Product, ...] | Absent = ABSENT
     growth: Growth | Absent = ABSENT
-    derivative: str = "gradient"
+    derivative: Derivative = "gradient"
     outputs: tuple[str, ...] | Absent = ABSENT
     no_sweep: str | Absent = ABSENT  # why there is no error against step size
     schema: str = "gradcli.compare-modes/2"
@@ -57,7 +81,7 @@ class CompareReport:
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
-        return _pictures(self)
+        return pictures(self)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode as a row."""
@@ -331,46 +355,3 @@ def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
         return "No step gives a right digit: gradcli sweep says why."
     reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
     return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
-
-
-def _pictures(report: CompareReport) -> tuple[Picture, ...]:
-    """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
-    ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
-    digits = tuple(
-        (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
-    )
-    costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
-    found: list[Picture] = [
-        Bars("right digits of the worst entry", f"digits{_silent(report)}", digits),
-        Bars("time of a gradient", "evaluations of f", costs, log=True),
-    ]
-    reference = report.modes[report.reference].values if report.reference else {}
-    for mode, row in ok.items():
-        if mode != report.reference:
-            found += _maps(mode, row.values, reference)
-    if report.precision:
-        ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
-        found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
-    return (*found, *(report.growth.pictures() if report.growth else ()))
-
-
-def _silent(report: CompareReport) -> str:
-    """Return which modes gave no digits."""
-    names = [mode for mode, row in report.modes.items() if not isinstance(row.right_digits, RightDigits)]
-    return f" (none: {', '.join(names)})" if names else ""
-
-
-def _maps(mode: str, values: dict[str, Values], reference: dict[str, Values]) -> list[HeatMap]:
-    """Return the errors of each matrix of a mode, in powers of ten of the entry."""
-    found = []
-    for name, g in reference.items():
-        shape = np.shape(g)
-        if name not in values or len(shape) != 2 or not 1 < max(shape) <= _LARGEST_MAP:
-            continue
-        with np.errstate(all="ignore"):
-            error = np.abs(np.asarray(values[name]) - g) / np.where(np.asarray(g) == 0, 1.0, np.abs(g))
-        worst = np.argsort(-error, axis=None)[:_MARKED]
-        marked = tuple(tuple(int(k) for k in np.unravel_index(at, shape)) for at in worst if np.ravel(error)[at] > 0)
-        title = f"{mode}: relative error of the entries of {name}, the worst ringed"
-        found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
-    return found

@@ -2,17 +2,26 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table
-from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Given, Values
+from gradcli.report.common import ErrorDetail, Finding, Target
+from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Given, Status, Values
 from gradcli.words import Verdict
+
+DerivedKind = Literal["gradient", "jacobian", "hessian"]
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A closed form in several notations; `expression` is gradcli's language."""
+    """A closed form in several notations; `expression` is gradcli's language.
+
+    expression  The formula in gradcli's own language, which it can read again.
+    unicode     The formula for people, with signs such as ᵀ.
+    latex       The formula in LaTeX.
+    mathml      The formula in MathML.
+    """
 
     expression: str
     unicode: str
@@ -22,7 +31,14 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One move: its rule, what it was applied to, what came of it, where, and what it needs."""
+    """One move: its rule, what it was applied to, what came of it, where, and what it needs.
+
+    rule       The name of the rule.
+    before     What the rule was applied to; empty for a name that is introduced.
+    after      What came of it.
+    where      The file and line of the code, or the columns of the expression; null where it is not known.
+    condition  What has to hold for the rule; null where nothing has.
+    """
 
     rule: str
     before: str
@@ -33,9 +49,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How well a closed form was checked: against certified derivatives at random points of several sizes."""
+    """How well a closed form was checked: against certified derivatives at random points of several sizes.
 
-    verdict: str
+    verdict             The outcome; what does not pass is refused, and is no result.
+    max_relative_error  The largest relative error of the formula and of the code over all points.
+    points              The number of random points.
+    sizes               The sizes by name at which it was checked.
+    """
+
+    verdict: Literal["pass"]
     max_relative_error: float
     points: int
     sizes: tuple[dict[str, int], ...]
@@ -43,7 +65,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the program costs, as expressions of the sizes: operations, the leading ones, and numbers held at once."""
+    """What the program costs, as expressions of the sizes: operations, the leading ones, and numbers held at once.
+
+    operations  The number of operations, as an expression of the sizes.
+    leading     Its leading terms.
+    memory      The numbers held at once, as an expression of the sizes.
+    """
 
     operations: str
     leading: str
@@ -68,21 +95,45 @@ def _spaced(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether a hand derivation is right, and how it was found out."""
+    """Whether a hand derivation is right, and how it was found out.
+
+    text     The hand derivation as it was given.
+    verdict  Whether the hand derivation is right.
+    how      Whether formulas or numbers decided it.
+    message  The same as a sentence, with the right result where it is wrong.
+    """
 
     text: str
-    verdict: str
-    how: str
+    verdict: Literal["right", "wrong"]
+    how: Literal["formulas", "numbers"]
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The derivative by one input."""
+    """The derivative by one input.
+
+    wrt          The input that is differentiated by.
+    shape        The sizes of this input, by name or number; empty for a number.
+    kind         Which derivative it is.
+    formula      The closed form in several notations.
+    program      The parts that the formula names, each a name and an expression; empty where it names none.
+    steps        How it was found, in order.
+    code         The code by language.
+    operations   The operations of the function, of the program, and of the formula written out.
+    check        How well the closed form was checked.
+    index        The closed form with indices.
+    answer       Whether the hand derivation (--answer) is right.
+    uncoded      Why there is no code, by language.
+    cost         What the program costs, as expressions of the sizes.
+    value        The derivative at the point that was given.
+    value_error  The relative error of this value against the certified derivative, where there is one.
+    direction    What a Hessian is multiplied with, one more argument of the code.
+    """
 
     wrt: str
     shape: tuple[str, ...]
-    kind: str
+    kind: DerivedKind
     formula: Formula
     program: tuple[tuple[str, str], ...]
     steps: tuple[Step, ...]
@@ -108,7 +159,23 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class DeriveReport:
-    """Closed forms of the derivatives of one function."""
+    """Closed forms of the derivatives of one function.
+
+    target       What was differentiated.
+    shapes       The sizes of every input by name; empty for a number.
+    assume       What is assumed of inputs, by name.
+    layout       How derivatives are laid out, in words.
+    results      The derivative by each input that has a closed form.
+    findings     What is worth knowing of the function, and what was refused.
+    exit_status  The exit status of this command.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    line         The line of standard input that asked for it, counted from 1.
+    at           The value of every input by name, where --at gives a point.
+    drawn        The inputs whose values were drawn at random, where --at gives a point.
+    sizes        The lengths at the point that got names, by name.
+    refused      Why there is no closed form, by the input.
+    """
 
     target: Target
     shapes: dict[str, tuple[str, ...]]
@@ -116,13 +183,14 @@ class DeriveReport:
     layout: str
     results: tuple[Result, ...]
     findings: tuple[Finding, ...]
-    exit_status: int
+    exit_status: Status
     environment: dict[str, str | int]
     schema: str = "gradcli.derive/1"
     line: int | Absent = ABSENT
     at: dict[str, Given] | Absent = ABSENT
     drawn: tuple[str, ...] | Absent = ABSENT
     sizes: dict[str, int] | Absent = ABSENT  # the names that were given to lengths at the point
+    refused: dict[str, ErrorDetail] | Absent = ABSENT
     shown: tuple[str, ...] = field(default=("numpy",), metadata={TEXT_ONLY: True})  # the languages whose code is text
 
     def blocks(self) -> tuple[Block, ...]:

@@ -16,6 +16,9 @@ Values = Annotated[Any, "array"]  # a field that holds a number or an array; a l
 Given = Annotated[Any, "argument"]  # a field that holds what the user gave: numbers, or what else Python code takes
 
 
+Status = Annotated[int, "exit_status"]  # a field that holds the exit status of the command
+
+
 class Absent:
     """The default of a field that is left out of the document when there is nothing to say."""
 

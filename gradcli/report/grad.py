@@ -7,13 +7,25 @@ import numpy as np
 
 from gradcli.report.blocks import Block, Code
 from gradcli.report.common import Target
-from gradcli.report.encode import ABSENT, Absent, Given, Values, encode
+from gradcli.report.encode import ABSENT, Absent, Given, Status, Values, encode
 from gradcli.report.tidy import entries
 
 
 @dataclass(frozen=True, slots=True)
 class GradReport:
-    """The gradient by the reverse mode, at one point."""
+    """The gradient by the reverse mode, at one point.
+
+    target       What was differentiated.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    value        The value of f at the point.
+    gradient     The gradient by input, each shaped as the input, for a scalar result.
+    jacobian     The Jacobian by input, indexed [output, input], for a result that is no scalar.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    exit_status  The exit status of this command.
+    line         The line of standard input that asked for it, counted from 1.
+    """
 
     target: Target
     at: dict[str, Given]
@@ -23,7 +35,7 @@ class GradReport:
     jacobian: dict[str, Values] | Absent
     environment: dict[str, str | int]
     schema: str = "gradcli.grad/1"
-    exit_status: int = 0
+    exit_status: Status = 0
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

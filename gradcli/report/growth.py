@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Chart, Paragraph, Piece, Series, Table
 from gradcli.report.encode import TEXT_ONLY
+from gradcli.words import Derivative
 
 CHECKPOINTED = "checkpointed"  # the reverse mode, recomputing instead of storing
 MARKS = {
@@ -24,6 +25,16 @@ class Cell:
     Counts are those of the program: `sweeps` back for each output or forward for each entry, `held_bytes` beside the inputs
     and the Jacobian. Times and `peak_bytes` are measured; of a mode that was not run, which is `predicted`, times are
     estimates, as are the fields that `estimated` names, and `peak_bytes` is what is held with the Jacobian.
+
+    evaluations    The number of evaluations of f; null where it is not known.
+    sweeps         The number of sweeps back or forward; null for modes without sweeps.
+    operations     The number of scalar operations; null where they cannot be counted.
+    held_bytes     What the mode holds beside the inputs and the Jacobian, in bytes; null where it is not known.
+    seconds        The time of one gradient, in seconds; null where nothing is known of it.
+    relative_time  The same time in evaluations of f; null where nothing is known of it.
+    peak_bytes     The memory held at the peak, in bytes; null where nothing is known of it.
+    predicted      Whether the mode was not run at this size, so that its times are estimates.
+    estimated      The names of the other fields that are estimates.
     """
 
     evaluations: int | None
@@ -42,8 +53,25 @@ class Row:
     """One size. Units: entries differentiated and of the result; bytes; operations and seconds of one evaluation of f.
 
     `predicted` where it was not run and its counts come from smaller sizes; without either, nothing is known of it.
-    `operations_ratio` is that of f with one reverse sweep to f. `formula` are the operations of the derivative as a formula,
-    `formula_shared` with common subexpressions named, `formula_program` as one reverse sweep over the program.
+    `operations_ratio` is that of f with one reverse sweep to f.
+
+    size              The value of the size.
+    run               Whether anything was run at this size.
+    predicted         Whether the counts come from smaller sizes.
+    entries           The number of entries that are differentiated by; null where it is not known.
+    outputs           The number of entries of the result; null where it is not known.
+    input_bytes       The memory of the inputs, in bytes; null where it is not known.
+    jacobian_bytes    The memory of the derivative, in bytes; null where it is not known.
+    f_operations      The number of operations of one evaluation of f; null where it is not known.
+    f_seconds         The time of one evaluation of f, in seconds; null where it is not known.
+    f_peak_bytes      The memory held at the peak of one evaluation of f, in bytes; null where it is not known.
+    modes             What each mode takes at this size, by its name.
+    operations_ratio  The operations of f with one reverse sweep, divided by those of f; null where not counted.
+    recomputing_time  The time of a gradient that recomputes instead of storing, in evaluations of f; null where not
+                      known.
+    formula           The number of operations of the derivative as a formula; null where there is none.
+    formula_shared    The same with common subexpressions named.
+    formula_program   The number of operations of one reverse sweep over the program, where there is a formula too.
     """
 
     size: int
@@ -66,7 +94,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Exponents:
-    """The powers of the size by which the figures of the largest sizes grow: counts of all sizes, measurements of those run."""
+    """The powers of the size by which the figures of the largest sizes grow: counts of all sizes, measurements of those run.
+
+    evaluations  The power of the evaluations of f; null where there are too few sizes.
+    sweeps       The power of the sweeps; null where there are none.
+    operations   The power of the operations; null where they were not counted.
+    held_bytes   The power of the bytes held beside inputs and Jacobian; null where they are not known.
+    seconds      The power of the measured time; null where too few sizes were run.
+    peak_bytes   The power of the measured memory; null where too few sizes were run.
+    """
 
     evaluations: float | None
     sweeps: float | None
@@ -78,7 +114,13 @@ class Exponents:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The size at which one mode becomes faster than another; `predicted` where it lies beyond what was measured."""
+    """The size at which one mode becomes faster than another; `predicted` where it lies beyond what was measured.
+
+    faster     The mode that is faster for larger sizes.
+    slower     The mode that it overtakes.
+    size       The size from which on it is faster.
+    predicted  Whether this size lies beyond what was measured.
+    """
 
     faster: str
     slower: str
@@ -88,14 +130,21 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Cost against size."""
+    """Cost against size.
+
+    name       The name of the size that was varied.
+    rows       What was found at each size, the smallest first.
+    exponents  The powers of the size by which costs grow, by mode.
+    crossings  The sizes at which one mode becomes faster than another.
+    messages   What is to be known of the figures, as sentences.
+    """
 
     name: str
     rows: tuple[Row, ...]
     exponents: dict[str, Exponents]
     crossings: tuple[Crossing, ...]
     messages: tuple[str, ...]
-    derivative: str = field(default="Jacobian", metadata={TEXT_ONLY: True})
+    derivative: Derivative = field(default="Jacobian", metadata={TEXT_ONLY: True})
 
     def blocks(self) -> tuple[Block, ...]:
         """Return tables of counts, of bytes and of times, and what they say."""
@@ -196,7 +245,7 @@ class Growth:
         return (*found, *guides)
 
 
-def primal(derivative: str) -> str:
+def primal(derivative: Derivative) -> str:
     """Return what is differentiated, as people call it: a Hessian is that of the gradient."""
     return "the gradient" if derivative == "Hessian" else "f"
 

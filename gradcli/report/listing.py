@@ -4,11 +4,21 @@ from dataclasses import dataclass
 
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
+from gradcli.report.encode import Status
+from gradcli.words import RuleKind
 
 
 @dataclass(frozen=True, slots=True)
 class ModeEntry:
-    """One mode: whether it is available here, with which version, and how to install it if not."""
+    """One mode: whether it is available here, with which version, and how to install it if not.
+
+    name       The name of the mode.
+    available  Whether the mode can run here.
+    version    The package that the mode needs, with its version; null where it is not installed.
+    rests_on   What an answer of the mode depends on.
+    what       How the mode computes a gradient, in words.
+    hint       How to install what is missing; null where nothing is.
+    """
 
     name: str
     available: bool
@@ -20,13 +30,20 @@ class ModeEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModesReport:
-    """Which modes and devices are available here."""
+    """Which modes and devices are available here.
+
+    modes        The modes, in the order in which they are shown.
+    devices      The devices that a computation can run on here.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    exit_status  The exit status of this command.
+    """
 
     modes: tuple[ModeEntry, ...]
     devices: tuple[str, ...]
     environment: dict[str, str | int]
     schema: str = "gradcli.modes/1"
-    exit_status: int = 0
+    exit_status: Status = 0
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of modes."""
@@ -59,10 +76,20 @@ class Operation:
     """One primitive: where it is smooth, its kinks, its partials as formulas, and their worst error in ulps.
 
     `checked` is `ok`, what is wrong, or null; `unchecked` says why a check that was asked for came to nothing.
+
+    name       The name of the primitive.
+    kind       How its derivative is formed.
+    domain     Where it is smooth, by operand; empty where it is not elementwise.
+    partials   The partial derivative by each operand as a formula, or its kind where it is not elementwise.
+    kinks      Where it is not smooth, in words; null where it is smooth all over its domain.
+    ulps       The worst error of its partials in float64, in units in the last place; null where it was not measured.
+    reason     Why the partials may be less exact than others; null where they are not.
+    checked    The outcome of --check: `ok`, what is wrong, or null where it was not checked.
+    unchecked  Why a check that was asked for came to nothing; null where it did not.
     """
 
     name: str
-    kind: str
+    kind: RuleKind
     domain: tuple[str, ...]
     partials: tuple[str, ...]
     kinks: str | None
@@ -74,12 +101,19 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OpsReport:
-    """The primitives, and with `--check` whether each holds up in isolation."""
+    """The primitives, and with `--check` whether each holds up in isolation.
+
+    operations   The primitives, each with its rule.
+    functions    The names that an expression can call; empty where one primitive was asked for.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    exit_status  The exit status of this command.
+    schema       The name of this schema, with its number.
+    """
 
     operations: tuple[Operation, ...]
     functions: tuple[str, ...]
     environment: dict[str, str | int]
-    exit_status: int = 0
+    exit_status: Status = 0
     schema: str = "gradcli.ops/1"
 
     def blocks(self) -> tuple[Block, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.report.encode import ABSENT, Absent
-from gradcli.words import Verdict
+from gradcli.words import AspectStatus, Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
 _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
@@ -13,10 +13,17 @@ _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """One more way in which the framework differentiates, and how far it is from what is right, relative to it."""
+    """One more way in which the framework differentiates, and how far it is from what is right, relative to it.
+
+    name        The way to differentiate, such as `second run` or `forward mode`.
+    status      Whether it gives the right gradient, and if it did not run, why.
+    difference  The largest difference from what is right, relative to the largest entry.
+    allowed     The largest relative difference that rounding explains.
+    message     What is to be known of it, as a sentence.
+    """
 
     name: str
-    status: str
+    status: AspectStatus
     difference: float | Absent = ABSENT
     allowed: float | Absent = ABSENT
     message: str | Absent = ABSENT
@@ -24,7 +31,16 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A custom gradient that was met on the way, checked alone at the values it really saw."""
+    """A custom gradient that was met on the way, checked alone at the values it really saw.
+
+    name     The name of the custom gradient.
+    verdict  The verdict on it alone.
+    detects  The smallest relative error that would have been seen.
+    message  Why it is not confirmed, as a sentence.
+    file     The file of its backward function.
+    line     The line of its backward function, counted from 1.
+    source   The text of this line.
+    """
 
     name: str
     verdict: Verdict
@@ -40,6 +56,11 @@ class Exactness:
     """How exact a gradient in a narrow format is: errors in ulps of each entry, and as a share of what is allowed.
 
     `vanished` entries are zero in the format and not in truth.
+
+    median_ulps   The median error of an entry, in units in its last place.
+    largest_ulps  The largest error of an entry, in units in its last place.
+    share         The largest error as a share of what the format allows; above 1 is too inexact.
+    vanished      The number of entries that are zero in the format and not in truth.
     """
 
     median_ulps: float
@@ -50,7 +71,13 @@ class Exactness:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a gradient cost: seconds forward and backward, bytes kept in between, and at most on a GPU."""
+    """What a gradient cost: seconds forward and backward, bytes kept in between, and at most on a GPU.
+
+    forward_seconds   The time of one evaluation, in seconds.
+    backward_seconds  The time of the backward pass, in seconds.
+    saved_bytes       The memory kept between the two, in bytes.
+    peak_bytes        The most memory taken on a GPU, in bytes.
+    """
 
     forward_seconds: float
     backward_seconds: float
@@ -60,7 +87,17 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class NativeReport:
-    """The framework, where and in which format it ran, its other ways to differentiate, and the parts."""
+    """The framework, where and in which format it ran, its other ways to differentiate, and the parts.
+
+    framework  The framework that the function is written in.
+    version    The version of the framework.
+    device     The device that it ran on, such as cpu or cuda:0.
+    dtype      The format whose gradient was checked, such as float32.
+    aspects    The framework's other ways to differentiate, each compared with what is right.
+    parts      The custom gradients met on the way, each checked alone.
+    exactness  How exact the gradient is in a narrow format.
+    cost       What the gradient cost.
+    """
 
     framework: str
     version: str

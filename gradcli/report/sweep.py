@@ -1,6 +1,6 @@
 """The report of `sweep`: error against step size, and what to read from it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradcli.report import numbers
@@ -19,7 +19,7 @@ from gradcli.report.blocks import (
     drawable,
 )
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Values
+from gradcli.report.encode import ABSENT, Absent, Status, Values
 from gradcli.report.escape import cut
 from gradcli.report.sweep_rows import Curve, Noise, Taylor, derivative_of
 from gradcli.report.sweep_words import formulas, in_words, noise_blocks
@@ -33,11 +33,36 @@ MARKS = {
 _WORD: dict[str, Tone] = {"right": "good", "wrong": "bad"}
 _LONG = 12  # curves: more are summed up
 _LONG_NAME = 8  # characters of an input that a column is named by
+PICTURED = 6  # rays that have a picture
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """Error against step size at one point; the outputs of a vector function are summed with `weights`."""
+    """Error against step size at one point; the outputs of a vector function are summed with `weights`.
+
+    target       What was differentiated.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    seed         The seed of everything that was drawn.
+    value        The value of f at the point.
+    reference    The mode that errors are measured against, `one-sided` at a kink; null where there is none.
+    curves       The errors of each scheme along each ray in each format.
+    findings     What is worth knowing of the function and the point.
+    evaluations  The number of evaluations of f.
+    seconds      The time of the whole sweep, in seconds.
+    exit_status  The exit status of this command.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    taylor       The remainder test of the claim.
+    verdict      The verdict on the claim, as `check` gives it.
+    message      The verdict as a sentence.
+    function     What was differentiated, where it is not the target itself but its gradient or a product.
+    h            The step that --h names, in units of the input.
+    unsupported  Why there are no curves in a format, by its name.
+    weights      The weights with which the outputs are summed, shaped as the value.
+    noise        How noisy the function is, where it is rounded, noisy or random, and the steps that follow.
+    schema       The name of this schema, with its number.
+    line         The line of standard input that asked for it, counted from 1.
+    """
 
     target: Target
     at: dict[str, Values]
@@ -49,7 +74,7 @@ class SweepReport:
     findings: tuple[Finding, ...]
     evaluations: int
     seconds: float
-    exit_status: int
+    exit_status: Status
     environment: dict[str, str | int]
     taylor: Taylor | Absent = ABSENT
     verdict: Verdict | Absent = ABSENT
@@ -107,33 +132,25 @@ class SweepReport:
         return tuple(c for c in self.curves if c.ray == worst)
 
     def _chart(self, curves: tuple[Curve, ...]) -> Chart:
+        """Return the chart of the text: the schemes, or of several formats the first scheme alone."""
         first = curves[0]
         several = len({c.dtype for c in curves}) > 1
         shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
-        names = [c.dtype if several else c.scheme for c in shown]
-        title = f"{'relative ' * (not all(c.absolute for c in shown))}error of {derivative_of(first)}"
+        title = _titled(shown)
         if several:
             rest = len({c.scheme for c in curves}) > 1
             title = f"{first.scheme}: {title}" + " (the table has the other schemes)" * rest
         if len({c.ray for c in self.curves}) > len({c.ray for c in curves}):
             title += ", the entry that does worst"
-        series = tuple(
-            Series(name, tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True)), MARKS.get(name, "*"))
-            for name, c in zip(names, shown, strict=True)
-        )
-        kinds = {} if several else {c.dtype: c for c in shown}
-        floors = tuple(
-            Series(f"one rounding in {name}", tuple((h, c.rounding) for h in _ends(c)), guide=True)
-            for name, c in kinds.items()
-        )
-        if not isinstance(first.known_to, Absent):
-            ends = tuple((h, first.known_to) for h in _ends(first))
-            floors = (*floors, Series("bound of the reference: smaller errors cannot be measured", ends, guide=True))
-        if not any(drawable(error) for c in shown for error in c.relative_error):
-            floors = ()  # a limit alone is no picture
-        return Chart(
-            title, f"step h {'over' if first.input is None else 'in'} {_unit(first)}", "error", (*series, *floors)
-        )
+        named = [(c.dtype if several else c.scheme, c) for c in shown]
+        series = tuple(Series(name, _points(c), MARKS.get(name, "*")) for name, c in named)
+        limit = ": smaller errors cannot be measured"
+        return Chart(title, _along(first), "error", (*series, *_guides(shown, limit)))
+
+    def _picture(self, curves: tuple[Curve, ...]) -> Chart:
+        """Return the picture of one ray: every scheme in every format."""
+        series = tuple(Series(c.scheme, _points(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves)
+        return Chart(_titled(curves), _along(curves[0]), "error", (*series, *_guides(curves)))
 
     def _table(self, curves: tuple[Curve, ...]) -> Table:
         several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
@@ -159,8 +176,10 @@ class SweepReport:
 
     def _title(self, curves: tuple[Curve, ...]) -> str:
         rays = {c.ray for c in self.curves}
+        pictured = f", the first {PICTURED} in --plot" if len(rays) > PICTURED else ""
         if len(rays) > len({c.ray for c in curves}):
-            return f"the entry that does worst of {len(rays)}: {derivative_of(curves[0])}; all are in --json and --format csv"
+            worst = derivative_of(curves[0])
+            return f"the entry that does worst of {len(rays)}: {worst}; all are in --json and --format csv{pictured}"
         return (
             ""
             if len(rays) > 1
@@ -170,9 +189,9 @@ class SweepReport:
         )
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return a chart for each ray, up to six, and the remainders of a claim."""
-        rays = list(dict.fromkeys(c.ray for c in self.curves))[:6]
-        found: list[Picture] = [self._chart(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
+        """Return a picture for each of the first rays, and the remainders of a claim."""
+        rays = list(dict.fromkeys(c.ray for c in self.curves))[:PICTURED]
+        found: list[Picture] = [self._picture(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
         if isinstance(self.taylor, Taylor):
             points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
             series = (Series("remainder", points, "t"),)
@@ -195,6 +214,31 @@ class SweepReport:
             for h, error in zip(c.h, c.relative_error, strict=True)
         ]
         return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
+
+
+def _titled(curves: Sequence[Curve]) -> str:
+    return f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
+
+
+def _points(c: Curve) -> tuple[tuple[float, float], ...]:
+    return tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True))
+
+
+def _along(c: Curve) -> str:
+    return f"step h {'over' if c.input is None else 'in'} {_unit(c)}"
+
+
+def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
+    """Return the limits of curves along one ray: one rounding, where the format is one, and how well the slope is known."""
+    if not any(drawable(error) for c in curves for error in c.relative_error):
+        return ()  # a limit alone is no picture
+    first, formats = curves[0], {c.dtype for c in curves}
+    found = []
+    if len(formats) == 1:
+        found.append((f"one rounding in {first.dtype}", first.rounding))
+    if not isinstance(first.known_to, Absent):
+        found.append((f"bound of the reference{why}", first.known_to))
+    return tuple(Series(name, tuple((h, y) for h in _ends(first)), guide=True) for name, y in found)
 
 
 def _unit(c: Curve) -> str:

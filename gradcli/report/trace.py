@@ -7,12 +7,19 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.report.common import Finding, Target
-from gradcli.report.encode import ABSENT, Absent, Given, Values
+from gradcli.report.encode import ABSENT, Absent, Given, Status, Values
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one use of a node adds to its adjoint: the using node's adjoint times the local partial."""
+    """What one use of a node adds to its adjoint: the using node's adjoint times the local partial.
+
+    from_    The name of the node that uses this one.
+    adjoint  The adjoint of the node that uses this one, shaped as its value.
+    partial  The local partial, or the name of a linear operation's transpose.
+    product  What this use adds to the adjoint, shaped as the value of this node.
+    formula  The same as a product of matrices, such as `(dL/dz) xᵀ`.
+    """
 
     from_: str
     adjoint: Values
@@ -23,7 +30,19 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One step: its name, operation, operands, value, adjoint, and the local partials by operand."""
+    """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
+
+    id             The number of the node in the recorded program, counted from 0.
+    name           The name of the node: an input, a name of the user's, `result`, or % and a number.
+    operation      The operation, `input` for an input.
+    inputs         The operands: names of nodes, and constants as text.
+    value          The forward value.
+    adjoint        The derivative of the sum of all outputs by this node, shaped as its value.
+    partials       The local partial by operand, or the name of a linear operation's transpose.
+    contributions  What each use of the node adds to its adjoint.
+    line           The line of the code, counted from 1; null where it is not known.
+    text           The operation as the user wrote it.
+    """
 
     id: int
     name: str
@@ -39,7 +58,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:
-    """The recorded program at one point, every node with its forward value and its adjoint."""
+    """The recorded program at one point, every node with its forward value and its adjoint.
+
+    target       What was recorded.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    nodes        The nodes in the order in which they were computed.
+    findings     What is worth knowing of the function and the point.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    exit_status  The exit status of this command.
+    line         The line of standard input that asked for it, counted from 1.
+    """
 
     target: Target
     at: dict[str, Given]
@@ -48,7 +78,7 @@ class TraceReport:
     findings: tuple[Finding, ...]
     environment: dict[str, str | int]
     schema: str = "gradcli.trace/1"
-    exit_status: int = 0
+    exit_status: Status = 0
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

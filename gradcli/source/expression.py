@@ -8,7 +8,7 @@ from gradcli.source.compiler import Compiler
 from gradcli.source.function import Notice, Output
 from gradcli.source.instructions import Instructions, Watch
 from gradcli.source.tokens import statements
-from gradcli.words import Kind, Severity
+from gradcli.words import Kind, Severity, TargetKind
 
 
 class Expression:
@@ -18,7 +18,7 @@ class Expression:
     ('W', 'x', 'b')
     """
 
-    kind = "expression"
+    kind: TargetKind = "expression"
     outputs: tuple[Output, ...] = ()
     seconds: float | None = None
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from gradcli.core.primitive import Value
 from gradcli.errors import Place, Span
-from gradcli.words import Severity
+from gradcli.words import Severity, TargetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Function(Protocol):
         """What the user wrote."""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> TargetKind:
         """`expression` or `python`."""
 
     @property

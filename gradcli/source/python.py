@@ -24,7 +24,7 @@ from gradcli.source.lacking import as_dict
 from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Leaf, Node, put_together
-from gradcli.words import Kind, Severity
+from gradcli.words import Kind, Severity, TargetKind
 
 _MOST_SAID = 300  # characters of somebody else's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
@@ -38,7 +38,7 @@ class PythonFunction:
     value and its gradient, of which the value alone is differentiated.
     """
 
-    kind = "python"
+    kind: TargetKind = "python"
 
     def __init__(
         self,

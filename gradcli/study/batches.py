@@ -1,7 +1,7 @@
 """Gradient accumulation: whether the gradients of micro-batches come to that of the full batch."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def accumulated(q: Question, count: int) -> Accumulation:
     shares = np.array(sizes) / rows
     mean = [sum((w * part[k] for w, part in zip(shares, parts, strict=True)), 0.0) for k in range(len(full))]
     total = [sum((part[k] for part in parts), 0.0) for k in range(len(full))]
-    apart = {"mean": _apart(mean, full), "sum": _apart(total, full)}
+    apart: dict[Literal["mean", "sum"], float] = {"mean": _apart(mean, full), "sum": _apart(total, full)}
     how = min(apart, key=lambda name: apart[name])
     return Accumulation(
         count, tuple(batch), rows, how if apart[how] <= _ROUNDING else None, apart["mean"], apart["sum"],

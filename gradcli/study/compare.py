@@ -44,7 +44,7 @@ from gradcli.verify.check import Answers, check
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import answered, missing, reference_of, run
-from gradcli.words import Exit, Kind, Severity
+from gradcli.words import Derivative, Exit, Kind, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
-    derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
+    derivative: Derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
         target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
         f_seconds=q.seconds,

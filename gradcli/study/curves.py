@@ -13,7 +13,7 @@ from gradcli.lowering.floats import Format
 from gradcli.numerics.schemes import Scheme
 from gradcli.numerics.slopes import log_slope, neighbours
 from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless
+from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless, Why
 from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
@@ -207,7 +207,7 @@ def _predicted(
 
 def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
     """Return the ranges of h in which no digit is right, each with its cause."""
-    kinds = []
+    kinds: list[Why | None] = []
     for k in range(len(hs)):
         if still[k]:
             kinds.append("below one ulp")
@@ -216,12 +216,13 @@ def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[U
         elif smooth[k] >= _NOTHING and errors[k] >= _NOTHING / 5:
             kinds.append("truncation" if k < best else "cancellation")
         else:
-            kinds.append("")
+            kinds.append(None)
     found: list[Useless] = []
     start = 0
     for k in range(1, len(hs) + 1):
         if k == len(hs) or kinds[k] != kinds[start]:
-            if kinds[start]:
-                found.append(Useless(float(hs[k - 1]), float(hs[start]), kinds[start]))
+            why = kinds[start]
+            if why is not None:
+                found.append(Useless(float(hs[k - 1]), float(hs[start]), why))
             start = k
     return found

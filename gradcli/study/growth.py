@@ -25,6 +25,7 @@ from gradcli.study.counts import Counts
 from gradcli.study.prediction import Prediction
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
+from gradcli.words import Derivative
 
 # What is run, in quarters of an operation that adds one entry, each about a quarter of a nanosecond
 MOST_WORK = 2 * 10**10  # of one mode at one size
@@ -43,7 +44,9 @@ _CHEAP = 5  # times the operations of f: what f and a reverse sweep take of elem
 _WHY_NOT = "its shapes or operations depend on values, or do not grow as a polynomial of degree 3 or less"
 
 
-def growth(name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: str = "Jacobian") -> Growth:
+def growth(
+    name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: Derivative = "Jacobian"
+) -> Growth:
     """Return the cost of each mode at every size; `derivative` is what a vector result has, its Jacobian or a Hessian.
 
     Raises  BadOption for fewer than two sizes; what `make` raises at the smallest.
@@ -289,7 +292,7 @@ def _log_ratio(x: Cell, y: Cell) -> float:
     return float(np.log((x.seconds or 1.0) / (y.seconds or 1.0)))
 
 
-def _in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
+def _in_words(name: str, rows: Sequence[Row], derivative: Derivative) -> Iterator[str]:
     """Yield what the figures come to, in sentences."""
     yield from _sweeps_in_words(name, rows, derivative)
     f = primal(derivative)

@@ -116,7 +116,7 @@ class _Alone:
     way: Sample
     xs: tuple[Value, ...]
     inputs: tuple[str, ...]
-    kind: str = "primitive"
+    kind: Any = "primitive"  # no kind of target: no document has it
     outputs: tuple[Any, ...] = ()
     seconds: float | None = None
 

@@ -10,6 +10,7 @@ from gradcli.numerics.slopes import log_slope
 from gradcli.report.sweep_rows import Taylor
 from gradcli.study.rays import Ray, Rays
 from gradcli.study.truth import slope_along
+from gradcli.words import Remains
 
 H = 10.0 ** (-np.arange(0, 40) / 4)  # 1 down to 1e-10 of the inputs' size
 _ABOVE_NOISE = 10.0
@@ -38,7 +39,7 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
     return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
 
 
-def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, floor: Any) -> tuple[str, str]:
+def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, floor: Any) -> tuple[Remains, str]:
     size = abs(slope) or 1.0
     known = np.isfinite(remainder)
     sees = float(np.min(np.where(known, np.maximum(remainder, floor) / H, np.inf))) / size

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.point import Array, Estimate
+from gradcli.words import Agreement
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; the larger is the worse
-WORDS = ("agree", "cannot tell", "disagree")
+WORDS: tuple[Agreement, ...] = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # of the largest entry: smaller ones are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 USEFUL_NARROW = 0.5  # the same for formats of few digits, relative to the largest entry
@@ -75,6 +76,6 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
     return verdict if np.all(known) else np.where(known, verdict, CANNOT_TELL)
 
 
-def word_of(verdicts: Iterable[Any]) -> str:
+def word_of(verdicts: Iterable[Any]) -> Agreement:
     """Return the worst of many verdicts in words."""
     return WORDS[max((int(np.max(v, initial=AGREE)) for v in verdicts), default=0)]

@@ -14,6 +14,7 @@ from gradcli.point import Array, Estimate, Witness
 from gradcli.report.common import Finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.verdict.entries import AGREE, DISAGREE, Tolerance
+from gradcli.words import ModeStatus
 
 T = TypeVar("T")
 Masks = Mapping[str, Any]  # for each input, a value for each of its entries
@@ -49,7 +50,7 @@ class Outcome:
     """What came of one mode: an estimate, or a status and why."""
 
     mode: Mode
-    status: str
+    status: ModeStatus
     estimate: Estimate | None = None
     error: GradcliError | None = None
 

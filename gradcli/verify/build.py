@@ -19,7 +19,7 @@ from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gra
 from gradcli.verify.native import own_gradient
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request
-from gradcli.words import Kind, Severity
+from gradcli.words import Derivative, Kind, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,12 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
                 )
 
 
-def _derivative(claiming: Claiming | None, options: Options) -> str:
+def _derivative(claiming: Claiming | None, options: Options) -> Derivative:
     kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
-    return {"hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v"}.get(kind, "gradient")
+    names: dict[str, Derivative] = {
+        "hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v",
+    }  # fmt: skip
+    return names.get(kind, "gradient")
 
 
 def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tuple[Located, Claimed | None]:

@@ -28,7 +28,7 @@ from gradcli.verify.projection import projected
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import missing, reference_of, run
 from gradcli.verify.second_order import asymmetry, by_values, first_order
-from gradcli.words import Exit, Kind, Severity, Verdict, worst
+from gradcli.words import Derivative, Exit, Kind, Severity, Verdict, worst
 
 Progress = Callable[[int, PointReport], None]
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
@@ -92,7 +92,7 @@ def _heard(point: PointReport, number: int, progress: Progress | None) -> PointR
     return point
 
 
-def _named(request: Request, points: Sequence[PointReport]) -> str:
+def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
     """Return what is checked, in words: the gradient of a vector is a Jacobian."""
     vector = request.derivative == "gradient" and any(
         not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points

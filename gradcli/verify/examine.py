@@ -283,8 +283,7 @@ def _second(case: _Case) -> list[Aspect]:
 def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
     scale = max(abs(right), abs(theirs), 1e-300)
     apart = abs(theirs - right)
-    status = "agrees" if apart <= room else "wrong"
-    return Aspect(name, status, apart / scale, room / scale)
+    return Aspect(name, "agrees" if apart <= room else "wrong", apart / scale, room / scale)
 
 
 def _apart(found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from gradcli.point import Point
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
 from gradcli.verify.native import Own
+from gradcli.words import Derivative
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Request:
     allow: frozenset[str] = frozenset()
     allow_inconclusive: bool = False
     command: tuple[str, ...] = ()
-    derivative: str = "gradient"
+    derivative: Derivative = "gradient"
     stepping: Stepping = AS_WE_LIKE
     mutate: bool = False
     own: Own | None = None  # the framework's own gradient, where it is the claim

@@ -1,10 +1,12 @@
 """Charts in the terminal and in Markdown, and pictures in files: readable, within the width, harmless, the same each time."""
 
+import io
 import math
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.render import ENDINGS, PICTURES, Page, as_file, rendered
 from gradcli.render import chart as drawing
-from gradcli.render import picture as painting
+from gradcli.render import figure as painting
+from gradcli.render.figure import drawn, left_out, own_settings, refuse_large
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Series
 from gradcli.world import World
 
@@ -244,6 +247,11 @@ def test_a_name_is_no_mathematics_and_none_is_left_out() -> None:
 # Pictures
 
 
+def figure_of(pictures: Sequence[Picture], size: tuple[float, float] | None = None) -> Any:
+    with own_settings():
+        return painting.figure_of(pictures, size)
+
+
 def drawn_words(*pictures: Picture) -> set[str]:
     return set(re.findall("<!-- (.*?) -->", as_file("svg", Drawn(pictures)).decode()))
 
@@ -278,6 +286,132 @@ def test_the_same_report_gives_the_same_bytes(form: str) -> None:
     first = as_file(form, Drawn((CHART, BARS, HEAT)))
     assert first == as_file(form, Drawn((CHART, BARS, HEAT)))
     assert not re.search(rb"20\d\d-\d\d-\d\d", first)
+
+
+def test_a_pdf_is_one_with_its_fonts_as_truetype() -> None:
+    image = as_file("pdf", Drawn((CHART, BARS, HEAT)))
+    assert image.startswith(b"%PDF-") and b"/FontFile2" in image and b"/Type3" not in image
+    assert b"CreationDate" not in image and b"Producer" not in image
+
+
+def test_a_picture_has_the_size_that_is_asked_for() -> None:
+    page = Page(size=(3.5, 2.5), dpi=200)
+    png = as_file("png", Drawn((CHART,)), page)
+    assert (int.from_bytes(png[16:20]), int.from_bytes(png[20:24])) == (700, 500)
+    assert b'width="252pt" height="180pt"' in as_file("svg", Drawn((CHART,)), page)
+    assert b"/MediaBox [ 0 0 252 180 ]" in as_file("pdf", Drawn((CHART,)), page)
+    assert int.from_bytes(as_file("png", Drawn((CHART,)), Page(dpi=100))[16:20]) == 800
+
+
+def test_a_png_of_too_many_pixels_is_refused() -> None:
+    with pytest.raises(BadOption, match="million pixels"):
+        drawn([CHART] * 20, "png", None, 1200)
+    refuse_large((40.0, 40.0), 300)
+
+
+SCHEMES, DTYPES = (
+    ("forward", "central", "5-point", "7-point", "richardson", "complex"),
+    ("float16", "float32", "float64"),
+)
+SEVERAL = Chart(
+    "relative error of the slope along v", "step h, in units of the inputs' sizes", "error",
+    tuple(
+        Series(name, tuple((h, 0.1 * h ** (k + 1) + e / h) for h in H), style=dtype)
+        for dtype, e in zip(DTYPES, (1e-3, 1e-7, 1e-16), strict=True)
+        for k, name in enumerate(SCHEMES)
+    ),
+)  # fmt: skip
+LONG = Chart(
+    "A long title of many words " * 3,
+    "W" * 60,
+    "M" * 40,
+    tuple(Series(f"{k} {'W' * 34}", FORWARD.points) for k in range(9)),
+)
+SMALL_BARS = Bars(
+    "A title that is too long for a small picture", "units", tuple((f"{'W' * 30} {k}", 10.0**k) for k in range(12))
+)
+SHOWN = {
+    "several formats": (SEVERAL,), "a chart": (CHART,), "long names": (LONG,), "bars": (SMALL_BARS,), "a matrix": (HEAT,),
+    "a wide matrix": (HeatMap("t", "u", np.arange(3000.0).reshape(3, 1000), ((0, 0),)),),
+    "all": (CHART, BARS, HEAT), "many": (SEVERAL, BARS, BARS, HEAT, HEAT, HEAT, HEAT),
+}  # fmt: skip
+COLUMN, SQUARE, TINY = (3.5, 2.5), (2.0, 2.0), (1.0, 1.0)
+WIDE, HIGH, STRIP, RIBBON, LARGE = (8.0, 2.0), (2.0, 6.0), (40.0, 1.0), (1.0, 40.0), (20.0, 15.0)
+DRAWN_AT = [
+    *((name, size) for name in ("several formats", "long names", "bars", "a matrix") for size in (None, COLUMN, TINY)),
+    *(("a chart", size) for size in (None, COLUMN, SQUARE, TINY, WIDE, HIGH, STRIP, RIBBON, LARGE)),
+    *(("all", size) for size in (None, COLUMN, TINY, WIDE)),
+    ("many", HIGH), ("a wide matrix", COLUMN), ("a wide matrix", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "size"), DRAWN_AT, ids=str)
+def test_nothing_is_cut(name: str, size: tuple[float, float] | None) -> None:
+    with own_settings():
+        figure = figure_of(SHOWN[name], size)
+        figure.draw_without_rendering()
+        renderer = figure.canvas.get_renderer()
+        whole = figure.bbox.padded(1)
+        found = []
+        for axes in figure.axes:
+            found += [axes.get_tightbbox(renderer), *(text.get_window_extent(renderer) for text in shown_words(axes))]
+        for place in figure.subfigs:
+            found += [
+                part.get_window_extent(renderer) for part in (place._suptitle, *place.legends) if part is not None
+            ]
+    assert size is None or tuple(figure.get_size_inches()) == size
+    assert len(found) > 8 * len(figure.subfigs)
+    assert all(whole.x0 <= b.x0 and whole.y0 <= b.y0 and b.x1 <= whole.x1 and b.y1 <= whole.y1 for b in found)
+
+
+def shown_words(axes: Any) -> list[Any]:
+    """Return the words of a picture: names of axes, bars and lines, numbers beside bars and at ticks within the axes."""
+    ticks = [
+        label
+        for axis, (low, high) in ((axes.xaxis, sorted(axes.get_xlim())), (axes.yaxis, sorted(axes.get_ylim())))
+        for tick, label in zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+        if low <= tick <= high
+    ]
+    legend = axes.get_legend().get_texts() if axes.get_legend() else []
+    return [text for text in (axes.xaxis.label, axes.yaxis.label, *axes.texts, *legend, *ticks) if text.get_text()]
+
+
+def test_letters_are_as_large_as_fit() -> None:
+    def letters(size: tuple[float, float]) -> float:
+        (axes,) = figure_of((CHART,), size).axes
+        return float(axes.xaxis.label.get_size())
+
+    assert letters((8.0, 4.2)) == 9.0 and letters((20.0, 10.0)) == 9.0
+    assert 7.0 <= letters((3.5, 2.5)) <= 9.0 and letters((1.0, 1.0)) < 4.0
+
+
+def test_pictures_go_side_by_side_where_that_makes_them_larger() -> None:
+    wide, high = (figure_of((CHART, CHART), size) for size in ((10.0, 3.0), (4.0, 8.0)))
+    assert wide.subfigs[0].bbox.y0 == wide.subfigs[1].bbox.y0
+    assert high.subfigs[0].bbox.x0 == high.subfigs[1].bbox.x0
+
+
+def test_every_scheme_and_every_format_is_drawn_and_in_the_legend() -> None:
+    (axes,) = figure_of((SEVERAL,)).axes
+    assert {*SCHEMES, *DTYPES} <= drawn_words(SEVERAL)
+    looks = [(line.get_color(), str(line.get_marker())) for line in axes.lines]
+    assert len(looks) == len(set(looks)) == len(SCHEMES) * len(DTYPES)
+    assert len({color for color, _ in looks}) == len(SCHEMES) and len({mark for _, mark in looks}) == len(DTYPES)
+    entries = dict(
+        zip((t.get_text() for t in axes.get_legend().get_texts()), axes.get_legend().get_lines(), strict=True)
+    )
+    assert [entries[name].get_color() for name in SCHEMES] == list(dict.fromkeys(color for color, _ in looks))
+    assert [str(entries[name].get_marker()) for name in DTYPES] == list(dict.fromkeys(mark for _, mark in looks))
+
+
+def test_lines_over_one_another_have_marks_at_other_points_and_a_lone_point_has_one() -> None:
+    same = tuple(Series(name, FORWARD.points * 3) for name in "abc")
+    (axes,) = figure_of((Chart("", "", "", same),)).axes
+    a, b, c = ({*line.get_markevery()} for line in axes.lines)
+    assert a and b and c and not (a & b or a & c or b & c)
+    lone = tuple((10.0**k, 1.0 if k == 7 else math.nan) for k in range(40))
+    (axes,) = figure_of((Chart("", "", "", (FORWARD, Series("lone", lone))),)).axes
+    assert 7 in axes.lines[1].get_markevery()
 
 
 def test_settings_of_the_user_change_nothing_and_are_kept() -> None:
@@ -324,7 +458,9 @@ def test_any_bars_can_be_drawn(values: tuple[float, ...], log: bool) -> None:
 
 
 def test_more_bars_than_can_be_read_are_counted() -> None:
-    assert "s   (150 more not drawn)" in drawn_words(Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200))))
+    bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200)))
+    assert {"b0", "b49"} <= drawn_words(bars) and "b50" not in drawn_words(bars)
+    assert left_out((CHART, bars)) == ("t: 150 more bars are not drawn",)
 
 
 NAN = math.nan
@@ -340,14 +476,15 @@ def test_any_matrix_can_be_drawn(values: Any) -> None:
 
 
 def test_a_heat_map_says_what_its_hatching_means() -> None:
-    assert "column   (hatched: not finite)" in drawn_words(HEAT)
-    assert "column" in drawn_words(HeatMap("t", "u", [[1.0]]))
+    assert "not finite" in drawn_words(HEAT)
+    assert "not finite" not in drawn_words(HeatMap("t", "u", [[1.0]]))
 
 
 def test_no_pictures_and_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(painting, "_MOST_PICTURES", 2)
     assert drawn_words() == {"nothing to draw"}
-    assert "5 more not drawn" in drawn_words(*[HEAT] * 7)
+    assert left_out([HEAT] * 7) == ("5 more pictures are not drawn",) and left_out([HEAT] * 2) == ()
+    assert len(figure_of([HEAT] * 7).subfigs) == 2
 
 
 # Files
@@ -357,9 +494,15 @@ FORMS = ("text", "json")
 
 
 def planned(
-    *, pictures: bool = True, out: tuple[str, ...] = (), plot: tuple[str, ...] = (), form: str | None = None
+    *,
+    pictures: bool = True,
+    out: tuple[str, ...] = (),
+    plot: tuple[str, ...] = (),
+    form: str | None = None,
+    size: tuple[float, float] | None = None,
+    dpi: int | None = None,
 ) -> Any:
-    options = Options(format=form, out=out, plot=plot, quiet=True)
+    options = Options(format=form, out=out, plot=plot, size=size, dpi=dpi, quiet=True)
     return output(FORMS, options, World(environ={}), pictures=pictures)
 
 
@@ -371,12 +514,25 @@ def test_plot_and_out_write_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "c.SVG").read_bytes() == as_file("svg", Drawn((CHART,)))
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_is_not_drawn_is_said_on_standard_error(tmp_path: Path, quiet: bool) -> None:
+    stderr = io.StringIO()
+    world = World(stdout=io.StringIO(), stderr=stderr, environ={})
+    bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(60)))
+    emit(Drawn((bars,)), replace(planned(plot=(f"{tmp_path}/a.svg",)), quiet=quiet), world)
+    assert stderr.getvalue() == ("" if quiet else "t: 10 more bars are not drawn\n")
+
+
 # fmt: off
 REFUSED = [
-    ({"plot": ("a.json",)},                 "a.json has no ending this command can write", "endings: .svg, .png"),
-    ({"plot": ("a",)},                      "a has no ending this command can write",      "endings: .svg, .png"),
+    ({"plot": ("a.json",)},                 "a.json has no ending this command can write", "endings: .svg, .png, .pdf"),
+    ({"plot": ("a",)},                      "a has no ending this command can write",      "endings: .svg, .png, .pdf"),
     ({"plot": ("no/such/a.svg",)},          "no/such/a.svg cannot be written",             "name a file in a folder that exists"),
     ({"out": ("a.svg",), "pictures": False},   "a.svg has no ending this command can write",  "endings: .json, .txt"),
+    ({"size": (3.0, 2.0)},                  "--size is for pictures, and none is asked for", "name one: --size ... --plot FILE.pdf"),
+    ({"dpi": 300, "out": ("a.json",)},      "--dpi is for pictures, and none is asked for",  "name one: --dpi ... --plot FILE.pdf"),
+    ({"size": (40.0, 40.0), "dpi": 1200, "plot": ("a.png",)},
+     "a .png of 40x40 inches at 1200 dots per inch has 2,304 million pixels, more than 200", "--dpi 353, a smaller --size, or a .pdf"),
     ({"form": "svg"},                       "there is no format 'svg' for this command",   "formats: text, json"),
 ]
 # fmt: on
@@ -408,4 +564,4 @@ def test_without_matplotlib_the_plan_fails_with_the_line_that_installs_it(
 
 
 def test_every_ending_has_a_renderer() -> None:
-    assert {ENDINGS[ending] for ending in (".svg", ".png")} == set(PICTURES)
+    assert {ENDINGS[ending] for ending in (".svg", ".png", ".pdf")} == set(PICTURES)

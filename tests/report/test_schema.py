@@ -1,16 +1,26 @@
 """Every document the program prints validates against the schema the program prints for it."""
 
 import copy
+import dataclasses
+import importlib
 import json
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+import gradcli as gradcli_package
+from gradcli.commands.schema import TYPES
+from gradcli.errors import ErrorKind, GradcliError
+from gradcli.report.encode import document_fields
+from gradcli.report.schema import described
+from gradcli.words import Kind, Severity, Verdict
+
 QUICK = ("--modes", "certified,forward,reverse,fd")
-NAMES = ("check", "compare-modes", "grad", "trace", "modes", "ops", "error")
+NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "error")
 
 # fmt: off
 DOCUMENTS = {
@@ -44,6 +54,12 @@ DOCUMENTS = {
     "trace":                   ("trace", "v3 = x1 + x2; v3 * x1", "x1=3", "x2=4"),
     "trace, arrays":           ("trace", "sum(W@x)", "--shapes", "W: 2 3; x: 3"),
     "trace, not finite":       ("trace", "log(x)", "x=0"),
+    "sweep":                   ("sweep", "sin(x)", "x=1", "--schemes", "forward,complex"),
+    "sweep, formats and claim": ("sweep", "x**3", "x=1", "--grad", "3*x**2", "--dtype", "float16,float64", "--schemes", "central"),
+    "sweep, a kink":           ("sweep", "abs(x)", "x=0"),
+    "derive":                  ("derive", "sum(x**2)", "--shapes", "x: n"),
+    "derive, an answer":       ("derive", "sum(x**2)", "--shapes", "x: n", "--answer", "x"),
+    "derive, refused":         ("derive", "c*sum(x) + max(x)", "--shapes", "x: n; c:"),
     "modes":                   ("modes",),
     "ops":                     ("ops", "tanh"),
     "ops, checked":            ("ops", "sin", "--check"),
@@ -130,6 +146,14 @@ def test_another_number_is_not_taken_for_this_one(gradcli: Callable[..., Any]) -
 
 
 CORRUPTIONS = [
+    (("schema",), "gradcli.check/1"),
+    (("verdict",), "passed"),
+    (("exit_status",), 4),
+    (("target", "kind"), "text"),
+    (("derivative",), "slope"),
+    (("points", 0, "verdict"), "right"),
+    (("points", 0, "modes", "forward", "status"), "fine"),
+    (("points", 0, "modes", "forward", "verdict"), "pass"),
     (("verdict",), "remove"),
     (("points",), "remove"),
     (("points", 0, "modes"), "remove"),
@@ -176,6 +200,94 @@ def test_corrupted_documents_do_not_validate(
 def test_documents_may_gain_fields(gradcli: Callable[..., Any]) -> None:
     document = gradcli("grad", "x", "x=1", "--json").json
     assert complaints(gradcli, document | {"later": 1}) == []
+
+
+def reported(kind: Any, found: dict[str, type] | None = None) -> dict[str, type]:
+    """Return a report's type and the types of all that is in it, by name."""
+    found = {} if found is None else found
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        found[f"{kind.__module__}.{kind.__qualname__}"] = kind
+        for hint in typing.get_type_hints(kind).values():
+            reported(hint, found)
+    for part in typing.get_args(kind):
+        reported(part, found)
+    return found
+
+
+REPORTED = {
+    name: kind
+    for module, report in TYPES.values()
+    for name, kind in reported(getattr(importlib.import_module(module), report)).items()
+}
+
+
+@pytest.mark.parametrize("name", sorted(REPORTED))
+def test_a_docstring_describes_every_field_of_a_report_and_no_other(name: str) -> None:
+    said = described(REPORTED[name])
+    assert list(said) == [field.name for field in document_fields(REPORTED[name])]
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in said.values())
+
+
+def test_a_description_goes_on_in_lines_that_are_indented() -> None:
+    class Told:
+        """What is told.
+
+        Units of the rest.
+
+        x     The first word,
+              and the second.
+        long  The third.
+
+        Cost  nothing
+        """
+
+    assert described(Told) == {"x": "The first word, and the second.", "long": "The third."}
+
+
+def properties(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every property of a schema."""
+    if isinstance(schema, dict):
+        yield from (schema["properties"].items() if isinstance(schema.get("properties"), dict) else ())
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from properties(part)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_property_has_a_description(gradcli: Callable[..., Any], name: str) -> None:
+    assert [name for name, what in properties(schema(gradcli, name)) if not what.get("description")] == []
+
+
+def test_words_are_listed(gradcli: Callable[..., Any]) -> None:
+    found = schema(gradcli, "check")["properties"]
+    point = found["points"]["items"]["properties"]
+    assert found["schema"]["const"] == "gradcli.check/2"
+    assert found["verdict"]["enum"] == [*Verdict]
+    assert point["findings"]["items"]["properties"]["severity"]["enum"] == [*Severity]
+    assert {"enum": [*Kind]} in point["findings"]["items"]["properties"]["kind"]["anyOf"]
+    assert "not run" in point["modes"]["additionalProperties"]["properties"]["status"]["enum"]
+
+
+def kinds_of_errors(kind: type[GradcliError]) -> set[str]:
+    return {kind.kind}.union(*map(kinds_of_errors, kind.__subclasses__()))
+
+
+def test_every_kind_of_error_is_listed() -> None:
+    """With those of all modules: a class that nothing has loaded has no subclass here."""
+    for path in Path(gradcli_package.__file__).parent.rglob("*.py"):
+        if "(GradcliError)" in path.read_text() or "kind: ErrorKind" in path.read_text():
+            importlib.import_module(
+                ".".join(("gradcli", *path.relative_to(Path(gradcli_package.__file__).parent).with_suffix("").parts))
+            )
+    assert kinds_of_errors(GradcliError) <= {*typing.get_args(ErrorKind)}
+
+
+def test_a_refused_input_has_its_error(gradcli: Callable[..., Any]) -> None:
+    document = gradcli(*DOCUMENTS["derive, refused"], "--json").json
+    error = document["refused"]["x"]
+    assert [result["wrt"] for result in document["results"]] == ["c"] and list(document["refused"]) == ["x"]
+    assert [f["message"] for f in document["findings"] if f["kind"] == "refused"] == [f"by x: {error['message']}"]
+    assert error["kind"] == "unsupported" and "max(x)" in error["where"] and "^" in error["where"]
+    assert "refused" not in gradcli(*DOCUMENTS["derive"], "--json").json
 
 
 def test_schemas_are_strict_json(gradcli: Callable[..., Any]) -> None:
