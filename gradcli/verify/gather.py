@@ -43,7 +43,9 @@ def place_findings(case: Case) -> None:
         return
     if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
         case.inconclusive(
-            Kind.NOTHING_TO_CHECK, "there is nothing to differentiate: f has no inputs, or they are empty", hint="name an input"
+            Kind.NOTHING_TO_CHECK,
+            "there is nothing to differentiate: f has no inputs, or they are empty",
+            hint="name an input",
         )
         return
     if bad is not None:
