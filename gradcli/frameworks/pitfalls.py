@@ -55,7 +55,9 @@ CUTS = {
 }
 
 
-MASKED = "where(...) hides a value that is not finite, but its gradient still computes 0 times an infinite slope, which is nan"
+MASKED = (
+    "a choice such as where(...) hides a value that is not finite, but its gradient is 0 times an infinite slope: nan"
+)
 
 
 def known(error: BaseException) -> Pitfall | None:

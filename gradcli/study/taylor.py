@@ -46,11 +46,11 @@ def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, 
     if order is None:
         if not np.any(known):
             return "cannot tell", "f is not defined along v"
-        says = f"f is linear along v, and <g, v> = {claimed:.6g} is right to within {sees:.0e} of it."
+        says = f"f is linear along v, and <g, v> = {claimed:.6g} has no error above {sees:.0e} of it."
         return "right", f"The remainder is rounding at every step: {says}"
     falls = f"The remainder |f(x + h v) - f(x) - h <g, v>| falls with slope {order:.2f}"
     if order > _SECOND:
-        return "right", f"{falls}: along v the gradient is right to within {sees:.0e} of the slope."
+        return "right", f"{falls}: along v there is no error above {sees:.0e} of the slope."
     off = f"<g, v> = {claimed:.9g}, the slope of f is {slope:.9g} ({abs(claimed - slope) / size:.1e} off)."
     if order < _FIRST:
         return "wrong", f"{falls}, not 2: along v the gradient is wrong. {off}"

@@ -273,9 +273,9 @@ def _second(case: _Case) -> list[Aspect]:
     right = derivative(Line(slope, at=slope(0.0)))
     aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
     if aspect.status == "wrong":
-        says = (
-            "second derivatives through this backward are wrong; if you never need them, mark it @once_differentiable"
-        )
+        says = "second derivatives through this backward are wrong"
+        if case.framework.name == "torch":
+            says += "; if you never need them, mark it @once_differentiable"
         return [replace(aspect, status="differs", message=says)]
     return [aspect]
 

@@ -72,7 +72,11 @@ def test_what_is_assumed_and_does_not_hold_is_told(gradcli: Callable[..., Any]) 
     assert gradcli(*argv, "z=[1, 2, 3], y=[0.2, 0.3, 0.5]").exit_status == 0
     ran = gradcli(*argv, "z=[1, 2, 3], y=[0.2, 0.3, 0.6]")
     (finding,) = ran.json["findings"]
-    assert ran.exit_status == 3 and finding["kind"] == "disagreement" and "does what is assumed" in finding["hint"]
+    assert (
+        ran.exit_status == 3
+        and finding["kind"] == "disagreement"
+        and "check that the assumptions hold" in finding["hint"]
+    )
 
 
 def test_a_value_where_f_has_none(gradcli: Callable[..., Any]) -> None:

@@ -42,7 +42,7 @@ IN_TIME = """\
   finite-difference  12.5          2e-11
 
   Confirmed by function values (finite-difference) and by rules (forward,
-  reverse), which share nothing. 35 evaluations of f.
+  reverse), which are independent. 35 evaluations of f.
   torch 2.13.0+cpu, float64 on cpu
 
   also

@@ -97,7 +97,7 @@ SAID = {
     "integers": ("def f(n):\n    return jnp.sum(n)", "n=int(3)", 2, "returns a tensor of int64, which has no gradient"),
     "no tensor": ("def f(x):\n    return None", "x=randn(3)", 2, "returns None"),
     "numpy": ("def f(x):\n    return jnp.sum(jnp.asarray(np.sin(x)))", "x=randn(3)", 2, "use jax.numpy"),
-    "float()": ("def f(x):\n    return jnp.sum(x) * float(x[0])", "x=randn(3)", 2, "Python needs a number where JAX has a traced value"),
+    "float()": ("def f(x):\n    return jnp.sum(x) * float(x[0])", "x=randn(3)", 2, "Python needs a number, but JAX has only a traced value"),
     "a branch in jit": ("@jax.jit\ndef f(x):\n    return x[0] if x[0] > 0 else x[1]", "x=randn(3)", 2, "TracerBoolConversionError"),
     "no rule": ("f = jax.custom_vjp(product)", "x=randn(3), w=randn(3)", 2, "No VJP defined"),
     "a gradient too few": (

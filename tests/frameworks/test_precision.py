@@ -67,7 +67,7 @@ def test_too_inexact_is_not_wrong() -> None:
     wrong = library.check(Doubled, x, framework="torch", dtype="float32")
     assert (inexact.verdict, inexact.points[0].diagnosis.kind) == ("fail", "too inexact")
     assert (wrong.verdict, wrong.points[0].diagnosis.kind) == ("fail", "factor")
-    assert any("not only inexact" in finding.message for finding in wrong.points[0].findings)
+    assert any("not just inexact" in finding.message for finding in wrong.points[0].findings)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

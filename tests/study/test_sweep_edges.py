@@ -44,7 +44,7 @@ def test_an_estimated_reference_tells_its_bound_and_nothing_below_it(gradcli: Gr
     (says,) = [f["message"] for f in document["findings"] if f["kind"] == "reference"]
     floors = {curve["known_to"] for curve in document["curves"]}
     assert len(floors) == 1 and 1e-15 < min(floors) < 1e-6
-    assert "whose bound is" in says and "nothing is predicted" in says
+    assert "whose bound is" in says and "best steps are not predicted" in says
     assert all(curve["best"]["relative_error"] >= curve["known_to"] for curve in document["curves"])
     assert all(curve["best"]["digits"] <= -math.log10(curve["known_to"]) for curve in document["curves"])
 

@@ -73,9 +73,9 @@ def test_remainders_of_a_jacobian(gradcli: Gradcli, jac: str, status: int, verdi
 
 # fmt: off
 SAID = [
-    ("sin(x)",  "x=1",  "cos(x)",       "falls with slope 2.00: no error is seen along v; one above 6e-08 of the slope would be."),
+    ("sin(x)",  "x=1",  "cos(x)",       "falls with slope 2.00: along v there is no error above 6e-08 of the slope."),
     ("sin(x)",  "x=1",  "1.01*cos(x)",  "falls with slope 1.00, not 2: along v the gradient is wrong. <g, v> = 0.545705329, the slope of f is 0.540302306 (1.0e-02 off)."),
-    ("3*x",     "x=1",  "3",            "The remainder is rounding at every step: f is linear along v, and no error of <g, v> = 3 is seen; one above"),
+    ("3*x",     "x=1",  "3",            "The remainder is rounding at every step: f is linear along v, and <g, v> = 3 has no error above"),
     ("abs(x)",  "x=0",  "0",            "f has a kink here: remainders fall with slope 1 whatever the gradient is"),
 ]
 # fmt: on
