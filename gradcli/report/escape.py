@@ -26,9 +26,13 @@ def workflow_data(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def cut(text: str, width: int = 60) -> str:
-    """Return the beginning of a text, or the end of a file's name."""
+def cut(text: str, width: int = 40) -> str:
+    """Return the beginning of a text, or the end of a file's name with as many of its folders as fit."""
     flat = " ".join(text.split())
     if len(flat) <= width:
         return flat
-    return f"…{flat[1 - width :]}" if ".py:" in flat else f"{flat[: width - 1]}…"
+    if ".py:" not in flat:
+        return f"{flat[: width - 1]}…"
+    folders = flat.split("/")
+    ends = ("/".join(folders[k:]) for k in range(1, len(folders)))
+    return next((f"…/{end}" for end in ends if len(end) <= width - 2), f"…{flat[1 - width :]}")
