@@ -68,4 +68,3 @@ def test_no_summary_of_a_command_is_cut(gradcli: Callable[..., Any]) -> None:
 def test_the_shell_can_complete(process: Callable[..., Any]) -> None:
     asked = {"_GRADCLI_COMPLETE": "complete_bash", "COMP_WORDS": "gradcli sw", "COMP_CWORD": "1"}
     assert process(environ=asked).stdout.split() == ["sweep"]
-    assert "_gradcli_completion" in process("--show-completion", "bash").stdout
