@@ -61,6 +61,9 @@ def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
 
 def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
     """Refuse words that the shell has torn apart, with the text to paste. Raises BadOption."""
+    if "=" in words[1:] and options.at and options.at[-1].strip().isidentifier():
+        value = "".join(words[words.index("=") + 1 :][:1])
+        raise BadOption(f"--at {options.at[-1]} = {value} is three words", do=f"write --at {options.at[-1]}={value}")
     spaced = _SPACED.search("\n".join(words[1:]))
     if spaced is not None:
         says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="

@@ -225,7 +225,7 @@ def _points(c: Curve) -> tuple[tuple[float, float], ...]:
 
 
 def _along(c: Curve) -> str:
-    return f"step h {'over' if c.input is None else 'in'} {_unit(c)}"
+    return "step h over the inputs' sizes" if c.input is None else "step h (absolute)"
 
 
 def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
@@ -239,10 +239,6 @@ def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
     if not isinstance(first.known_to, Absent):
         found.append((f"bound of the reference{why}", first.known_to))
     return tuple(Series(name, tuple((h, y) for h in _ends(first)), guide=True) for name, y in found)
-
-
-def _unit(c: Curve) -> str:
-    return "the inputs' sizes" if c.input is None else f"units of {c.input}"
 
 
 def _ends(c: Curve) -> tuple[float, float]:

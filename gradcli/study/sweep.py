@@ -44,6 +44,7 @@ from gradcli.words import Exit, Kind, Severity, Verdict
 FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
 _MEASURED = 16  # rays for which the derivatives of f are measured
 _FEWEST_STEPS = 8
+_ROUNDING = 1e3  # times one rounding: noise that is larger has another cause
 _LONG = 10**10  # operations of all evaluations: more work is announced, and so are
 _MANY = 1_000  # evaluations of a function that can only be called
 
@@ -199,8 +200,11 @@ class Study:
             return of_samples(q, samples) if samples else None
         if q.stepping.budget is not None or not self.rays:
             return None
-        rounded = bool(q.staircases) or (q.f.kind == "python" and self.slope == 0 and is_flat(q))
+        unseen = q.f.kind == "python" and (self.slope == 0 or q.untraced is not None)
+        rounded = bool(q.staircases) or (unseen and is_flat(q))
         found = of_neighbours(q) if rounded or Kind.NOISE in kinds else None
+        if found is not None and not q.staircases and found.level <= _ROUNDING * EPS * float(np.max(np.abs(q.value))):
+            return None  # flat as at an extremum
         if found is not None and rounded:
             self.rays = []
         return found

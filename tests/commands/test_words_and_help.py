@@ -20,6 +20,7 @@ TORN = [
     (("x**2", "x="),                    "write x=1, one word with one ="),
     (("x*y", "x=1", "y=2", "--wrt", "x", "y"), "write --wrt x,y"),
     (("x*y", "y"),                      "write y=1 for a value"),
+    (("x**2", "--at", "x", "=", "3"),   "write --at x=3"),
     (("x*y", "3"),                      "write NAME=3 for a value"),
     (("x*y", "-", "x=1"),               'quote it: "x*y -" x=1'),
 ]

@@ -15,6 +15,8 @@ import numpy as np
 DRAWS = np.random.default_rng(7)
 def rounded(x): return np.round(np.exp(x), 4)
 def as_text(x): return float(f"{np.exp(x):.4f}")
+def printed(x): return float("%.4f" % np.exp(x))
+def extremum(x): return (x - 1.3)**2 + 5
 def noisy(x): return np.exp(x) + 1e-6*np.sin(1e10*x)
 def random(x): return np.exp(x) + 1e-4*DRAWS.standard_normal()
 def smooth(x): return np.exp(x)
@@ -33,6 +35,7 @@ def swept(gradcli: Gradcli, tmp_path: Path, name: str, *more: str) -> Any:
     [
         ("rounded", 1e-4 / np.sqrt(12), ()),
         ("as_text", 1e-4 / np.sqrt(12), ()),
+        ("printed", 1e-4 / np.sqrt(12), ()),
         ("noisy", 1e-6 / np.sqrt(2), ()),
         ("random", 1e-4, ("--samples", "200")),
     ],
@@ -51,7 +54,7 @@ def test_the_step_follows_from_the_noise(
     assert document["exit_status"] == 0
 
 
-@pytest.mark.parametrize("name", ["rounded", "as_text"])
+@pytest.mark.parametrize("name", ["rounded", "as_text", "printed"])
 def test_a_rounded_function_has_no_curves_of_error_0(gradcli: Gradcli, tmp_path: Path, name: str) -> None:
     ran = swept(gradcli, tmp_path, name)
     assert "Values of f scatter by" in ran.stdout and ran.stdout.splitlines()[-1].startswith("  Use h = 0.0")
@@ -66,7 +69,7 @@ def test_differences_at_the_step_have_the_error_that_is_said(gradcli: Gradcli) -
         assert abs(slope - np.exp(x)) < 4 * step["error"] / x
 
 
-@pytest.mark.parametrize("name", ["smooth", "constant"])
+@pytest.mark.parametrize("name", ["smooth", "constant", "extremum"])
 def test_other_functions_have_no_noise(gradcli: Gradcli, tmp_path: Path, name: str) -> None:
     document = swept(gradcli, tmp_path, name, "--json").json
     assert "noise" not in document and document["curves"]
