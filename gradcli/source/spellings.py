@@ -58,6 +58,17 @@ def written(text: str) -> str:
     return _SIGNS.get(text, text)
 
 
+def is_power(piece: Piece) -> bool:
+    """Whether a token is a power in superscript, as in `x²`; an inverse is not."""
+    return piece.kind == "postfix" and piece.text not in (TRANSPOSE, INVERSE)
+
+
+def after_power(text: str, pieces: Sequence[Piece], k: int) -> str:
+    """Return what to write for token `k` after a power: the power in brackets."""
+    base = pieces[k - 2].text if pieces[k - 2].kind in ("name", "number") else "(...)"
+    return f"({base}{pieces[k - 1].text}){pieces[k].text}"
+
+
 def is_prime(text: str, at: int) -> bool:
     """Whether a token that begins here is a prime after a value, as in `x'A x`."""
     return _PRIME.match(text, at) is not None
@@ -118,15 +129,24 @@ def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Ca
                 break
             argument += ["*", right.text]
         return f"write {before.text}({''.join(argument)})"
+    function = pieces[k - 2].text if k > 1 and pieces[k - 2].kind == "name" else ""
+    if is_power(before) and pieces[k].text == "(" and is_function(function):
+        return f"write {function}{_bracketed(rest)}{written(before.text)}"
     if before.kind == "postfix":
-        return f"write {text[: before.start + len(before.text)].strip()[-12:]}*{pieces[k].text[:12]}"
+        factor = _bracketed(rest) if pieces[k].text == "(" else pieces[k].text[:12]
+        return f"write {text[: before.start + len(before.text)].strip()[-12:]}*{factor}"
     return f"write {before.text[-12:]}*{pieces[k].text[:12]}"
+
+
+def _bracketed(text: str) -> str:
+    """Return the part in brackets that a text begins with."""
+    depths = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
+    return text[: depths.index(0) + 1] if 0 in depths else text
 
 
 def _without_brackets(text: str) -> str:
     """Return a text without the brackets around all of it."""
-    depths = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
-    return text[1:-1] if text.startswith("(") and 0 not in depths[:-1] and depths[-1] == 0 else text
+    return text[1:-1] if text.startswith("(") and _bracketed(text) == text and text.endswith(")") else text
 
 
 def derivative(pieces: Sequence[Piece]) -> bool:

@@ -17,8 +17,10 @@ from gradcli.source.spellings import (
     SUPERSCRIPT,
     TRANSPOSE,
     WORDS,
+    after_power,
     between_bars,
     derivative,
+    is_power,
     is_prime,
     missing_operator,
     without_primes,
@@ -109,12 +111,12 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise _strange(text, at)
         if is_prime(text, at):
             says = f"write .T for a transpose and @ for a product of matrices: {without_primes(text)}"
             raise BadExpression("a prime is not part of the language", where=Span(text, at), do=says)
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _strange(text, at)
         kind = match.lastgroup or ""
         if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
             raise TooLarge(
@@ -299,7 +301,7 @@ def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Stat
     end = body[0].start
     for token in body:
         gap = 1 if token.start > end else 0
-        shown = written(token.text)
+        shown = written(token.text) if token.kind in ("op", "postfix") else token.text
         width = token.width or len(token.text)
         source.append(" " * gap + shown)
         columns += [token.start - 1] * gap
@@ -339,7 +341,11 @@ def _plausible(text: str, body: list[Token], separator: str) -> None:
             raise BadExpression(
                 "d/dx is not part of the language", where=where, do=missing_operator(text, body, k, _is_function)
             )
-        if k and _ends_value(body[k - 1]) and _begins_value(token):
+        if k and is_power(body[k - 1]) and token.kind == "postfix":
+            do = f"write brackets: {after_power(text, body, k)}"
+            raise BadExpression(f"'{token.text}' after a power can be read in two ways", where=where, do=do)
+        called = k and token.text == "(" and body[k - 1].kind == "postfix"
+        if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):
             raise _missing(text, body, k, separator)
     if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
         last = body[-1]

@@ -7,14 +7,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One operation: its name, its operands as they are written, and the name of the result."""
+    """One operation: its name, its operands as they are written, and the name of the result.
+
+    `params` are a primitive's; None for a function of several operations.
+    """
 
     operation: str
     operands: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     y: str
     shape: tuple[int, ...]
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] | None
     elementwise: bool
 
     @property
@@ -31,7 +34,7 @@ def formula(use: Use, i: int) -> str:
     """Return what the i-th operand gets from the adjoint of the result."""
     if i >= len(use.operands):
         return f"{use.bar} through {use.operation}"
-    rule = _RULES.get(use.operation)
+    rule = _RULES.get(use.operation) if use.params is not None else None
     said = rule(use, i) if rule is not None else _of_function(use)
     narrow = use.operation in _BROADCASTING and use.shapes[i] != use.shape
     return f"sum of {said}" if narrow else said[1:-1] if said == use.bar else said
@@ -64,7 +67,7 @@ def _einsum(use: Use, i: int) -> str:
 
 
 def _power(use: Use, i: int) -> str:
-    n = use.params["n"]
+    n = (use.params or {})["n"]
     return use.times(f"{n} {use.operands[0]}" if n == 2 else f"{n} {use.operands[0]}^{n - 1}")
 
 

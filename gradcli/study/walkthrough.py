@@ -94,14 +94,14 @@ def walkthrough(q: Question) -> TraceReport:
 
 def _steps(tape: Tape, result: int) -> list[Step]:
     """Return the lines of the tape, those of one operation of the user's together where only the last is used elsewhere."""
-    groups: list[list[int]] = []
+    runs: list[list[int]] = []
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
-        before = tape.position(groups[-1][-1]) if groups else None
-        same = position is not None and position == before and primitive is not None
-        if same:
-            groups[-1].append(k)
+        before = tape.position(runs[-1][-1]) if runs else None
+        if primitive is not None and position is not None and position == before:
+            runs[-1].append(k)
         else:
-            groups.append([k])
+            runs.append([k])
+    groups = [turn for run in runs for turn in _turns(tape, run)]
     of = {k: n for n, group in enumerate(groups) for k in group}
     used = {s for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT and of[s] != of[k]} | {result}
     found: list[Step] = []
@@ -109,6 +109,13 @@ def _steps(tape: Tape, result: int) -> list[Step]:
         parts = [group] if not used.intersection(group[:-1]) else [[k] for k in group]
         found += [Step(tape, tuple(part)) for part in parts]
     return found
+
+
+def _turns(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
+    """Return the lines of one place in the source, divided where a loop came by again: the same operations in the same order."""
+    made = [tape.primitive(k) for k in run]
+    length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
+    return [run[k : k + length] for k in range(0, len(run), length)]
 
 
 def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
@@ -192,10 +199,11 @@ class _Nodes:
         primitive, _, _, _, params, _ = core
         given = self._operands(step, core) if len(made) <= 1 else [(s, step.tape.value(s)) for s in step.operands]
         names = tuple(self.names[slot] if slot != CONSTANT else self._constant(x) for slot, x in given)
-        name = primitive.name if primitive is not None and len(made) <= 1 else step.operation(self._text(step))
+        one = primitive is not None and len(made) <= 1
+        name = primitive.name if primitive is not None and one else step.operation(self._text(step))
         shapes = tuple(shape(x) for _, x in given)
         y = shape(step.tape.value(step.last))
-        use = Use(name, names, shapes, self.names[step.last], y, params or {}, step.elementwise)
+        use = Use(name, names, shapes, self.names[step.last], y, params or {} if one else None, step.elementwise)
         return use, [slot for slot, _ in given]
 
     def _operands(self, step: Step, core: Line) -> list[tuple[int, Value]]:

@@ -1,5 +1,6 @@
 """`trace`: forward values, local partials, adjoints and how they were summed."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,9 +175,8 @@ def test_adjoints_are_written_in_matrices(nodes: Callable[..., Any], name: str, 
 )  # fmt: skip
 def test_other_products_and_functions(nodes: Callable[..., Any], f: str, name: str, formula: str) -> None:
     sizes = {"a": "3", "B": "3 3", "c": "3"}
-    found = nodes(
-        f, "--shapes", "; ".join(f"{n}: {size}" for n, size in sizes.items() if n in f.replace("max(a", "m(a"))
-    )
+    names = re.findall(r"\b[aBc]\b", f)
+    found = nodes(f, "--shapes", "; ".join(f"{n}: {sizes[n]}" for n in dict.fromkeys(names)))
     assert found[name]["contributions"][0]["formula"] == formula
 
 
@@ -184,6 +184,27 @@ def test_what_numpy_reshapes_for_a_product_is_no_step(nodes: Callable[..., Any])
     assert [node["operation"] for node in nodes("sum(W@x)", "--shapes", "W: 2 3; x: 3").values()] == [
         "input", "input", "matmul", "sum",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "operations"),
+    [
+        ("x = np.tanh(x)", ["tanh"] * 3),
+        ("x = A @ x", ["matmul"] * 3),
+        ("x = x*x*x", ["multiply"] * 6),
+        ("x = np.tanh(A @ x + 1)", ["matmul", "add", "tanh"] * 3),
+    ],
+)
+def test_a_line_in_a_loop_is_a_step_each_time(
+    nodes: Callable[..., Any], tmp_path: Path, line: str, operations: list[str]
+) -> None:
+    file = tmp_path / "loops.py"
+    file.write_text(
+        "import numpy as np\n\nA = np.array([[1.0, 0.2], [0.1, 0.5]])\n\n"
+        f"def loss(x):\n    for _ in range(3):\n        {line}\n    return np.sum(x)\n"
+    )
+    found = nodes(f"{file}:loss", "--at", "x=[0.3,0.4]")
+    assert [node["operation"] for node in found.values()] == ["input", *operations, "sum"]
 
 
 def test_a_python_function_keeps_its_names(nodes: Callable[..., Any], tmp_path: Path) -> None:
