@@ -1,7 +1,10 @@
 """What the supervisor hands from one child to the next."""
 
+import io
+import pickle
 import signal
-from typing import NamedTuple
+import types
+from typing import Any, NamedTuple
 
 
 class Earlier(NamedTuple):
@@ -17,6 +20,29 @@ class Earlier(NamedTuple):
     statuses: tuple[int, ...] = ()  # of the targets before
     written: bool = False  # whether one of them has a report, which is in the files then
     rows: tuple[bytes, ...] = ()  # what the last page says of them, where they are shown together
+
+
+_EVERYWHERE = ("gradcli", "numpy", "builtins", "copyreg", "enum")  # packages whose types every child has
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles what a report holds; a value of a type that another child may not have is left out but for the type's name."""
+
+    def reducer_override(self, x: Any) -> Any:
+        named = isinstance(x, type | types.FunctionType | types.BuiltinFunctionType)
+        home = (x if named else type(x)).__module__ or "builtins"
+        if home.partition(".")[0] in _EVERYWHERE:
+            return NotImplemented
+        from gradcli.report.encode import Opaque
+
+        return Opaque, (x.__name__ if named else type(x).__name__,)
+
+
+def pickled(x: Any) -> bytes:
+    """Return a part of a report as the supervisor keeps it for the next child."""
+    stream = io.BytesIO()
+    _Pickler(stream).dump(x)
+    return stream.getvalue()
 
 
 def name_of(status: int) -> str:

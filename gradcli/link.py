@@ -2,13 +2,12 @@
 
 import io
 import os
-import pickle
 import sys
 import threading
 from collections.abc import Iterator
 from typing import IO, Any
 
-from gradcli.earlier import Earlier
+from gradcli.earlier import Earlier, pickled
 from gradcli.pipes import LENGTH, framed, write_all
 
 _exit = os._exit
@@ -41,15 +40,15 @@ class Link:
 
     def point(self, number: int, found: Any) -> None:
         """Give a part of a report that is finished, in case that there is no time for the rest."""
-        self._send("point", number, pickle.dumps(found))
+        self._send("point", number, pickled(found))
 
     def end(self) -> None:
         """Say that the work at the target is over: no time limit holds for writing what was found."""
         self._send("end")
 
-    def result(self, word: int, line: int, status: int, written: bool, row: bytes = b"") -> None:
+    def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
         """Say that all that there is about a target was written; `row` is what the page of all targets needs of it."""
-        self._send("result", word, line, int(status), written, row)
+        self._send("result", word, line, int(status), written, b"" if row is None else pickled(row))
 
     def write(self, data: bytes) -> None:
         """Have a document written to standard output. Raises OSError as writing it here would."""

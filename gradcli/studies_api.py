@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradcli.api import found_at
-from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
 from gradcli.options import Options
 from gradcli.render import rendered
@@ -72,7 +71,7 @@ def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: in
     """
     settings = settings_of(Options(wrt=wrt, seed=seed))
     found = found_at(f, at, settings, wrt)
-    q = Question(found.f, found.points[0], found.wrt, seed, Budget())
+    q = Question(found.f, found.points[0], found.wrt, seed)
     q.refuse_untraced()
     return walkthrough(q)
 

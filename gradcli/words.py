@@ -37,6 +37,7 @@ class Kind(StrEnum):
     BRANCH = "branch"
     INFINITE_SLOPE = "infinite slope"
     ZERO_SLOPE = "zero slope"
+    DETERMINISTIC = "deterministic"
     RANGE = "range"
     SCALE = "scale"
     # what the trace and the calls of the function show

@@ -49,7 +49,7 @@ class Alone:
     def end(self) -> None:
         """Say that the work at the target is over."""
 
-    def result(self, word: int, line: int, status: int, written: bool, row: bytes = b"") -> None:
+    def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
         """Say that all that there is about a target was written."""
 
 

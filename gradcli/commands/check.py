@@ -69,7 +69,7 @@ def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, page:
             wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
         started = time.perf_counter()
         status, report, error = _one(ask, wanted, to, world, page is not None, first)
-        row = b"" if page is None else page.add(ask.target, report, error, time.perf_counter() - started)
+        row = None if page is None else page.add(ask.target, report, error, time.perf_counter() - started)
         world.link.result(ask.word, ask.line or 0, status, report is not None, row)
         statuses.append(status)
         first = first and report is None
@@ -141,7 +141,7 @@ def _announce(asked: "Request", to: Output, world: World) -> None:
     if entries >= _LARGE and not to.quiet:
         size = numbers.octets(8 * entries)
         world.tell(
-            f"{entries:,} entries: about 30 evaluations of f, and arrays of {size} each; --timeout 60s sets a limit"
+            f"{entries:,} entries: each mode needs several arrays of {size}; --modes names fewer, --timeout 60s sets a limit"
         )
 
 

@@ -19,25 +19,29 @@ class SuitePage:
         self.each, self._to = for_several(to, verbose)
         self._verbose = verbose
         self._world = world
-        self._rows: list[CheckRow] = [pickle.loads(row) for row in world.link.earlier.rows]
+        self._rows: list[CheckRow] = [pickle.loads(row) for row in world.link.earlier.rows if row]
         self._started = time.perf_counter() - sum(row.seconds for row in self._rows)
 
-    def add(self, name: str, report: "CheckReport | None", error: str | None, seconds: float) -> bytes:
-        """Show one check on a line, and return it as another process can take it over."""
+    def add(self, name: str, report: "CheckReport | None", error: str | None, seconds: float) -> "CheckRow | None":
+        """Show one check on a line, and return what the page keeps of it: nothing where each has a document of its own."""
         from gradcli.report.suite import CheckRow, unlike
 
+        if self._to.form in DATA and not self._to.files:
+            return None
         row = CheckRow(unlike([row.id for row in self._rows], name), report, error, seconds)
         self._rows.append(row)
         if self._to.form == "text" and not (self._to.quiet or self._verbose):
             shown = page(self._world, self._world.stdout, self._to.color)
             written((row.line(shown.width),), shown, self._world)
-        return pickle.dumps(row)
+        return row
 
     def end(self) -> None:
         """Show what did not pass in full, and the counts, on standard output; whole pages in the other forms and in files."""
         from gradcli.report.blocks import Paragraph, Piece
         from gradcli.report.suite import SuiteReport
 
+        if self._to.form in DATA and not self._to.files:
+            return
         report = SuiteReport(tuple(self._rows), time.perf_counter() - self._started)
         if self._to.form == "text":
             shown = page(self._world, self._world.stdout, self._to.color)

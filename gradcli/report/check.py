@@ -17,6 +17,7 @@ from gradcli.report.point_report import Detects, PointReport
 from gradcli.report.tidy import entries
 from gradcli.words import Derivative, Kind, Severity, Verdict
 
+COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
@@ -101,7 +102,7 @@ class CheckReport:
                         (number, mode, name, index, g, b, result.verdict or "", point.verdict)
                         for (index, g), (_, b) in both
                     ]
-        return ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict"), rows
+        return COLUMNS, rows
 
     def sentence(self) -> str:
         """Return the verdict in words."""

@@ -29,6 +29,13 @@ class Absent:
 ABSENT = Absent()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opaque:
+    """What stays of a value of the user's own type in another process: the name of the type."""
+
+    type: str
+
+
 def document_fields(x: Any) -> tuple[dataclasses.Field[Any], ...]:
     """Return the fields that documents have: not those that only say how text is shown."""
     return tuple(field for field in dataclasses.fields(x) if not field.metadata.get(TEXT_ONLY))
@@ -36,6 +43,8 @@ def document_fields(x: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
+    if isinstance(x, Opaque):
+        return f"<{x.type}>"
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         fields = {field.name: getattr(x, field.name) for field in document_fields(x)}
         return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.report.blocks import Cell, Piece
+from gradcli.report.encode import Opaque
 
 _SHOWN = 4
 _COUNTED = 10**15  # the largest count that is written in full
@@ -84,6 +85,8 @@ def value(x: Any) -> str:
     """Return a value: a scalar in full, an array by its shape and first entries."""
     if isinstance(x, bool | str | int) or x is None:
         return repr(x)
+    if isinstance(x, Opaque):
+        return f"a value of type {x.type}"
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":
         return f"a value of type {type(x).__name__}"

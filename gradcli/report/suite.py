@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.report.check import CheckReport
+from gradcli.report.check import COLUMNS, CheckReport
 from gradcli.report.escape import cut
 from gradcli.words import Exit, Severity, Verdict
 
@@ -60,11 +60,11 @@ class CheckRow:
 
     def line(self, width: int) -> Paragraph:
         """Return the check on one line of `width` columns."""
-        word, tone = self.word
+        (word, _, allowed), tone = self.word[0].partition(" "), self.word[1]
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
         name = max(_LEAST, room - _SAID)
-        shown = cut(self.id, name).ljust(name) + "  " + cut(self.said(), room - name).ljust(room - name)
+        shown = cut(self.id, name).ljust(name) + "  " + cut(allowed or self.said(), room - name).ljust(room - name)
         time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
         return Paragraph((Piece(word.ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
 
@@ -103,25 +103,13 @@ class SuiteReport:
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under its id."""
-        columns: tuple[str, ...] = (
-            "id",
-            "point",
-            "mode",
-            "input",
-            "index",
-            "value",
-            "bound",
-            "mode_verdict",
-            "verdict",
-        )
+        columns = ("id", *COLUMNS)
         rows: list[tuple[object, ...]] = []
         for check in self.checks:
             if check.report is None:
                 rows.append((check.id, *[""] * (len(columns) - 2), "error"))
                 continue
-            names, found = check.report.records()
-            columns = ("id", *names)
-            rows += [(check.id, *row) for row in found]
+            rows += [(check.id, *row) for row in check.report.records()[1]]
         return columns, rows
 
 

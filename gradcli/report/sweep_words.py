@@ -5,7 +5,7 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
 from gradcli.report.encode import Absent, Values
-from gradcli.report.sweep_rows import Curve, Noise, derivative_of
+from gradcli.report.sweep_rows import WHYS, Curve, Noise, derivative_of
 
 
 def formulas(curves: tuple[Curve, ...]) -> list[str]:
@@ -112,9 +112,6 @@ def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
         return f"so it is for h <= {numbers.short(h, 2)} times each input,"
     x, step = numbers.short(np.asarray(at[c.input])[c.index]), numbers.short(h * c.scale, 2)
     return f"({x} + {step}) - {x} = 0"
-
-
-WHYS = ("below one ulp", "cancellation", "truncation", "no value")
 
 
 def _range(c: Curve, why: str) -> str:

@@ -29,7 +29,7 @@ from gradcli.report.sweep_rows import Curve, Noise, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
-from gradcli.study.noisy import is_flat, of_neighbours, of_samples
+from gradcli.study.noisy import NOT_RANDOM, is_rounded, of_neighbours, of_samples
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.steady import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
@@ -191,22 +191,20 @@ class Study:
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
 
     def _noise(self, samples: int | None) -> Noise | None:
-        """Return the noise of a function that is rounded or noisy; of a random one, by so many samples of it.
-
-        A function that is rounded has no curves: the slope of each stair is 0, and no error of a difference.
-        """
+        """Return the noise of f where it is rounded (it has no curves then: each stair is flat), noisy, or random."""
         q, kinds = self.q, {f.kind for f in self.findings}
         if Kind.NOT_DETERMINISTIC in kinds:
             return of_samples(q, samples) if samples else None
         if q.stepping.budget is not None or not self.rays:
             return None
-        unseen = q.f.kind == "python" and (self.slope == 0 or q.untraced is not None)
-        rounded = bool(q.staircases) or (unseen and is_flat(q))
+        if samples:
+            self.findings.append(finding(Kind.DETERMINISTIC, Severity.INFO, NOT_RANDOM))
+        rounded = is_rounded(q, self.slope)
         found = of_neighbours(q) if rounded or Kind.NOISE in kinds else None
         if found is not None and not q.staircases and found.level <= _ROUNDING * EPS * float(np.max(np.abs(q.value))):
             return None  # flat as at an extremum
         if found is not None and rounded:
-            self.rays = []
+            self.rays, self.findings = [], [f for f in self.findings if f.kind != Kind.ZERO_SLOPE]
         return found
 
     def answers(self, budget: Budget) -> Answers:

@@ -500,3 +500,16 @@ def test_a_child_that_cannot_begin_is_said_plainly(
         "gradcli.error/1",
         "ended the process",
     )
+
+
+def test_values_of_the_users_own_types_are_handed_to_the_next_process(
+    process: Callable[..., Any], tmp_path: Path
+) -> None:
+    code = (
+        "import os\nimport threading\n\nimport numpy as np\n\n\nclass Odd:\n    def __init__(self):\n"
+        "        self.lock = threading.Lock()\n\n\npoint = {'x': 2.0, 'o': Odd()}\n\n\n"
+        "def f(x, o):\n    return np.sign(x - 2)\n\n\ndef ends(x, o):\n    os._exit(3)\n"
+    )
+    name = target(tmp_path, code).rpartition(":")[0]
+    ran = process("check", f"{name}:f", f"{name}:ends", "--at", f"{name}:point", "--wrt", "x")
+    assert "a value of type Odd" in ran.stdout and "internal" not in ran.stderr

@@ -52,7 +52,7 @@ def test_two_alike_have_two_names(gradcli: Gradcli) -> None:
 
 def test_what_is_allowed_has_passed(gradcli: Gradcli) -> None:
     ran = gradcli("check", "abs(x)", "x**2", "x=0", "--allow", "kink", *QUICK)
-    assert ran.stdout.startswith("PASS (allowed: kink)") and "2 passed in " in ran.stdout
+    assert ran.stdout.split()[:4] == ["PASS", "abs(x)", "(allowed:", "kink)"] and "2 passed in " in ran.stdout
     assert ran.exit_status == 0
 
 
@@ -132,5 +132,5 @@ def test_a_line_may_have_its_claim_as_an_object(gradcli: Gradcli) -> None:
 
 def test_work_on_large_arrays_is_announced(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x)", "x=ones(10000000)", "--modes", "reverse")
-    assert ran.stderr.startswith("10,000,000 entries: about 30 evaluations of f, and arrays of 76 MiB each")
+    assert ran.stderr.startswith("10,000,000 entries: each mode needs several arrays of 76 MiB")
     assert gradcli("check", "sum(x)", "x=ones(1000)", "--modes", "reverse").stderr == ""

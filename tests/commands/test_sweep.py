@@ -318,3 +318,8 @@ def test_along_all_inputs_a_step_has_no_one_size(gradcli: Gradcli) -> None:
     ran = gradcli("sweep", "x*y", "x=3", "y=2")
     assert "h/|x|" in ran.stdout and "absolute)" not in ran.stdout
     assert "h_absolute" not in gradcli("sweep", "x*y", "x=3", "y=2", "--json").json["curves"][0]
+
+
+def test_samples_of_a_function_that_is_not_random(gradcli: Callable[..., Any]) -> None:
+    found = gradcli("sweep", "sin(x)", "x=1", "--samples", "5", "--json").json["findings"]
+    assert [f["kind"] for f in found] == ["deterministic"]
