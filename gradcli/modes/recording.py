@@ -10,6 +10,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape, size, zeros_like
+from gradcli.core.tracer import plain
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
@@ -18,8 +19,9 @@ from gradcli.modes.lapack import roundings_of
 from gradcli.modes.problem import Problem
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
-from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks, staircases
+from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks
 from gradcli.numerics.rounding import EPS
+from gradcli.numerics.stairs import at_jumps, staircases
 from gradcli.point import Array
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
@@ -173,7 +175,7 @@ class Recording(Problem):
         if self.untraced:
             return []
         with np.errstate(all="ignore"):
-            return kinks(self.recording, self.bars)
+            return [*kinks(self.recording, self.bars), *at_jumps(self.near, self.recording, self.bars)]
 
     @cached_property
     def branches(self) -> list[Branch]:
@@ -184,11 +186,13 @@ class Recording(Problem):
 
     @cached_property
     def staircases(self) -> list[Mark]:
-        """The staircases on the path; the steps of gradcli's own rules (the slope of abs) are none."""
+        """The steps through which alone some entries reach the result; those of gradcli's own rules are none."""
         if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
             return []
         with np.errstate(all="ignore"):
-            return staircases(self.recording)
+            inputs = self.recording.inputs
+            slopes = [zeros_like(x) if self.bars[x.slot] is None else self.bars[x.slot] for x in inputs]
+            return staircases(self.g, self.xs, self.recording, slopes)
 
     @property
     def _steps_itself(self) -> bool:
@@ -196,8 +200,9 @@ class Recording(Problem):
         root = root_of(self.f)
         names = [name for name in self.point.values if name in root.inputs]
         with np.errstate(all="ignore"), keeping():
-            own = record(of(root, self.point.values, names), [self.point.values[name] for name in names])
-            return bool(staircases(own))
+            own, xs = of(root, self.point.values, names), [self.point.values[name] for name in names]
+            program = record(own, xs)
+            return bool(staircases(own, xs, program, program.pull(np.ones(shape(plain(program.y)))[()])))
 
     @cached_property
     def not_finite(self) -> Mark | None:

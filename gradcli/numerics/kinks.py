@@ -1,4 +1,4 @@
-"""What a recorded run says about the place it was run at: kinks, staircases, and where numbers stop being finite."""
+"""What a recorded run says about the place it was run at: kinks, and where numbers stop being finite."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,9 @@ class Mark:
     hint: str | None = None
 
 
-def _reach(tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]) -> tuple[Any, ...]:
+def slopes_reach(
+    tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]
+) -> tuple[Any, ...]:
     """Return, for each input, which entries the given slots depend on (by the slopes at this point)."""
     masks = [np.zeros(np.shape(x.primal), dtype=bool) for x in inputs]
     for slot, seed in zip(slots, seeds, strict=True):
@@ -65,7 +67,7 @@ def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
         if np.any(hit) and not _moves_together(tape, line, hit, inputs):
             seeds = [_seed(primitive, hit, x, params or {}) for x in xs]
             says = f"{primitive.name} has a kink where {primitive.kinks}"
-            found.append(Mark(primitive, position, says, _reach(tape, slots, inputs, seeds)))
+            found.append(Mark(primitive, position, says, slopes_reach(tape, slots, inputs, seeds)))
     moving = _moving(tape, inputs)
     for primitive, slots, xs, _, _, position in tape.decisions:
         if primitive is None or primitive.name not in _COMPARISONS or not moving.intersection(slots):
@@ -153,19 +155,6 @@ def _seed(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> V
 def _unspread(mask: Any, x: Value) -> Value:
     """Return 1.0 where a broadcast mask touches an entry of `x`."""
     return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
-
-
-def staircases(program: Program) -> list[Mark]:
-    """Return the steps on the path whose slope is zero although they move: floor, sign, rounding."""
-    _, inputs, tape = program
-    moving = _moving(tape, inputs)
-    found = []
-    for primitive, slots, xs, _, _, position in tape.decisions:
-        if primitive is not None and primitive.staircase and moving.intersection(slots):
-            seeds = [np.ones(np.shape(x)) for x in xs]
-            says = f"{primitive.name} is a step function: its slope is 0 although its value changes"
-            found.append(Mark(primitive, position, says, _reach(tape, slots, inputs, seeds)))
-    return found
 
 
 def refuse_undefined(y: Value) -> None:

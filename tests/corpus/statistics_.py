@@ -262,7 +262,7 @@ POINTS = {
     },
     logistic_regression: {"w": np.array([0.5, -0.7]), "b": 0.2, "X": X, "y": np.array([1, -1, -1, 1, 1])},
     cox_partial_likelihood: {
-        "beta": np.array([0.4, -0.6]), "X": X, "times": np.array([3.0, 1.0, 4.0, 2.0, 5.0]),
+        "beta": np.array([0.4, -0.6]), "X": X, "times": np.array([3, 1, 4, 2, 5]),
         "events": np.array([1, 1, 0, 1, 1]),
     },
     kernel_density: {"x": 0.4, "samples": rng.normal(size=5), "bandwidth": 0.6},

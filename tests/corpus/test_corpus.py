@@ -52,15 +52,12 @@ SYMBOLIC = (
 )  # fmt: skip
 
 # Known bugs of gradcli's: an entry is taken out when the function passes.
-STEP_FAR_AWAY = "a step far from this point (sign, floor) counts as a staircase and leaves the verdict inconclusive"
 TIE = "paths that are the same function tie: certified cannot decide between them"
 COMPLEX_RULES = "rules and kernels that are not analytic are run on complex numbers: the complex step disagrees"
 FAILS = {
     "statistics_.ordinal_probit": "certified: ndtr(inf) is not settled",
     "buffers.views_mutated": "np.einsum('ii->i', m) is a view that can be written to",
     "buffers.edit_distance": TIE,
-    "linear_algebra.procrustes": STEP_FAR_AWAY,
-    "idioms.builtins_over_arrays": STEP_FAR_AWAY,
 }
 FAILS_TWICE = {}
 FAILS_UNTRACED = {}

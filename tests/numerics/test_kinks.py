@@ -1,4 +1,4 @@
-"""Kinks, staircases and lost finiteness: found where they matter, with the inputs they reach."""
+"""Kinks and lost finiteness: found where they matter, with the inputs they reach."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.program import record
 from gradcli.interpreters.tape import Recorded
-from gradcli.numerics.kinks import Mark, first_not_finite, kinks, staircases
+from gradcli.numerics.kinks import Mark, first_not_finite, kinks
 
 ONE = np.float64(1)
 EYE = [[1, 0], [0, 1]]
@@ -103,28 +103,6 @@ def test_every_row_that_states_kinks_is_in_the_table() -> None:
     assert stated == {
         found.primitive.name for _, f, at, *_ in FOUND for found in marks(f, *at) if found.primitive.kinks
     }
-
-
-STEPS = {
-    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc, "sign": np.sign,
-    "floor_divide": lambda x: x // 0.3, "heaviside": lambda x: np.heaviside(x, 0.5),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_a_staircase_on_the_path_is_found(name: str) -> None:
-    (found,) = staircases(record(lambda x, y: STEPS[name](x * 2) * y, [ONE, ONE]))
-    assert found.says == f"{name} is a step function: its slope is 0 although its value changes"
-    assert [bool(mask) for mask in found.reach] == [True, False]
-
-
-def test_every_staircase_of_the_table_is_tried() -> None:
-    assert set(STEPS) == {row.name for row in PRIMITIVES.values() if row.staircase}
-
-
-@pytest.mark.parametrize("f", [lambda x: x > 0, lambda x: np.floor(2.5) * x, lambda x: x * 2])
-def test_what_is_no_staircase_is_left_alone(f: Any) -> None:
-    assert staircases(record(f, [ONE])) == []
 
 
 ARRAY = "the slope of norm is not finite at an array of shape (2,)"

@@ -10,7 +10,8 @@ import scipy.special as sc
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.program import record
-from gradcli.numerics.kinks import kinks, staircases
+from gradcli.numerics.kinks import kinks
+from gradcli.numerics.stairs import staircases
 
 KNOTS = np.array([0.0, 1.0, 3.0])
 Function = Callable[[Any], Any]
@@ -88,4 +89,6 @@ def test_an_order_that_float64_cannot_see_is_undecided_and_never_wrong() -> None
     "f", [np.floor, np.fix, np.rint, np.sign, lambda x: np.floor_divide(x, 0.3), lambda x: np.modf(x)[1]]
 )
 def test_a_staircase_is_found(f: Function) -> None:
-    assert staircases(record(lambda x: np.sum(x * f(x)), [np.array([0.4, 1.3])]))
+    xs = [np.array([0.4, 1.3])]
+    program = record(lambda x: np.sum(f(x)), xs)
+    assert staircases(lambda x: np.sum(f(x)), xs, program, program.pull(np.float64(1)))

@@ -184,7 +184,7 @@ PLACES = {
     "tie": ("def f(x):\n    return np.sum(x) + np.max(x - np.array([0.0, 1.5]))\n", "kink", 3, "np.max(", "x["),
     "relu": ("def f(x):\n    return np.sum(np.maximum(x - 0.5, 0))\n", "kink", 3, "np.maximum(", "x[0]"),
     "staircase": (
-        "def f(x):\n    y = np.floor(3*x + 0.2)\n    return np.sum(y*x)\n",
+        "def f(x):\n    y = np.floor(3*x + 0.2)\n    return np.sum(y**2)\n",
         "staircase",
         3,
         "np.floor(",

@@ -1,0 +1,193 @@
+"""Steps: operations whose values are constant but for jumps, as rounding, signs and comparisons are.
+
+Away from its jump a step is a constant. What moves the result through steps alone has the slope 0 although it matters.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.core.provenance import code_at
+from gradcli.core.shapes import shape, unbroadcast
+from gradcli.core.tracer import plain
+from gradcli.errors import GradcliError
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import CONSTANT, Line, sweep_back
+from gradcli.numerics.kinks import Mark, slopes_reach
+from gradcli.primitives.kinds import Factor, Joint, Linear, Partial
+from gradcli.primitives.shaping import SELECT
+
+Masks = list[Any]
+Function = Callable[..., Value]
+
+_WIDTHS = (0.1, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
+_SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
+_ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of these steps
+_FEW = 4  # roundings of an operand within which a step is at its jump
+_PLACES = 8  # of steps that are reported
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """In place of a rule: an entry of the argument is reached from where it enters, whatever the slope is there."""
+
+    rule: Rule
+    whole: bool  # every entry of the argument may enter every entry of the result
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        raise NotImplementedError("what is reached is found on the way back")
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        reached = np.asarray(ybar) > 0
+        if self.whole:
+            return np.full(shape(xs[i]), float(np.any(reached)))[()]
+        if isinstance(self.rule, Linear | Joint):
+            weights = np.random.default_rng(0).uniform(0.5, 1.5, reached.shape)  # so that nothing cancels
+            return (np.asarray(self.rule.pull((reached * weights)[()], i, y, xs, params, transpose)) != 0) * 1.0
+        return (np.asarray(unbroadcast((reached * 1.0)[()], xs[i])) > 0) * 1.0
+
+
+@cache
+def _structural(primitive: Primitive, arguments: int) -> Primitive:
+    """Return an operation with the rules by which its arguments are reached."""
+    elementwise = primitive is SELECT or all(isinstance(rule, Partial | Factor) for rule in primitive.rules)
+    whole = not elementwise and primitive.kind != "linear"
+    rules = (_Reach(Factor(1.0) if elementwise else primitive.rule(i), whole) for i in range(arguments))
+    return replace(primitive, rules=tuple(rules))
+
+
+def reach(program: Program, slots: Sequence[int]) -> Masks:
+    """Return, for each input, the entries that enter the values at `slots` other than through steps."""
+    bars: list[Any] = [None] * len(program.lines)
+    for slot in slots:
+        if slot != CONSTANT:
+            bars[slot] = np.ones(shape(program.tape.value(slot)))[()]
+    lines = [
+        (primitive and _structural(primitive, len(slots)), slots, xs, y, params, None)
+        for primitive, slots, xs, y, params, _ in program.lines
+    ]
+    sweep_back(lines, bars, len(bars) - 1)
+    found = [bars[x.slot] for x in program.inputs]
+    return [
+        np.zeros(shape(x.primal), dtype=bool) if bar is None else np.asarray(bar) > 0
+        for x, bar in zip(program.inputs, found, strict=True)
+    ]
+
+
+def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value]) -> list[Mark]:
+    """Return the steps through which alone some entries reach the result, given the slopes of the sum of all outputs.
+
+    Such an entry enters no other operation on the way, at the point and wherever it was moved to; and f changes with it.
+
+    Cost  where an entry enters steps alone: 6 recordings, and as many evaluations.
+    """
+    steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
+    left = [np.equal(slope, 0) for slope in slopes]
+    if not steps or not _any(left):
+        return []
+    left = _both(left, [~mask for mask in _smooth(program)])
+    left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
+    for moved in _beside(xs, left) if _any(left) else ():
+        try:
+            there = record(f, moved)
+        except GradcliError:
+            continue  # beyond where f has a value
+        left = _both(left, [~mask for mask in _smooth(there)])
+    if not _any(left) or not any(_differs(f, moved, program.y) for moved in _beside(xs, left)):
+        return []
+    return list(_marks(program, steps, left))
+
+
+def at_jumps(f: Function, program: Program, bars: Sequence[Value]) -> list[Mark]:
+    """Return the steps, as `floor(x)` at 2, that are at their jump where f has another slope beside it, or jumps too.
+
+    Cost  4 evaluations for each of them.
+    """
+    found = []
+    for line in program.tape.decisions:
+        primitive, slots, xs, y, params, position = line
+        if primitive is None or not primitive.staircase or all(slot == CONSTANT for slot in slots):
+            continue
+        hit = _at_jump(primitive, xs, y, params or {})
+        if not np.any(hit):
+            continue
+        seeds = [(unbroadcast(hit * 1.0, x) > 0) * 1.0 for x in xs]
+        reached = slopes_reach(program.tape, slots, program.inputs, seeds)
+        if _bends(f, program, bars, reached):
+            found.append(Mark(primitive, position, f"{primitive.name} is at its jump", reached))
+    return found
+
+
+def _at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> Any:
+    """Whether the value of a step changes within a few roundings of its first operand."""
+    x, *others = xs
+    sides = [primitive.fun(x + sign * _FEW * np.spacing(np.abs(x)), *others, **params) for sign in (1.0, -1.0)]
+    return np.not_equal(sides[0], y) | np.not_equal(sides[1], y)
+
+
+def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
+    """Whether the slopes of f to both sides do not come nearer to the recorded one as steps shrink."""
+    xs = [x.primal for x in program.inputs]
+    units = [np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(xs, reached, strict=True)]
+    slopes = [bars[x.slot] for x in program.inputs]
+    along = sum(float(np.sum(bar * unit)) for bar, unit in zip(slopes, units, strict=True) if bar is not None)
+    here = float(np.sum(plain(program.y)))
+    apart = []
+    for h in _SHRINKING:
+        sides = [
+            np.sum(f(*((x + sign * h * unit)[()] for x, unit in zip(xs, units, strict=True)))) for sign in (1.0, -1.0)
+        ]
+        apart.append(max(abs((sides[0] - here) / h - along), abs((here - sides[1]) / h - along)))
+    wide, fine = apart
+    return not fine <= max(wide / 2, _ROUNDED * (abs(here) + abs(along)))
+
+
+def _smooth(program: Program) -> Masks:
+    """Return, for each input, the entries that enter the result other than through steps."""
+    return reach(program, [program.y.slot] if program.moves else [])
+
+
+def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
+    places = {(primitive, position): line for line in steps for primitive, _, _, _, _, position in [line]}
+    for (primitive, position), line in list(places.items())[:_PLACES]:
+        reached = _both(left, reach(program, _slots(line)))
+        if primitive is not None and _any(reached):
+            what = primitive.name if primitive.staircase else code_at(position) or primitive.name
+            says = f"{what} is a step function: its slope is 0 although its value changes"
+            yield Mark(primitive, position, says, tuple(reached))
+
+
+def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
+    """Yield places where some entries are moved, by less and by more than their size, in either direction."""
+    rng = np.random.default_rng(0)
+    for width in _WIDTHS:
+        moves = [
+            width * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(1.0, np.abs(x)) * mask
+            for x, mask in zip(xs, left, strict=True)
+        ]
+        for sign in (1.0, -1.0):
+            yield [(x + sign * move)[()] for x, move in zip(xs, moves, strict=True)]
+
+
+def _differs(f: Function, xs: Sequence[Value], y: Value) -> bool:
+    try:
+        return not np.array_equal(np.asarray(f(*xs)), np.asarray(plain(y)), equal_nan=True)
+    except GradcliError:
+        return False
+
+
+def _both(a: Masks, b: Masks) -> Masks:
+    return [one & other for one, other in zip(a, b, strict=True)]
+
+
+def _any(masks: Masks) -> bool:
+    return any(np.any(mask) for mask in masks)
+
+
+def _slots(line: Line) -> tuple[int, ...]:
+    _, slots, _, _, _, _ = line
+    return slots
