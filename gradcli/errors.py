@@ -131,6 +131,10 @@ class NotSupported(GradcliError):
     kind: ErrorKind = "unsupported"
 
 
+class SlopeNotFinite(NotSupported):
+    """A rule has no finite slope at the point, so that the recorded program has no gradient there; f may have one."""
+
+
 class NoRule(NotSupported):
     """A numpy function without a derivative rule was called on a traced value."""
 

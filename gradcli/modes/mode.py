@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
-from gradcli.errors import GradcliError, NotSupported
+from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
 from gradcli.modes.bounds import rounding_of
 from gradcli.modes.budget import Budget
 from gradcli.modes.recording import Recording
@@ -41,6 +41,16 @@ class Question(Recording):
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
+
+    def by_values_at_infinite_slopes(self) -> "Question":
+        """Return the question for function values alone where a rule of the recorded program has no finite slope.
+
+        f may have a gradient there all the same, as `cos(norm(x))` at 0, and custom gradients exist for such points.
+        """
+        bad = None if self.untraced else self.not_finite
+        if bad is None or not np.all(np.isfinite(self.value)):
+            return self
+        return replace(self, blind=SlopeNotFinite(bad.says, where=place(bad.position), do=bad.hint))
 
     def within(self, budget: Budget) -> "Question":
         """Return the same question with another budget; what was recorded is kept."""

@@ -24,7 +24,7 @@ from gradcli.primitives.shaping import SELECT
 Masks = list[Any]
 Function = Callable[..., Value]
 
-_WIDTHS = (0.1, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
+WIDTHS = (0.1, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
 _SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
 _ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand within which a step is at its jump
@@ -164,7 +164,7 @@ def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mar
 def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
     """Yield places where some entries are moved, by less and by more than their size, in either direction."""
     rng = np.random.default_rng(0)
-    for width in _WIDTHS:
+    for width in WIDTHS:
         moves = [
             width * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(1.0, np.abs(x)) * mask
             for x, mask in zip(xs, left, strict=True)

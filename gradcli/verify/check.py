@@ -132,6 +132,9 @@ def _point(
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(Case(q, {}, None, request.fixed), request), request)
     heard = None if progress is None else lambda report: progress(number, report)
+    if request.claim is not None:
+        known, q = q, q.by_values_at_infinite_slopes()
+        answers = answers if q is known else None
     try:
         return _by_modes(request, q, heard, answers)
     except _NotTheFunction as error:

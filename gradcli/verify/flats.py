@@ -12,6 +12,7 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.frameworks.native import native_of
 from gradcli.numerics.noise import EPS
+from gradcli.numerics.stairs import WIDTHS
 from gradcli.source.derived import root_of
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verify.case import Case
@@ -22,6 +23,7 @@ _STEPS = 10.0 ** -np.array(
     [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
 )  # of the size of the entry
 _WIDE, _SMALLEST = 2, 2  # of them are wide; the smallest that show the slope
+_BESIDE = 1e-6  # of a step: how far a second value is taken from the first
 _SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less, where f is smooth
 _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 
@@ -29,7 +31,7 @@ _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 def settled_zeros(case: Case, name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
 
-    Cost  up to 24 evaluations of f for each entry that is claimed to be zero.
+    Cost  up to 36 evaluations of f for each entry that is claimed to be zero.
     """
     claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
     if case.q.untraced is None or shape(case.q.value) != ():
@@ -42,11 +44,34 @@ def settled_zeros(case: Case, name: str, word: Any) -> Any:
             word[at] = CANNOT_TELL
             says = f"f is symmetric about {entry}, but its slopes do not tend to 0 as the steps shrink: it may have a kink there"
             case.inconclusive(Kind.KINK, says, hint="move the point, or accept it: --allow kink")
+        if word[at] == AGREE and not np.any(slopes) and _moves_in_steps(case, name, at):
+            word[at] = CANNOT_TELL
+            says = f"f changes with {entry} in steps alone: its slope is 0 although its value changes"
+            case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
         if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
             word[at] = CANNOT_TELL
             says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
             case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
     return word[()]
+
+
+def at_rest(case: Case, name: str, claimed: Any) -> Any:
+    """Return the entries at which f is seen to move, and over no step as far as is claimed: its slope there is 0.
+
+    Cost  up to 24 evaluations of f for each entry.
+    """
+    found = np.zeros(shape(claimed), dtype=bool)
+    if shape(case.q.value) != ():
+        return found
+    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_MOST]):
+        slopes = _one_sided(case, name, at)
+        largest = np.max(np.abs(slopes), axis=1)
+        wide, most = float(np.max(largest[:_WIDE])), _SHRINKS * abs(float(np.asarray(claimed)[at]))
+        fine = largest[_visible(case, wide, _size(case, name, at))][_WIDE:]
+        shrinks = bool(fine.size) and float(np.max(fine)) <= _SHRINKS * wide
+        moves = np.all(np.isfinite(slopes)) and np.all(slopes[:_WIDE] != 0)
+        found[at] = bool(moves) and shrinks and not float(np.min(fine[fine > 0], initial=wide)) > most
+    return found
 
 
 def _one_sided(case: Case, name: str, at: tuple[int, ...]) -> Any:
@@ -62,6 +87,21 @@ def _one_sided(case: Case, name: str, at: tuple[int, ...]) -> Any:
             sides.append((float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])) - float(q.value)) / h)
         found.append(sides)
     return np.array(found)
+
+
+def _moves_in_steps(case: Case, name: str, at: tuple[int, ...]) -> bool:
+    """Whether f has other values further away, and is as level there as it is here."""
+    q = case.q
+    k, levels = q.wrt.index(name), []
+    for step in _size(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
+        there = []
+        for t in (step, step * (1 + _BESIDE)):
+            moved = np.array(q.xs[k])
+            moved[at] += t
+            there.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
+        if np.all(np.isfinite(there)) and there[0] != float(q.value):
+            levels.append(there[0] == there[1])
+    return bool(levels) and all(levels)
 
 
 def _by_symmetry(case: Case, slopes: Any, size: float) -> bool:

@@ -1,5 +1,6 @@
 """What is found at a point: by the recorded run, by the claim, and by comparing the modes."""
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.whole import not_reduced
-from gradcli.errors import GradcliError, Place, Span
+from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
 from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape
 from gradcli.modes.mode import Question
 from gradcli.numerics.infinities import TO_FINITE
@@ -22,11 +23,12 @@ from gradcli.verdict.evidence import Outcome
 from gradcli.verify.case import Case
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.scales import by_scales
-from gradcli.verify.witness import one_sided
+from gradcli.verify.witness import kink_at, one_sided
 from gradcli.words import Kind, Severity
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
+_MOST_ENTRIES = 50  # whose slopes to both sides are looked at
 _STAIRCASE = 2.0**30  # roundings of float64 that one of the function's is: more than one of float32
 _WHOLE = 1e-6  # of a number of calls: so near a whole one is it
 _NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
@@ -37,6 +39,8 @@ def place_findings(case: Case) -> None:
     q = case.q
     _trace_findings(case)
     bad = q.not_finite
+    if isinstance(q.untraced, SlopeNotFinite):
+        _kinks_by_values(case)
     if bad is None and not np.all(np.isfinite(q.value)):
         says = f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}"
         case.inconclusive(Kind.NON_FINITE, says, hint=TO_FINITE)
@@ -69,6 +73,24 @@ def place_findings(case: Case) -> None:
         case.inconclusive(
             Kind.STAIRCASE, mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
         )
+
+
+def _kinks_by_values(case: Case) -> None:
+    """What function values say of a place where a rule has no finite slope: kinks, or that they have none either."""
+    q, found = case.q, case.outcomes.get("finite-difference")
+    bad = q.untraced
+    if bad is not None and (found is None or found.estimate is None or not _finite(found.estimate.value)):
+        case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
+    entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
+    for name, at in islice(entries, _MOST_ENTRIES) if shape(q.value) == () else ():
+        kink = kink_at(q, name, at)
+        if kink is not None:
+            case.inconclusive(Kind.KINK, kink, hint="move the point, or accept it: --allow kink")
+            return
+
+
+def _finite(value: dict[str, Any]) -> bool:
+    return all(bool(np.all(np.isfinite(g))) for g in value.values())
 
 
 def _trace_findings(case: Case) -> None:

@@ -10,6 +10,7 @@ from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 from gradcli.verify.case import Case
+from gradcli.verify.flats import at_rest
 from gradcli.words import Kind, Severity
 
 _MOST = 10  # entries that findings are given for
@@ -37,6 +38,8 @@ def by_scales(case: Case, mode: str, name: str, word: Any) -> Any:
         teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # what rounds inside is level there
         open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~(apart <= room) | kinked(slopes)
         word = np.where(open_, CANNOT_TELL, word)
+    if mode == "claim" and not np.any(found.value[name]) and np.any((word == DISAGREE) & blunt):
+        blunt = blunt & ~at_rest(case, name, np.where(word == DISAGREE, x, 0.0))
     return np.where((word == DISAGREE) & blunt, CANNOT_TELL, word)
 
 
