@@ -152,7 +152,7 @@ class Options:
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
         on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
-    hess: Any = row("--hess", "CLAIM", "Your Hessian.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    hess: Any = row("--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
@@ -324,20 +324,31 @@ ROWS: tuple[Option, ...] = tuple(
 )
 DEFAULTS = Options()
 CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
+SECOND_ORDER = ("hess", "hvp")
 _FIRST = ("at", "shapes", *CLAIM_KINDS)  # of a replayed command
 
 
 def claim_of(options: Options) -> tuple[str, Any] | None:
-    """Return the one claim among the options, with its kind. Raises BadOption for two."""
-    given = [(kind, getattr(options, kind)) for kind in CLAIM_KINDS if getattr(options, kind) is not None]
+    """Return the one claim among the options, with its kind; of a gradient and its Hessian, the Hessian.
+
+    Raises  BadOption for two others.
+    """
+    given = _claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
     if len(given) > 1:
-        raise BadOption(f"--{given[0][0]} and --{given[1][0]} are two claims", do="check one at a time")
-    return given[0] if given else None
+        raise BadOption(f"--{given[0]} and --{given[1]} are two claims", do="check one at a time")
+    return (given[0], getattr(options, given[0])) if given else None
+
+
+def _claims(given: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of claim that are given; a gradient beside a second derivative belongs to that."""
+    kinds = [kind for kind in CLAIM_KINDS if given.get(kind) is not None]
+    return kinds[1:] if kinds[:1] == ["grad"] and kinds[1:] and kinds[1] in SECOND_ORDER else kinds
 
 
 def with_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
     """Return the options with this claim, or none, in place of theirs."""
-    claims: dict[str, Any] = dict.fromkeys(CLAIM_KINDS)
+    second = claim is not None and claim[0] in SECOND_ORDER
+    claims: dict[str, Any] = {kind: None for kind in CLAIM_KINDS if not (second and kind == "grad")}
     return dataclasses.replace(options, **(claims | dict([] if claim is None else [claim])))
 
 
@@ -357,7 +368,7 @@ def from_keywords(given: Mapping[str, Any]) -> Options:
     for name in given:
         if name not in known:
             raise TypeError(f"check() got an unexpected keyword argument '{name}'; it takes {', '.join(known)}")
-    claims = [name for name in CLAIM_KINDS if given.get(name) is not None]
+    claims = _claims(given)
     if len(claims) > 1:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
     taken = {name: known[name].take for name in given}

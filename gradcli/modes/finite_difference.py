@@ -9,6 +9,7 @@ from gradcli.core.shapes import shape
 from gradcli.errors import TraceDiffers
 from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.second_differences import GradientByValues, hessian_by_values
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.extrapolation import Difference
 from gradcli.numerics.fine import rough_part
@@ -17,6 +18,7 @@ from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import TAME, Noise, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
+from gradcli.source.derived import gradient_in
 
 CALLS = 21  # for each entry, about: from 14 of a tame function to over 100
 MANY = 50  # entries: beyond them fine structure is looked for along random directions
@@ -38,6 +40,8 @@ class FiniteDifference:
         Cost: 14 to 18 evaluations for each entry of a tame function, 43 or more of another; of many entries of a function
         without fine structure 8 less. 9 besides, and more where f looks noisy.
         """
+        if isinstance(gradient_in(q.f), GradientByValues):
+            return hessian_by_values(q.f, q.point.values, q.stepping)
         self.affordable(q)
         if q.untraced is None and q.trace_test.agrees is False:
             raise TraceDiffers("the trace differs from the function")  # and the question is asked anew without a trace

@@ -117,6 +117,9 @@ class CheckReport:
                 return shape
             whose = self._whose()
             also = [f for p in self.points for f in p.findings if f.severity == Severity.ERROR]
+            first = [f for f in also if f.kind == Kind.FIRST_ORDER]
+            if first:
+                return first[0].message
             if not wrong and also:
                 return f"{also[0].kind}: {also[0].message}"
             return (

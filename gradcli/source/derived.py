@@ -4,14 +4,15 @@ A claimed Hessian is a claimed Jacobian of the gradient; a claimed product J v i
 product w J is a claimed gradient of the weighted sum. So every kind of claim is checked by the one mechanism.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.core.tracer import exact
+from gradcli.core.tracer import Tracer, exact
+from gradcli.errors import NotSupported
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.function import Function, Notice, Output, of
 
@@ -36,11 +37,21 @@ class _Derived:
 
 
 class Gradient(_Derived):
-    """The gradient of a scalar function by the reverse mode, all inputs' entries laid end to end."""
+    """The gradient of a scalar function by the reverse mode, all inputs' entries laid end to end.
 
-    def __init__(self, f: Function, wrt: tuple[str, ...], values: Mapping[str, Value]) -> None:
+    `claim` is a gradient that is claimed beside a second derivative, and checked with it.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        wrt: tuple[str, ...],
+        values: Mapping[str, Value],
+        claim: Callable[[Mapping[str, Value]], Any] | None = None,
+    ) -> None:
         super().__init__(f)
         self.wrt = wrt
+        self.claim = claim
         self.text = f"gradient of {f.text}"
         self.outputs = tuple(Output(f"df/d{name}", shape(values[name])) for name in wrt)
 
@@ -48,6 +59,16 @@ class Gradient(_Derived):
         xs = [values[name] for name in self.wrt]
         _, xbars = value_and_pulled(of(self.f, values, self.wrt), xs, lambda y: exact(1, y))
         return np.concatenate([np.reshape(xbar, (-1,)) for xbar in xbars])
+
+
+class GivenGradient(Gradient):
+    """A gradient that is claimed for a function that cannot be traced, in place of the reverse mode's."""
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        if self.claim is None or any(isinstance(x, Tracer) for x in values.values()):
+            raise NotSupported("second derivatives are compared with differences of the claimed gradient")
+        parts = self.claim({name: x for name, x in values.items() if name != STEP})
+        return np.concatenate([np.reshape(parts[name], (-1,)) for name in self.wrt])
 
 
 class Along(_Derived):

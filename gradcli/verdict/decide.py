@@ -77,6 +77,8 @@ def _by_modes(seen: Evidence) -> Decision:
         if outcome.status == "timeout"
     ]
     findings = (*seen.findings, *late)
+    if any(f.kind == Kind.FIRST_ORDER and f.severity == Severity.ERROR for f in findings):
+        return Decision(Verdict.FAIL, findings)
     if seen.reference is None:
         spent = next((error for error in errors if isinstance(error, OverBudget)), None)
         why = (

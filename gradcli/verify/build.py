@@ -1,6 +1,6 @@
 """From what was asked, on the command line or in Python, to a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
@@ -10,7 +10,7 @@ from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
-from gradcli.options import DEFAULTS, Options
+from gradcli.options import DEFAULTS, SECOND_ORDER, Options
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
@@ -144,8 +144,10 @@ def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tup
         if options.require_claim:
             raise BadOption("--require-claim is given, but there is no claim", do='add --grad "x=..."')
         return (second_order(found) if options.order == 2 else found), None
-    if options.order == 2 and claiming.kind not in ("hess", "hvp"):
+    if options.order == 2 and claiming.kind not in SECOND_ORDER:
         raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
+    if claiming.kind in SECOND_ORDER:
+        claiming = replace(claiming, gradient=options.grad)
     return claimed(found, claiming, options.seed)
 
 

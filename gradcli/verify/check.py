@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradcli.errors import FunctionFailed, TraceEnded
+from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.numerics.trace_test import TraceTest
@@ -192,8 +193,9 @@ def _decided(case: Case, request: Request) -> PointReport:
 def _first_order(request: Request, q: Question) -> list[Finding]:
     """Return whether the gradient that is differentiated is itself right."""
 
-    def checked(inner: Question) -> PointReport:
-        return _point(replace(request, f=inner.f, wrt=inner.wrt, claim=None, notices=()), inner.point, 0, None)
+    def checked(inner: Question, claim: Claimed | None) -> PointReport:
+        alone = replace(request, f=inner.f, wrt=inner.wrt, claim=claim, notices=(), not_claimed=())
+        return _point(alone, inner.point, 0, None)
 
     confirmed = first_order(q, checked)
     return [confirmed] if confirmed else []

@@ -1,6 +1,6 @@
 """From a claim, of whichever kind, to a function whose Jacobian it claims to be."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadOption, BadTarget
+from gradcli.errors import BadClaim, BadOption, BadTarget, NotSupported
 from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.claimed import ClaimedFunction, called, dense, hessian_blocks, matcher
+from gradcli.modes.second_differences import GradientByValues
 from gradcli.source.arguments import refuse_coroutine
-from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
+from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.source.function import Function
 from gradcli.source.loading import load, member, names_of
 from gradcli.source.names import nearest
@@ -27,10 +28,14 @@ from gradcli.verify.probe import Located
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
-    """What the user claims: its kind, and a text that names it or the function itself."""
+    """What the user claims: its kind, and a text that names it or the function itself.
+
+    `gradient` is what is claimed of the first derivative beside a second.
+    """
 
     kind: str
     claim: str | Callable[..., Any]
+    gradient: str | Callable[..., Any] | None = None
 
     @property
     def text(self) -> str:
@@ -68,9 +73,40 @@ def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
     return _first_only(found, claim), claim
 
 
-def second_order(found: Located) -> Located:
+def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
     """Return the gradient of the function, whose Jacobian is the Hessian."""
-    return _other(found, Gradient(found.f, found.wrt, found.points[0].values))
+    return _other(found, _gradient(found, claiming, seed))
+
+
+def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
+    """Return the gradient that is differentiated: by the reverse mode; of a function that cannot be traced the claimed one.
+
+    Where none is claimed it is taken by values.
+    """
+    at = found.points[0].values
+    first = None
+    if claiming is not None and claiming.gradient is not None:
+        _, first = claimed(found, Claiming("grad", claiming.gradient), seed)
+        _refuse_partial(first, found.wrt)
+    gradient = Gradient(found.f, found.wrt, at, first)
+    try:
+        with np.errstate(all="ignore"):
+            gradient(at)
+    except NotSupported as ended:
+        if first is not None:
+            return GivenGradient(found.f, found.wrt, at, first)
+        return GradientByValues(found.f, found.wrt, at, ended)
+    return gradient
+
+
+def _refuse_partial(first: Claimed, wrt: Sequence[str]) -> None:
+    """Raise BadClaim for a claimed gradient that leaves out an input of the Hessian."""
+    left = [name for name in wrt if name not in first.names]
+    if left:
+        raise BadClaim(
+            f"the claimed gradient leaves out {', '.join(left)}, and the Hessian is its derivative",
+            do=f"--wrt {','.join(first.names)}",
+        )
 
 
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
@@ -111,7 +147,7 @@ def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Locat
     def compute(values: Mapping[str, Value]) -> Any:
         return whole(values)["H"]
 
-    return second_order(found), ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+    return second_order(found, claiming), ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
 
 
 def _first_only(found: Located, claim: ClaimedFunction) -> Located:
@@ -141,7 +177,9 @@ def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], s
         if not isinstance(one, dict | tuple | list) and shape(one) == shape(at[found.wrt[0]]) * 2:
             found = replace(found, wrt=found.wrt[:1])
     compute = called(function, claiming.text, found.arguments)
-    return second_order(found), ClaimedFunction(claiming.text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+    return second_order(found, claiming, seed), ClaimedFunction(
+        claiming.text, compute, lambda h: hessian_blocks(h, found.wrt, at), at
+    )
 
 
 def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
@@ -166,7 +204,7 @@ def _hvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
         parts = by_input(result)
         return {STEP: np.concatenate([np.reshape(parts[name], (-1,)) for name in found.wrt if name in parts])}
 
-    along = _along(found, Along(Gradient(found.f, found.wrt, at), v))
+    along = _along(found, Along(_gradient(found, claiming, seed), v))
     return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
 
 

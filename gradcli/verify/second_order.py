@@ -7,6 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape, size
 from gradcli.modes.mode import Question
+from gradcli.modes.second_differences import GradientByValues
 from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
 from gradcli.report.common import Finding, finding
@@ -18,28 +19,33 @@ from gradcli.words import Kind, Severity, Verdict
 _SYMMETRIC = 1e-6  # of the largest entry: a claimed Hessian that differs more from its transpose is said to
 
 
-def first_order(q: Question, judged: Callable[[Question], PointReport]) -> Finding | None:
-    """Return whether the gradient that is differentiated is itself right: its differences are no function values of f."""
+def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
+    """Return whether the gradient that is differentiated, or claimed beside, is itself right.
+
+    Its differences are no function values of f; second differences of f need no gradient.
+    """
     gradient = gradient_in(q.f)
-    if gradient is None:
+    if gradient is None or isinstance(gradient, GradientByValues):
         return None
+    whose = "the gradient that is differentiated" if gradient.claim is None else "the claimed gradient"
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = type(q.point)(values, q.point.drawn, q.point.number)
-    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping))
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping), gradient.claim)
     if report.verdict == Verdict.PASS:
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"
-        return finding(Kind.FIRST_ORDER, Severity.INFO, f"the gradient that is differentiated is confirmed{better}")
+        return finding(Kind.FIRST_ORDER, Severity.INFO, f"{whose} is confirmed{better}")
+    if report.verdict == Verdict.FAIL and gradient.claim is not None:
+        why = f": {report.diagnosis.message}" if report.diagnosis else ""
+        return finding(Kind.FIRST_ORDER, Severity.ERROR, f"{whose} is wrong{why}", hint="check it alone: --grad")
     said = next((f.message for f in report.findings if f.severity == Severity.INCONCLUSIVE), "its modes disagree")
-    return finding(
-        Kind.FIRST_ORDER, Severity.INCONCLUSIVE, f"the gradient that is differentiated is not confirmed: {said}"
-    )
+    return finding(Kind.FIRST_ORDER, Severity.INCONCLUSIVE, f"{whose} is not confirmed: {said}")
 
 
 def by_values(q: Question, right: Estimate) -> Finding | None:
     """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose."""
     f = q.f
-    if not isinstance(f, Gradient) or set(right.value) != set(f.wrt):
+    if not isinstance(f, Gradient) or isinstance(f, GradientByValues) or set(right.value) != set(f.wrt):
         return None
     v = {name: direction(q.seed, name, q.point.values[name]) for name in f.wrt}
     xs = [q.point.values[name] for name in f.wrt]

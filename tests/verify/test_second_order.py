@@ -162,6 +162,75 @@ def test_wrong_shapes_are_wrong(claiming: Callable[..., Any], target: str, at: t
     assert "shape" in ran.json["points"][0]["diagnosis"]["message"]
 
 
+UNTRACED = """
+    def f(x): return float(x[0])**3*float(x[2]) + float(x[0])*float(x[1])**2
+    def g(x): return np.array([3*x[0]**2*x[2] + x[1]**2, 2*x[0]*x[1], x[0]**3])
+    def g_slip(x): return g(x)*np.array([1.0, 1.0, 1.01])
+    def H(x): return np.array([[6*x[0]*x[2], 2*x[1], 3*x[0]**2], [2*x[1], 2*x[0], 0.0], [3*x[0]**2, 0.0, 0.0]])
+    def H_slip(x): return H(x) + 1e-4*np.eye(3)
+    def H_off(x): return H(x)*np.array([[1, 1, 1.001], [1, 1, 1], [1, 1, 1]])
+    def Hv(x, v): return H(x) @ v
+    def Hv_slip(x, v): return H_off(x) @ v
+    def two(x, y): return float(x[0])**2*float(y)**3 + float(x[1])
+    def two_H(x, y): return {"x": {"x": np.diag([2*y**3, 0.0]), "y": np.array([6*x[0]*y**2, 0.0])},
+                             "y": {"x": np.array([6*x[0]*y**2, 0.0]), "y": 6*x[0]**2*y}}
+    def traced(x): return np.sum(x**3)
+    def traced_g(x): return 3*x**2
+    def traced_slip(x): return 3*x**2 + 1e-3
+    def traced_H(x): return np.diag(6*x)
+"""
+THREE = ("x=[1.2, 0.7, -0.4]",)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "words", "status"),
+    [
+        ("f", THREE, ("--hess", "H"), 0),
+        ("f", THREE, ("--hess", "H_slip"), 1),
+        ("f", THREE, ("--hess", "H_off"), 1),
+        ("f", THREE, ("--hvp", "Hv"), 0),
+        ("f", THREE, ("--hvp", "Hv_slip"), 1),
+        ("f", THREE, ("--grad", "g", "--hess", "H"), 0),
+        ("f", THREE, ("--grad", "g", "--hess", "H_slip"), 1),
+        ("f", THREE, ("--grad", "g_slip", "--hess", "H"), 1),
+        ("f", THREE, ("--grad", "g", "--hvp", "Hv"), 0),
+        ("f", THREE, ("--grad", "g", "--hvp", "Hv_slip"), 1),
+        ("f", THREE, ("--order", "2"), 3),
+        ("two", XY, ("--hess", "two_H"), 0),
+        ("traced", X, ("--grad", "traced_g", "--hess", "traced_H"), 0),
+        ("traced", X, ("--grad", "traced_slip", "--hess", "traced_H"), 1),
+    ],
+)
+def test_functions_that_can_only_be_called(
+    gradcli: Callable[..., Any], tmp_path: Path, f: str, at: tuple, words: tuple, status: int
+) -> None:
+    file = written(tmp_path, UNTRACED)
+    ran = gradcli("check", f"{file}:{f}", *at, *words)
+    assert ran.exit_status == status, ran.stdout
+    if words[:2] in (("--grad", "g_slip"), ("--grad", "traced_slip")):
+        assert "the claimed gradient is wrong" in ran.stdout
+
+
+def test_scipys_own_second_derivatives(gradcli: Callable[..., Any]) -> None:
+    point = "x=[1.2, 0.7, 0.9]"
+    assert gradcli("check", "scipy.optimize:rosen", "--hess", "scipy.optimize:rosen_hess", point).exit_status == 0
+    assert gradcli("check", "scipy.optimize:rosen", "--hvp", "scipy.optimize:rosen_hess_prod", point).exit_status == 0
+
+
+def test_a_hessian_of_many_entries_is_left_to_differences_of_a_gradient(gradcli: Callable[..., Any]) -> None:
+    words = ("check", "scipy.optimize:rosen", "--hess", "scipy.optimize:rosen_hess", "x=randn(12)")
+    ran = gradcli(*words, "--budget", "2000")
+    assert ran.exit_status == 3 and "--grad g --hess h" in ran.stdout
+    assert gradcli(*words, "--grad", "scipy.optimize:rosen_der").exit_status == 0
+
+
+def test_both_claims_in_python(tmp_path: Path) -> None:
+    report = package.check(
+        lambda x: float(x[0]) ** 3, {"x": np.array([2.0])}, grad=lambda x: 3 * x**2, hess=lambda x: np.diag(6 * x)
+    )
+    assert report.verdict == "pass"
+
+
 # fmt: off
 REFUSED = [
     ("f", X, ("--hess", "H_raises"),              "ArithmeticError: singular"),

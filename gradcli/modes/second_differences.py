@@ -1,0 +1,110 @@
+"""Second derivatives of a function that can only be called: second differences of its values."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import end_to_end, shape, size, split_like
+from gradcli.core.tracer import Tracer
+from gradcli.errors import NotSupported
+from gradcli.modes.budget import OverBudget
+from gradcli.modes.problem import Problem
+from gradcli.modes.stepping import Stepping
+from gradcli.modes.work import MOST_EVALUATIONS
+from gradcli.numerics.steps import Line, derivative, second_derivative
+from gradcli.point import Array, Cost, Estimate, Point
+from gradcli.source.derived import STEP, Along, Gradient
+from gradcli.source.function import Function
+
+CALLS = 24  # of one second derivative
+
+
+class GradientByValues(Gradient):
+    """The gradient of a function that cannot be traced, by differences; `ended` is what ended its trace.
+
+    It is for its value and its shape alone: its Jacobian is that of second differences of the function.
+    """
+
+    def __init__(self, f: Function, wrt: tuple[str, ...], values: Mapping[str, Value], ended: NotSupported) -> None:
+        super().__init__(f, wrt, values)
+        self.ended = ended
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        if any(isinstance(x, Tracer) for x in values.values()):
+            raise self.ended
+        line = _Lines(self, values)
+        found = [derivative(Line(partial(line, unit)), typical=1.0) for unit in np.eye(len(line.x))]
+        return np.array([float(d.value) for d in found])
+
+
+class _Lines:
+    """The function along lines through a point, all entries laid end to end; nan where it raises."""
+
+    def __init__(self, gradient: GradientByValues, values: Mapping[str, Value]) -> None:
+        known = {name: x for name, x in values.items() if name != STEP}
+        self._problem = Problem(gradient.f, Point(known), gradient.wrt)
+        self.x = end_to_end(self._problem.xs)
+
+    def __call__(self, v: Array, t: float) -> float:
+        return float(self._problem.near(*split_like(self.x + t * v, self._problem.xs)))
+
+
+def _refuse_many(n: int, along: bool, budget: int | None) -> None:
+    """Raise OverBudget where second differences by all entries take too many evaluations."""
+    calls, most = (2 if along else n) * n * CALLS, budget or MOST_EVALUATIONS
+    if calls > most:
+        says = f"second differences by {n} entries would take about {calls:,} evaluations, more than the budget of {most:,}"
+        raise OverBudget(says, do=f"--budget {calls}, or your gradient beside it: --grad g --hess h")
+
+
+def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping) -> Estimate:
+    """Return the Jacobian of the gradient of a function that can only be called, or its derivative along v.
+
+    Error   spread of extrapolants and noise: estimated.
+    Raises  OverBudget.
+    Cost    24 evaluations for each entry of the diagonal and 48 for each other entry on one side of it; of a product with
+            v, 48 for each entry.
+    """
+    gradient = f.f if isinstance(f, Along) else f
+    if not isinstance(gradient, GradientByValues):
+        raise TypeError("only a gradient by values has second differences")
+    line = _Lines(gradient, values)
+    scales = end_to_end([stepping.sizes(name, values[name]) for name in gradient.wrt])
+    _refuse_many(len(scales), isinstance(f, Along), stepping.budget)
+    units = np.diag(scales)
+    calls = 0
+
+    def curvature(v: Array) -> Array:
+        nonlocal calls
+        calls += CALLS
+        found = second_derivative(partial(line, v))
+        return np.array([float(found.value), float(found.bound)])
+
+    def mixed(u: Array, v: Array) -> Array:
+        plus, minus = curvature(u + v), curvature(u - v)
+        return np.array([plus[0] - minus[0], plus[1] + minus[1]]) / 4
+
+    with np.errstate(all="ignore"):
+        if isinstance(f, Along):
+            v = end_to_end([f.v[name] for name in gradient.wrt])
+            found = np.array([mixed(u, v) / scale for u, scale in zip(units, scales, strict=True)])
+            value, bound = {STEP: found[:, 0]}, {STEP: found[:, 1]}
+        else:
+            whole = np.zeros((len(scales), len(scales), 2))
+            for i, u in enumerate(units):
+                whole[i, i] = curvature(u) / scales[i] ** 2
+                for j in range(i):
+                    whole[i, j] = whole[j, i] = mixed(u, units[j]) / (scales[i] * scales[j])
+            value, bound = (_blocks(whole[..., k], gradient, values) for k in (0, 1))
+    return Estimate(value, bound, statistical=True, cost=Cost(evaluations=calls))
+
+
+def _blocks(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:
+    """Return a Hessian of all entries as the Jacobian of the gradient, by inputs."""
+    ends = np.cumsum([size(values[name]) for name in gradient.wrt])
+    parts = np.split(h, ends[:-1], axis=1)
+    return {
+        name: np.reshape(part, (len(h), *shape(values[name]))) for name, part in zip(gradient.wrt, parts, strict=True)
+    }
