@@ -152,7 +152,8 @@ class Options:
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
         on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
-    hess: Any = row("--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+    hess: Any = row(
+        "--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
     hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)

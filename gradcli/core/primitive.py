@@ -36,6 +36,9 @@ class Rule(Protocol):
 class Primitive:
     """One row of the rule table: called on numpy values it computes, called on tracers it lets the innermost one act.
 
+    `on_complex` is the function at complex numbers near the real axis, where `fun` does not take them; `complex_loss` is the
+    relative error of its values there, where it is more than a few roundings.
+
     A row with a `body` is made of numpy calls: an arithmetic that does not know it by name runs these. What is made of
     pieces has the weights of its operands in the piece that was taken, `branch(y, *xs)`, and what is zero where two of them
     meet, `margin(*xs)`.
@@ -57,6 +60,8 @@ class Primitive:
     cost: Cost = FUNCTION
     branch: Callable[..., list[Value]] | None = None
     margin: Callable[..., Value] | None = None
+    on_complex: Callable[..., Value] | None = None
+    complex_loss: float = 0.0
 
     @property
     def constant(self) -> bool:
@@ -81,7 +86,12 @@ class Primitive:
                 if top is None or x.level > top.level:
                     top = x
         if top is None:
-            return self.fun(*xs, **params)
+            try:
+                return self.fun(*xs, **params)
+            except TypeError:
+                if self.on_complex is None or not any(map(np.iscomplexobj, xs)):
+                    raise
+                return self.on_complex(*xs, **params)
         for x in xs:
             kind = type(x)
             if kind in _MAY_BE_COMPLEX and (kind is not np.ndarray or x.dtype.kind == "c"):

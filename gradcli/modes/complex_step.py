@@ -16,7 +16,7 @@ from gradcli.source.derived import gradient_in
 
 _SAME = 1e-9  # of f, to which its real part must stay what it is for real numbers
 _APART = 1e-3  # of the entry's size: how far it is moved to see whether f depends on it at all
-H = 1e-20  # of the entry's size; nothing is subtracted, so it can be far below rounding
+H = 2.0**-66  # of the entry's size: nothing is subtracted, so that it can be far below rounding
 
 
 class ComplexStep:
@@ -47,12 +47,14 @@ class ComplexStep:
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in directions(q.xs[k]):
-                h = H * max(float(np.max(np.abs(q.xs[k] * direction))), 1e-3)
+                h = _step(float(np.max(np.abs(q.xs[k] * direction))))
                 columns.append(self._evaluate(q, k, direction, h))
             count += len(columns)
             value[name] = columns_to_array(columns, q.value, q.xs[k])
         # complex functions take more operations than real ones; truncation is of the order of H squared
-        bound = {name: 4 * b + H**1.5 * (q.largest_adjoint + _size(q)) for name, b in q.rounding.items()}
+        loss = max((p.complex_loss for p, *_ in q.lines if p is not None), default=0.0)
+        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * _size(q)
+        bound = {name: 4 * b + least + loss * np.abs(value[name]) for name, b in q.rounding.items()}
         cost = Cost(evaluations=count, operations=4 * q.operations * count)
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
 
@@ -83,6 +85,11 @@ class ComplexStep:
         if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
             raise NotSupported("the function behaves differently for complex numbers")
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
+
+
+def _step(size: float) -> float:
+    """Return the step for an entry of some size: a power of two, by which imaginary parts round as derivatives do."""
+    return float(np.exp2(np.rint(np.log2(H * max(size, 1e-3)))))
 
 
 def _size(q: Question) -> float:

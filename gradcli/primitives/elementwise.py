@@ -12,6 +12,7 @@ from gradcli.core.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, N
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import zeros_like
 from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.primitives import complex_values
 from gradcli.primitives.kinds import constant, elementwise
 
 LN2, LN10 = np.log(2.0), np.log(10.0)
@@ -151,7 +152,7 @@ elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y,
 elementwise(np.hypot,      hypot_partial, lambda y, a, b: b / y, on=(AWAY_FROM_0, AWAY_FROM_0),
                            kinks="a = b = 0", kink=lambda y, a, b: y == 0, analytic=False)
 elementwise(np.logaddexp, (lambda y, a, b: np.exp(a - y),              softplus_kernel),
-                          (lambda y, a, b: np.exp(b - y),              lambda y, a, b: softplus_kernel(y, b, a)), analytic=False)
+                          (lambda y, a, b: np.exp(b - y),              lambda y, a, b: softplus_kernel(y, b, a)), on_complex=complex_values.logaddexp)
 
 elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer (jump)", kink=lambda y, a, b: y == 0, analytic=False)

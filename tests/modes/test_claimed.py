@@ -231,7 +231,7 @@ def test_a_claim_of_nothing_is_never_a_pass(claiming: Callable[..., Any], claim:
 # fmt: off
 TWO = [
     ("--jac", "as_tuple"),
-    ("--hess", "as_tuple"),
+    ("--vjp", "as_tuple"),
     ("--jvp", "as_tuple"),
     ("--value-and-grad",),
 ]

@@ -59,10 +59,28 @@ def test_a_row_takes_complex_numbers_or_says_that_it_does_not(row: Primitive) ->
     xs = [np.complex128(domain.sample(np.random.default_rng(0), 1)[0]) for domain in row.on]
     params: Any = PARAMS.get(row.name, ({},))[0]
     try:
-        takes = np.iscomplexobj(row.fun(*xs, **params))
+        takes = np.iscomplexobj(row(*xs, **params))
     except TypeError:
         takes = False
     assert takes or not row.analytic, f"{row.name} takes no complex numbers: analytic=False"
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(r, id=r.name) for r in PRIMITIVES.values() if r.kind == "elementwise" and r.on and r.analytic]
+)
+def test_the_complex_step_of_an_analytic_row_is_its_slope(row: Primitive) -> None:
+    rng = np.random.default_rng(0)
+    xs = [np.asarray(domain.sample(rng, 20)) for domain in row.on]
+    params: Any = PARAMS.get(row.name, ({},))[0]
+    with np.errstate(all="ignore"):
+        y = row(*xs, **params)
+        for i, rule in enumerate(row.rules):
+            slopes = np.broadcast_to(rule.slope(y, xs, params), np.shape(y))  # type: ignore[attr-defined]
+            moved = [x + 2.0**-70 * 1j if k == i else x + 0j for k, x in enumerate(xs)]
+            found = np.imag(row(*moved, **params)) * 2.0**70
+            plain = np.isfinite(slopes) & (np.abs(slopes) > 1e-200)
+            assert np.any(plain) or row.name in ("positive",)
+            np.testing.assert_allclose(found[plain], slopes[plain], rtol=max(1e-12, row.complex_loss))
 
 
 @pytest.mark.parametrize("table", [arb, sympy], ids=["arb", "sympy"])

@@ -1,0 +1,36 @@
+"""Functions at complex numbers near the real axis, where numpy and scipy have values for real numbers alone."""
+
+import numpy as np
+
+from gradcli.core.primitive import Value
+
+
+def expit(x: Value) -> Value:
+    """Return 1 / (1 + exp(-x)), without overflow."""
+    e = np.exp(np.where(np.real(x) >= 0, -x, x))
+    return np.where(np.real(x) >= 0, 1.0, e) / (1.0 + e)
+
+
+def logaddexp(a: Value, b: Value) -> Value:
+    """Return log(exp(a) + exp(b)), without overflow."""
+    larger, other = np.where(np.real(a) >= np.real(b), (a, b), (b, a))
+    return larger + np.log1p(np.exp(other - larger))
+
+
+def log_expit(x: Value) -> Value:
+    """Return log(expit(x))."""
+    return -logaddexp(0.0 * x, -x)
+
+
+def logit(x: Value) -> Value:
+    """Return log(x / (1 - x)) between 0 and 1."""
+    return np.log(x) - np.log1p(-x)
+
+
+def gammaln(x: Value) -> Value:
+    """Return the logarithm of the gamma function of positive numbers; left of 0 is the branch cut of the complex one."""
+    from scipy.special import loggamma
+
+    if np.any(np.real(x) <= 0):
+        raise TypeError("gammaln takes complex numbers right of 0 alone")
+    return loggamma(x)
