@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, BadShape
 from gradcli.modes.bounds import SAFETY, by_shaking
 from gradcli.modes.mode import Available, Question
@@ -162,24 +162,46 @@ class Claim:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Raises WrongShape: a claim is never broadcast."""
-        value = self.claimed(q.point.values)
-        for name, claimed in value.items():
-            expected = shape(q.value) + shape(q.point.values[name])
-            if shape(claimed) != expected:
-                turned = "; it may be transposed" if shape(claimed) == expected[::-1] else ""
-                if shape(q.value) == (1,) and shape(claimed) == expected[1:]:
-                    turned = "; the function returns an array of one entry: return a scalar"
-                says = f"the claimed gradient of {name} has shape {shape(claimed)}; the right one has shape {expected}{turned}"
-                raise WrongShape(says, name, claimed)
+        """Raises WrongShape: a claim is never broadcast; a Jacobian may be laid out flat."""
+        given = self.claimed(q.point.values)
+        value = shaped(given, q)
+        notes = tuple(
+            f"the claimed gradient of {name} has shape {shape(given[name])}: taken as {shape(x)}"
+            for name, x in value.items()
+            if shape(x) != shape(given[name])
+        )
         coarse = self.claimed.coarseness
         if coarse > 1.0 and not q.untraced:
             shaken = by_shaking(q, kernels=False)
             return Estimate(
-                value, {n: NARROWER * coarse * m for n, m in zip(q.wrt, shaken, strict=True) if n in value}, narrow=True
+                value,
+                {n: NARROWER * coarse * m for n, m in zip(q.wrt, shaken, strict=True) if n in value},
+                narrow=True,
+                notes=notes,
             )
         ulps = {name: EPS * np.abs(x) for name, x in value.items()}
         rounding, balls = (ulps, True) if q.untraced else q.rounding_of_textbook
         grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
         bound = {name: grant * rounding[name] + 4 * EPS * coarse * np.abs(value[name]) for name in value}
-        return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0))
+        return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)
+
+
+def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
+    """Return a claimed gradient in the shapes of the Jacobian: that of the output, followed by that of the input.
+
+    For an array, a flat Jacobian, of the output's and the input's entries, and of one entry the input's shape, can be meant
+    in one way only.
+
+    Raises  WrongShape for others.
+    """
+    found = {}
+    for name, x in claimed.items():
+        outputs, inputs = shape(q.value), shape(q.point.values[name])
+        entries = size(q.value)
+        flat = [(entries, size(q.point.values[name])), *([inputs] if entries == 1 else [])] if outputs else []
+        if shape(x) not in (outputs + inputs, *flat):
+            turned = "; it may be transposed" if shape(x) == (outputs + inputs)[::-1] else ""
+            says = f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}{turned}"
+            raise WrongShape(says, name, x)
+        found[name] = np.reshape(x, outputs + inputs)[()]
+    return found

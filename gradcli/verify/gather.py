@@ -10,7 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.whole import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
-from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape
+from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape, shaped
 from gradcli.modes.mode import Question
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.kinks import Mark
@@ -183,6 +183,7 @@ def add_claim(case: Case, claimed: Claimed) -> None:
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
+    case.findings += [finding(Kind.CLAIM, Severity.INFO, says) for says in estimate.notes]
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
         case.inconclusive(
@@ -196,7 +197,9 @@ def claim_again(case: Case) -> Finding | None:
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
         return None  # an expression is data, which gives the same at every call
     try:
-        again = mode.claimed(dict(case.q.point.values))  # another dict: what is kept of the first call is not returned
+        again = shaped(
+            mode.claimed(dict(case.q.point.values)), case.q
+        )  # another dict: what is kept of the first call is not returned
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _grows(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"

@@ -499,3 +499,44 @@ def test_compare_modes_measures_a_python_claim(
     ran = gradcli("compare-modes", f"{file}:f", *AT, "--grad", claim, *QUICK, "--json")
     assert ran.exit_status == status
     assert (ran.json["modes"]["claim"]["right_digits"]["worst"] > 14) is (status == 0)
+
+
+SHAPES = """
+    def corner(x): return np.array([[np.sum(x**2)]])
+    def corner_g(x): return 2*x
+    def corner_row(x): return (2*x)[None]
+    def corner_slip(x): return 2*x + 1e-3
+    def outer(x): return np.outer(x[:2], x)
+    def outer_J(x):
+        found = np.zeros((2, 3, 3))
+        for i in range(2):
+            for k in range(3):
+                found[i, k, i] += x[k]
+                found[i, k, k] += x[i]
+        return found
+    def outer_flat(x): return outer_J(x).reshape(6, 3)
+    def outer_turned(x): return outer_flat(x).T
+    def outer_slip(x): return outer_flat(x) + 1e-3*np.eye(6)[:, :3]
+    def outer_ravel(x): return outer_flat(x).ravel()
+    def of_matrix(X): return X @ np.array([1.0, 2.0, 3.0])
+    def of_matrix_flat(X): return np.kron(np.eye(2), np.array([1.0, 2.0, 3.0]))
+    def of_matrix_slip(X): return of_matrix_flat(X)[::-1]
+    def scalar(X): return np.sum(X**2)
+    def scalar_row(X): return 2*X.reshape(1, 6)
+"""
+
+
+@pytest.mark.parametrize(
+    ("f", "claim", "status"),
+    [
+        ("corner", "corner_g", 0), ("corner", "corner_row", 0), ("corner", "corner_slip", 1), ("outer", "outer_J", 0),
+        ("outer", "outer_flat", 0), ("outer", "outer_turned", 1), ("outer", "outer_slip", 1), ("outer", "outer_ravel", 1),
+        ("of_matrix", "of_matrix_flat", 0), ("of_matrix", "of_matrix_slip", 1), ("scalar", "scalar_row", 1),
+    ],
+)  # fmt: skip
+def test_a_jacobian_may_be_flat(gradcli: Callable[..., Any], tmp_path: Path, f: str, claim: str, status: int) -> None:
+    file = written(tmp_path, SHAPES)
+    at = "X=[[1,2,3],[4,5,6]]" if "matrix" in f or f == "scalar" else "x=[1,2,3]"
+    ran = gradcli("check", f"{file}:{f}", "--jac", claim, at)
+    assert ran.exit_status == status, ran.stdout
+    assert status or claim == "outer_J" or "taken as" in ran.stdout
