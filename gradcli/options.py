@@ -285,7 +285,8 @@ class Options:
         "--localise", "", "Check each module inside the target alone, too.",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
     expect: frozenset[str] = row(
-        "--expect", "KINDS", "What is deliberate: straight-through estimators, whose surrogate is checked.",
+        "--expect", "KINDS",
+        "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
         on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=_list, take=names_in)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",

@@ -79,6 +79,7 @@ class Kind(StrEnum):
     CUT = "cut"
     MASKED_NAN = "masked nan"
     STRAIGHT_THROUGH = "straight-through"
+    STOP_GRADIENT = "stop-gradient"
     ACCUMULATES = "accumulates"
 
 

@@ -18,7 +18,7 @@ Tensor = Any
 Flat = Callable[[Sequence[Tensor]], Tensor]  # from the differentiated tensors to all float results, laid end to end
 
 
-EXPECTED = frozenset({"straight-through"})
+EXPECTED = frozenset({"straight-through", "stop-gradient"})
 MIXED = ("bfloat16", "float16")
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 

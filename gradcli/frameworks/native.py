@@ -172,7 +172,12 @@ class Native:
         tensors = {path: self.tensor(x) for path, x in leaves.items()}
         args, kwargs = put_together(node, tensors)
         xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
-        program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
+        try:
+            program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
+        except GradcliError:
+            raise
+        except Exception as error:  # whatever the framework, or the function, does not do with recorded values
+            raise NotSupported(f"its operations could not be recorded: {message_of(error)[:160]}") from error
         shaped, results = taken_apart("", y)
         moving = [path for path, x in results.items() if self.framework.holds(x) and self.framework.is_float(x)]
         if not moving:
@@ -185,8 +190,10 @@ class Native:
 
         return program, made
 
-    def with_surrogate(self, smooth: Callable[[Value], Value]) -> "Native":
-        """Return the function with a smooth stand-in for the staircases of the program recorded last.
+    def with_surrogate(self, smooth: Callable[[Value], Value] | None) -> "Native":
+        """Return the function with a smooth stand-in for the staircases of the program recorded last, if one is given.
+
+        What the framework does not differentiate is held constant.
 
         Tensors still go through the function itself, so that its own gradient is that of the estimator.
         """

@@ -28,7 +28,8 @@ class Slot:
 class Step:
     """One operation: what computes it, its operands (slots among them), where its results go, and the user's line.
 
-    A step that writes puts its result into the memory of its first operand.
+    A step that writes puts its result into the memory of its first operand. One that is `stopped` was made where the user
+    lets nothing be differentiated.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Step:
     outs: tuple[int, ...]
     position: Any = None
     writes: bool = False
+    stopped: bool = False
 
 
 @dataclass

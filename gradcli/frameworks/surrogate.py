@@ -33,13 +33,22 @@ def stairs(program: RecordedSteps) -> list[Step]:
     ]
 
 
+def stops(program: RecordedSteps) -> list[Step]:
+    """Return the steps of a program beyond which nothing is differentiated: detached values, and what no_grad makes."""
+    return [step for step in program.steps if _is_stop(step)]
+
+
+def _is_stop(step: Step) -> bool:
+    return step.stopped or _base(step) in _STOPS
+
+
 def is_choice(step: Step) -> bool:
     """Whether a step chooses between values by a mask."""
     return _base(step) in _CHOICES
 
 
-def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value]) -> RecordedSteps:
-    """Return the program with its staircases replaced by a smooth function, and with what is stopped held constant.
+def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value] | None) -> RecordedSteps:
+    """Return the program with what is stopped held constant, and its staircases replaced by a smooth function, if there is one.
 
     Its value at `xs` is that of the program.
     """
@@ -49,10 +58,10 @@ def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Val
         first = filled(step.args[0], values) if step.args else None
         ran(step, values)
         y = values[step.outs[0]] if step.outs else None
-        if id(step) in chosen:
+        if smooth is not None and id(step) in chosen:
             x0 = np.asarray(first, dtype=float)
             steps.append(_stair(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
-        elif _base(step) in _STOPS:
+        elif _is_stop(step) and len(step.outs) == 1 and not step.writes:
             steps.append(replace(step, compute=_constant(np.array(y)[()])))
         else:
             steps.append(step)

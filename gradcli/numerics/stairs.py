@@ -28,6 +28,7 @@ WIDTHS = (0.1, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see
 _SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
 _ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand within which a step is at its jump
+_ROUNDS = 10  # of leaving out entries that enter otherwise somewhere
 _PLACES = 8  # of steps that are reported
 
 
@@ -83,7 +84,7 @@ def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Seque
 
     Such an entry enters no other operation on the way, at the point and wherever it was moved to; and f changes with it.
 
-    Cost  where an entry enters steps alone: 6 recordings, and as many evaluations.
+    Cost  where an entry enters steps alone: 6 recordings a round; another round where others enter otherwise there.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]
@@ -91,15 +92,29 @@ def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Seque
         return []
     left = _both(left, [~mask for mask in _smooth(program)])
     left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
-    for moved in _beside(xs, left) if _any(left) else ():
-        try:
-            there = record(f, moved)
-        except GradcliError:
-            continue  # beyond where f has a value
-        left = _both(left, [~mask for mask in _smooth(there)])
-    if not _any(left) or not any(_differs(f, moved, program.y) for moved in _beside(xs, left)):
-        return []
-    return list(_marks(program, steps, left))
+    for _ in range(_ROUNDS):
+        before, steps_alone = left, False
+        for moved in _beside(xs, left) if _any(left) else ():
+            there = _recorded(f, moved)
+            if there is not None:
+                entering = _both(left, _smooth(there))
+                left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
+                steps_alone |= not _any(entering) and not _same(there.y, program.y)
+        if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
+            return list(_marks(program, steps, left)) if steps_alone else []
+    return []  # there is always another one that enters otherwise, as where the largest is taken of many
+
+
+def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
+    """Return the function recorded elsewhere; None beyond where it has a value."""
+    try:
+        return record(f, xs)
+    except GradcliError:
+        return None
+
+
+def _same(a: Value, b: Value) -> bool:
+    return bool(np.array_equal(np.asarray(plain(a)), np.asarray(plain(b)), equal_nan=True))
 
 
 def at_jumps(f: Function, program: Program, bars: Sequence[Value]) -> list[Mark]:
@@ -171,13 +186,6 @@ def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
         ]
         for sign in (1.0, -1.0):
             yield [(x + sign * move)[()] for x, move in zip(xs, moves, strict=True)]
-
-
-def _differs(f: Function, xs: Sequence[Value], y: Value) -> bool:
-    try:
-        return not np.array_equal(np.asarray(f(*xs)), np.asarray(plain(y)), equal_nan=True)
-    except GradcliError:
-        return False
 
 
 def _both(a: Masks, b: Masks) -> Masks:

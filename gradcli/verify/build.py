@@ -69,14 +69,16 @@ def request_for(
     if claiming is None and not options.value_and_grad:
         own = own_gradient(found, options.seed, options.order, options.expect)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
+            missing = "step function" if "straight-through" in options.expect else "gradient that is stopped"
             raise BadOption(
-                "straight-through estimators are expected, but the function has no step function",
-                do="leave out --expect",
+                f"{min(options.expect)} is expected, but the function has no {missing}", do="leave out --expect"
             )
     notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
     modes = chosen(options.modes)
     if own is not None and options.modes is None:
-        modes = tuple(mode for mode in modes if mode != "symbolic")  # it would take longer than all else
+        # symbolic would take longer than all else; what is held constant is known to float64's rounding only
+        without = {"symbolic", "certified"} if options.expect else {"symbolic"}
+        modes = tuple(mode for mode in modes if mode not in without)
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
     not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()

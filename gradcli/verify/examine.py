@@ -171,7 +171,13 @@ def _forward(case: _Case) -> list[Aspect]:
     except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
         return [Aspect(name, "wrong", message=message_of(error))]
     case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
-    return [_compared(name, case.tangent, *case.along(case.reference, case.open))]
+    aspect = _compared(name, case.tangent, *case.along(case.reference, case.open))
+    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.natively.expect:
+        case.tangent = None
+        return [
+            replace(aspect, status="differs", message="the forward mode goes through what the reverse mode stops at")
+        ]
+    return [aspect]
 
 
 def _adjoint(case: _Case) -> list[Aspect]:
@@ -213,7 +219,9 @@ def _variants(case: _Case) -> list[Aspect]:
     found = []
     own = frozenset(k for k, name in enumerate(case.request.wrt) if name in case.native.parameters)
     for name, answer in case.framework.variants(case.flat, case.xs, case.own.w, case.native.seed, own).items():
-        if isinstance(answer, str):
+        if isinstance(answer, NotSupported):
+            found.append(Aspect(name, "unavailable", message=_short(answer.what)))
+        elif isinstance(answer, str):
             found.append(Aspect(name, "wrong", message=answer))
         else:
             given = dict(zip(case.request.wrt, answer, strict=True))

@@ -14,7 +14,7 @@ from gradcli.errors import BadClaim, FunctionFailed, GradcliError
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
-from gradcli.frameworks.surrogate import SURROGATES, stairs
+from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
 from gradcli.interpreters.program import record, value_and_pulled
 from gradcli.modes.claim import Claimed, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
@@ -72,8 +72,8 @@ def own_gradient(
     """Return the framework's own gradient as a claim, and the function it claims to be of; None for plain Python.
 
     Of several outputs it is that of a sum with random weights; of order 2 it is the product of the Hessian and a vector.
-    Straight-through estimators that are expected are judged by the smooth function they stand for. A single number is
-    `weighted` too where a backward pass alone is looked at, which must use the cotangent it is given.
+    Straight-through estimators and stopped gradients that are expected are checked against the function they stand for. A
+    single number is `weighted` too where a backward pass alone is looked at, which must use the cotangent it is given.
     """
     native = native_of(found.f)
     if native is None or not isinstance(found.f, PythonFunction):
@@ -83,8 +83,8 @@ def own_gradient(
     plain = shape(y) == () and not weighted
     w = np.float64(1.0) if plain else weights(seed, y)
     own = Own(found.f, native, found.wrt, w)
-    if "straight-through" in expect:
-        found = _smoothed(found, own, at)
+    if expect:
+        found = _as_meant(found, own, at, expect)
     text = f"{native.framework.name}'s gradient"
     if order == 2:
         v = {name: direction(seed, name, at[name]) for name in found.wrt}
@@ -104,16 +104,25 @@ def own_gradient(
     return replace(found, f=projected, points=points), claim, own
 
 
-def _smoothed(found: Located, own: Own, at: Mapping[str, Any]) -> Located:
-    """Return the function with the surrogate for its staircases of which the framework's gradient is, or the plain one."""
+def _as_meant(found: Located, own: Own, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
+    """Return the function that a deliberately other gradient is of, or the plain one where nothing of that kind is in it.
+
+    What is stopped is held constant; of the surrogates for staircases it is the one of which the framework's gradient is.
+    """
     native, f = own.native, own.f
     record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
-    steps = stairs(native.program) if native.program is not None else []
-    if not steps:
+    if native.program is None:
         return found
-    claimed = own(at)
-    made = {says: _standing_in(f, native, smooth) for says, smooth in SURROGATES.items()}
-    says = next((says for says, other in made.items() if _is_of(other, own, at, claimed)), next(iter(made)))
+    steps, held = stairs(native.program) if Kind.STRAIGHT_THROUGH in expect else [], stops(native.program)
+    if not steps and not held:
+        return found
+    says, smooth = "", None
+    if steps:
+        claimed = own(at)
+        fits = (s for s, smooth in SURROGATES.items() if _is_of(_standing_in(f, native, smooth), own, at, claimed))
+        says = next(fits, next(iter(SURROGATES)))
+        smooth = SURROGATES[says]
+    kind = Kind.STOP_GRADIENT if Kind.STOP_GRADIENT in expect else Kind.STRAIGHT_THROUGH
     notices = [
         Notice(
             Kind.STRAIGHT_THROUGH,
@@ -123,8 +132,13 @@ def _smoothed(found: Located, own: Own, at: Mapping[str, Any]) -> Located:
         )
         for step in steps
     ]
+    notices += [
+        Notice(kind, Severity.INFO, f"{step.name} is held constant", at=place(step.position))
+        for step in held
+        if kind == Kind.STOP_GRADIENT or not steps
+    ]
     points = tuple(replace(p, value=None, seconds=None) for p in found.points)
-    return replace(found, f=made[says], points=points, notices=(*found.notices, *notices))
+    return replace(found, f=_standing_in(f, native, smooth), points=points, notices=(*found.notices, *notices))
 
 
 def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:

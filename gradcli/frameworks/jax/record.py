@@ -159,8 +159,11 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
             return fun.call_wrapped(*xs)
 
     def stage_value(self, x: Any) -> Any:
-        """Return a value as it is."""
-        return x
+        """Return a value as it is; a plain number as the array that JAX makes of it."""
+        if self._ours(x):
+            return x
+        with jax.core.eval_context():
+            return jax.numpy.asarray(x)
 
     def _run(self, inner: Any, xs: Sequence[Any]) -> list[Any]:
         """Run the equations of a jaxpr one by one."""
@@ -186,8 +189,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         if np.shape(ours) != np.shape(theirs) or not np.allclose(ours, theirs, rtol=0.0, atol=within, equal_nan=True):
             place = step.position.span if isinstance(step.position, At) else None
             raise NotSupported(f"gradcli reads {step.name} differently from JAX", where=place)
-        if t.dtype.itemsize < 8:  # what rounding did so far is no fault of the next operation
-            self.shadows[t.number] = theirs
+        self.shadows[t.number] = theirs  # what rounding did so far is no fault of the next operation
 
     def _ours(self, x: Any) -> bool:
         return isinstance(x, Recorded) and x._trace is self

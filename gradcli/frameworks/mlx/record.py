@@ -27,6 +27,7 @@ _NAMES = {
     "Less": "lt",
     "LessEqual": "le",
     "Multiply": "mul",
+    "StopGradient": "stop_gradient",
     "Subtract": "sub",
 }  # by which staircases are known
 

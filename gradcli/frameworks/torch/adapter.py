@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,12 +18,16 @@ from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
 from gradcli.point import Array
 from gradcli.source.function import Notice
+from gradcli.source.structure import taken_apart
 from gradcli.words import Kind, Severity
 
 _FORMATS = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
     "tf32": torch.float32,
 }  # fmt: skip
+_DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names that such functions use
+_INSIDE = "not require grad"  # what torch says where a function differentiates by inputs that ask for no gradient
+_BY_INPUTS: set[Any] = set()  # code of functions that differentiate by their inputs inside
 _MOST_ALONE = 8  # inputs that are asked for one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode")
 _NO_VMAP = ("setup_context", "generate_vmap_rule", "vmap", "in-place", "data-dependent", ".item()")
@@ -110,22 +115,24 @@ class Torch:
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
-        with _seeded(seed), torch.enable_grad() if differentiates else _quiet(function):
-            return function(*args, **kwargs)
+        if differentiates:
+            with _seeded(seed), torch.enable_grad():
+                return function(*args, **kwargs)
+        return _run(function, args, kwargs, seed)
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
-        import torch.autograd.forward_ad as forward
-
-        with torch.enable_grad(), _seeded(seed), forward.dual_level():
-            duals = [forward.make_dual(x.detach().clone(), _like(v, x)) for x, v in zip(xs, vs, strict=True)]
-            try:
-                y = forward.unpack_dual(f(duals))
-            except (RuntimeError, FunctionFailed) as error:
+        try:
+            return _pushed(f, xs, vs, seed, inside=False)
+        except (RuntimeError, FunctionFailed) as error:
+            if _INSIDE not in str(error):
                 raise _unsupported(error, _NO_FORWARD) from error
-            return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
+        try:
+            return _pushed(f, xs, vs, seed, inside=True)
+        except (RuntimeError, FunctionFailed) as error:
+            raise _unsupported(error, (*_NO_FORWARD, _INSIDE)) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
         with torch.enable_grad(), _seeded(seed):
@@ -134,7 +141,10 @@ class Torch:
             still = [np.zeros(tuple(x.shape))[()] for x in xs]
             if not y.requires_grad:
                 return still
-            bars = torch.autograd.grad(y, leaves, _like(w, y), allow_unused=True, create_graph=True)
+            try:
+                bars = torch.autograd.grad(y, leaves, _like(w, y), allow_unused=True, create_graph=True)
+            except RuntimeError as error:
+                raise _unsupported(error, ("use_reentrant",)) from error
             along = [
                 torch.sum(bar * _like(v, bar))
                 for bar, v in zip(bars, vs, strict=True)
@@ -156,7 +166,10 @@ class Torch:
             return torch.sum(y * _like(w, y))
 
         pairs = [torch.stack([a.detach(), b.detach()]) for a, b in zip(xs, others, strict=True)]
-        with _seeded(seed):
+        with _seeded(seed), warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # operations without a rule for batches are slow, and nobody else asked for them
             try:
                 gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
                 return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
@@ -165,9 +178,9 @@ class Torch:
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
-    ) -> dict[str, list[Array | None] | str]:
+    ) -> dict[str, list[Array | None] | str | NotSupported]:
         """Non-contiguous inputs; one input at a time; and whether the backward writes into the cotangent it is given."""
-        found: dict[str, list[Array | None] | str] = {}
+        found: dict[str, list[Array | None] | str | NotSupported] = {}
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
             found["non-contiguous inputs"] = list(
                 self._pulled(
@@ -175,8 +188,12 @@ class Torch:
                 )[0]
             )
         if 1 < len(xs) <= _MOST_ALONE:
-            each = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
-            found["one input at a time"] = list(each)
+            try:
+                found["one input at a time"] = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
+            except (RuntimeError, FunctionFailed) as error:  # it differentiates by all of its inputs itself
+                if _INSIDE not in str(error):
+                    raise
+                found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
         _, kept = self._pulled(f, xs, w, seed, set(range(len(xs))))
         if not kept:
             found["cotangent"] = (
@@ -194,7 +211,13 @@ class Torch:
                 return still, True
             ybar = _like(w, y)
             before = ybar.clone()
-            bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
+            try:
+                bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
+            except RuntimeError as error:
+                if "use_reentrant" not in str(error):
+                    raise
+                f(leaves).backward(ybar)  # a checkpoint that is re-entered allows nothing else
+                bars = tuple(x.grad for x in leaves if x.requires_grad)
         given = dict(zip(sorted(wanted), bars, strict=True))
         found = [still[k] if given.get(k) is None else host(given[k]) for k in range(len(xs))]
         return found, bool(torch.equal(ybar, before))
@@ -223,13 +246,10 @@ class Torch:
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:
         def outputs(y: Any) -> list[Tensor]:
-            from gradcli.source.structure import taken_apart
-
             leaves = taken_apart("", y)[1].values()
             return [t for t in leaves if isinstance(t, torch.Tensor) and t.is_floating_point()]
 
-        with _seeded(seed), _quiet(function):
-            return recorded(lambda: function(*args, **kwargs), list(xs), outputs)
+        return recorded(lambda: _run(function, args, kwargs, seed), list(xs), outputs)
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with torch.enable_grad(), _seeded(seed):
@@ -237,18 +257,39 @@ class Torch:
 
 
 def _of_module(module: torch.nn.Module, placed: Placed) -> Callable[..., Any]:
-    """Return a module as a function of its inputs and its parameters; its buffers are copies at every call."""
+    """Return a module as a function of its inputs and its parameters; its buffers are copies at every call.
+
+    The module keeps the parameters of its last call: a backward pass may call it again, as that of a checkpoint does.
+    """
+    own = {name: (p, _places(module, p)) for name, p in module.named_parameters()}
+    buffers = {name: (b.clone(), _places(module, b)) for name, b in module.named_buffers()}
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        buffers = {name: b.clone() for name, b in module.named_buffers()}
-        return torch.func.functional_call(module, {**buffers, **(parameters or {})}, args, kwargs, tie_weights=True)
+        for name, (p, places) in own.items():
+            for holder, leaf in places:
+                holder._parameters[leaf] = (parameters or {}).get(name, p)
+        for b, places in buffers.values():
+            fresh = b.clone()
+            for holder, leaf in places:
+                holder._buffers[leaf] = fresh
+        return module(*args, **kwargs)
 
-    own = list(inspect.signature(module.forward).parameters.values())
+    taken = list(inspect.signature(module.forward).parameters.values())
     keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = [p for p in own if p.kind is p.VAR_KEYWORD]
-    call.__signature__ = inspect.Signature([*(p for p in own if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
     call.__name__ = type(module).__name__
     return call
+
+
+def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
+    """Return where a module holds a tensor: tied weights have several places."""
+    return [
+        (holder, leaf)
+        for holder in module.modules()
+        for leaf, held in [*holder._parameters.items(), *holder._buffers.items()]
+        if held is x
+    ]
 
 
 def _widen(function: Any, placed: Placed) -> None:
@@ -307,14 +348,40 @@ def _generators() -> list[torch.Generator]:
     return [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
 
 
-def _quiet(function: Callable[..., Any]) -> Any:
-    """Switch torch's own recording off, but for functions that differentiate inside."""
-    return torch.enable_grad() if _differentiates(function) else torch.no_grad()
+def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
+    """Return the derivative along vs by the forward mode; `inside` lets f differentiate by its inputs as well."""
+    import torch.autograd.forward_ad as forward
+
+    with torch.enable_grad(), _seeded(seed), forward.dual_level():
+        leaves = [x.detach().clone().requires_grad_(inside) for x in xs]
+        y = forward.unpack_dual(f([forward.make_dual(x, _like(v, x)) for x, v in zip(leaves, vs, strict=True)]))
+        return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
 
 
-def _differentiates(function: Any) -> bool:
+def _run(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int) -> Any:
+    """Call a function for its value: without torch's own recording, unless it differentiates inside."""
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    return code is not None and bool({"grad", "backward", "jacobian", "hessian", "enable_grad"} & set(code.co_names))
+    if code not in _BY_INPUTS:
+        inside = code is not None and bool(_DIFFERENTIATING & set(code.co_names))
+        try:
+            with _seeded(seed), torch.set_grad_enabled(inside):
+                return function(*args, **kwargs)
+        except RuntimeError as error:
+            if _INSIDE not in str(error):
+                raise
+    with _seeded(seed), torch.enable_grad():  # it differentiates by its inputs, or by what is made of them
+        for x in _floats((args, kwargs)):
+            x.requires_grad_()
+        y = function(*args, **kwargs)
+    if code is not None:
+        _BY_INPUTS.add(code)
+    return y
+
+
+def _floats(given: Any) -> list[torch.Tensor]:
+    """Return the leaves among arguments that a gradient can be asked of."""
+    _, leaves = taken_apart("", given)
+    return [x for x in leaves.values() if isinstance(x, torch.Tensor) and x.is_floating_point() and x.is_leaf]
 
 
 FRAMEWORK = Torch()

@@ -22,14 +22,8 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         key = (function, tuple(_key(a) for a in args))
         if key not in found and len(found) < _MOST:
-            found[key] = Call(
-                function.__name__,
-                applied(function),
-                tuple(map(_copied, args)),
-                {},
-                position(),
-                place_of(function.backward),
-            )
+            own, alone = _with_own_modules(function, args)
+            found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward))
 
     users = _users(torch.autograd.Function)
     if not users and not every:
@@ -94,6 +88,41 @@ def _hooked(found: dict[Any, Call]) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> tuple[Any, Callable[..., Any]]:
+    """Return copies of the arguments, and how the function is applied to them alone.
+
+    A module among them that holds others as its parameters, as for a backward that calls it again, holds what is given for
+    these.
+    """
+    names = {
+        k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _names(a, x)]
+        for k, x in enumerate(args)
+        if isinstance(x, torch.Tensor)
+    }
+    plain = applied(function)
+    own = tuple(map(_copied, args))
+    if not any(names.values()):
+        return own, plain
+    modules = {n: copy.deepcopy(a) for n, a in enumerate(args) if isinstance(a, torch.nn.Module)}
+    own = tuple(modules.get(n, a) for n, a in enumerate(own))
+
+    def apply(*given: Any) -> Any:
+        for k, held in names.items():
+            for n, name in held:
+                holder, _, leaf = name.rpartition(".")
+                modules[n].get_submodule(holder)._parameters[leaf] = given[k]
+        return plain(*given)
+
+    apply.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    apply.__name__ = function.__name__
+    return own, apply
+
+
+def _names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
+    """Return under which names a module holds a tensor as a parameter."""
+    return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
 
 
 def _key(a: Any) -> Any:

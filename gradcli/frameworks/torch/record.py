@@ -4,12 +4,12 @@ A dispatch mode sees every aten call below autograd with the tensors it really g
 was. Each call is run in numpy at once beside torch's own result: where the two differ, our reading of it is not used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradcli.core.provenance import place, position
@@ -18,6 +18,7 @@ from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, filled, largest, ran
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
+from gradcli.frameworks.torch.quietly import decomposition_table
 
 _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
 _SAME = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the largest entry: the same operation, rounded in another order
@@ -45,6 +46,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
         self.shadows: dict[int, Any] = {}
+        self.without_gradients = 0  # how many no_grad blocks of the user's are entered
         for x in inputs:
             number = self._new(x)
             self.program.inputs.append(number)
@@ -93,7 +95,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if writes and results and isinstance(args[0], Slot):  # torch returns the tensor that was written to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
-        step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes)
+        stopped = moved and self.without_gradients > 0
+        step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped)
         ran(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
             if isinstance(t, torch.Tensor):
@@ -151,8 +154,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         )
         if not same and step.name != "aten.empty_like":
             raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
-        if t.dtype != torch.float64 and not step.writes:  # what rounding did so far is no fault of the next operation
-            self.shadows[number] = host(t)
+        if not step.writes:  # what rounding did so far is no fault of the next operation
+            if (
+                isinstance(ours, np.ndarray)
+                and ours.flags.writeable
+                and step.name.removeprefix("aten.") not in UP_TO_SIGN
+            ):
+                ours[...] = theirs  # in place: it may be a view of what is written into later
+            else:
+                self.shadows[number] = host(t)
 
     def _operand(self, a: Any) -> Any:
         if isinstance(a, torch.Tensor):
@@ -237,13 +247,33 @@ def _place() -> Any:
     return found if not isinstance(found, Span) else None
 
 
+@contextmanager
+def _no_grad_watched(recorder: Recorder) -> Iterator[None]:
+    """Let the recorder know of the user's `with torch.no_grad()`; custom functions run without gradients in another way."""
+    enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
+
+    def entered(self: Any) -> None:
+        recorder.without_gradients += 1
+        enter(self)
+
+    def left(self: Any, *error: Any) -> None:
+        recorder.without_gradients -= 1
+        leave(self, *error)
+
+    torch.no_grad.__enter__, torch.no_grad.__exit__ = entered, left
+    try:
+        yield
+    finally:
+        torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
+
+
 def recorded(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[RecordedSteps, Any]:
     """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
     recorder = Recorder(inputs)
     try:
-        with recorder:
+        with recorder, _no_grad_watched(recorder):
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error
