@@ -24,7 +24,7 @@ from gradcli.primitives.shaping import SELECT
 Masks = list[Any]
 Function = Callable[..., Value]
 
-WIDTHS = (0.1, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
+WIDTHS = (0.1, 0.3, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
 _SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
 _ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand within which a step is at its jump
@@ -84,7 +84,7 @@ def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Seque
 
     Such an entry enters no other operation on the way, at the point and wherever it was moved to; and f changes with it.
 
-    Cost  where an entry enters steps alone: 6 recordings a round; another round where others enter otherwise there.
+    Cost  where an entry enters steps alone: 8 recordings a round; another round where others enter otherwise there.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]

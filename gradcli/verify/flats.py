@@ -31,7 +31,7 @@ _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 def settled_zeros(case: Case, name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
 
-    Cost  up to 36 evaluations of f for each entry that is claimed to be zero.
+    Cost  up to 40 evaluations of f for each entry that is claimed to be zero.
     """
     claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
     if case.q.untraced is None or shape(case.q.value) != ():

@@ -4,14 +4,16 @@ A dispatch mode sees every aten call below autograd with the tensors it really g
 was. Each call is run in numpy at once beside torch's own result: where the two differ, our reading of it is not used.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gradcli.core.primitive import Primitive
 from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
 from gradcli.frameworks.framework import EPS
@@ -24,6 +26,8 @@ _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_bl
 _SAME = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the largest entry: the same operation, rounded in another order
 _LOOSE = 5e-2  # for narrower formats
 _CANCELS = 1e-3  # of the largest operand: a smaller result may be what is left of terms that cancel
+_DRAW = Primitive("draw", lambda *xs, y: y, (), kind="constant", on=())
+_DRAWS = {"bernoulli", "multinomial", "poisson", "binomial"}
 _SCALAR = "_local_scalar_dense"
 
 
@@ -64,6 +68,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         inplace = func._schema.is_mutable and name.endswith("_") and not name.endswith("__")
         writes = inplace and torch.Tag.inplace_view not in func.tags
         compute = TABLE.get(name[:-1] if inplace else name)
+        drawn = moved and name.removesuffix("_") in _DRAWS
         if torch.Tag.nondeterministic_seeded in func.tags:
             compute, moved = None, False
         if compute is None and moved:
@@ -83,7 +88,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             y.zero_()
         if factory or _whole(name, y):
             for t in _tensors(y):
-                self._constant(t)
+                number = self._constant(t)
+                if drawn:
+                    self._draw(name, operands[0], self.program.constants.pop(number), number)
             return y
         moved = moved and not name.endswith("_like") and not name.startswith("new_")
         self._step(name, compute, *operands, y, writes, moved)
@@ -109,6 +116,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.program.steps.append(step)
         if writes and results and results[0].dim() == 0:
             self._through(results[0], outs[0])
+
+    def _draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
+        """Record a draw, whose value moves with its parameters in steps alone."""
+        xs = tuple(a for a in operands if isinstance(a, Slot))
+        self.program.steps.append(Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position()))
 
     def _through(self, t: torch.Tensor, number: int) -> None:
         """Write a number into the array that it is an entry of."""

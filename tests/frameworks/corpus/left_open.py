@@ -196,6 +196,10 @@ def hard_choice(z, c):
     return torch.sum((hard - soft.detach() + soft) * c)
 
 
+def drawn(p, x):
+    return torch.sum(torch.bernoulli(p) * x)
+
+
 def sparse_weights(x):
     return torch.sum(_imported("entmax").normmax_bisect(x, alpha=2, n_iter=60) * torch.tensor([0.3, -0.7, 1.1]))
 
@@ -252,6 +256,7 @@ CASES = [
     Case("teacher under no_grad", taught_without_gradients, THREE, TORCH | STOPS),
     Case("hard gumbel", hard_gumbel, {"z": Z, "c": X}, TORCH | PASSES),
     Case("hard choice", hard_choice, {"z": Z, "c": X}, TORCH | PASSES),
+    Case("draws", drawn, {"p": np.array([0.3, 0.5, 0.6]), "x": X}, TORCH, verdict="inconclusive"),
     Case("entmax", sparse_weights, {"x": X}, TORCH, "entmax"),
     Case("logsumexp", log_sum, {"x": X}, JAX, "jax"),
     Case("integer labels", integer_labels, {"z": np.stack([X, Z])}, JAX, "optax"),
