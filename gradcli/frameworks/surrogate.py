@@ -61,8 +61,8 @@ def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Val
         if smooth is not None and id(step) in chosen:
             x0 = np.asarray(first, dtype=float)
             steps.append(_stair(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
-        elif _is_stop(step) and len(step.outs) == 1 and not step.writes:
-            steps.append(replace(step, compute=_constant(np.array(y)[()])))
+        elif _is_stop(step) and step.outs and not step.writes:
+            steps.append(replace(step, compute=_constant([np.array(values[number]) for number in step.outs])))
         else:
             steps.append(step)
     return replace(program, steps=steps)
@@ -75,8 +75,14 @@ def _stair(step: Step, smooth: Callable[[Value], Value], offset: Any) -> Step:
     return replace(step, compute=compute)
 
 
-def _constant(y: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: y
+def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
+    """Return what gives the same values at each call, in memory of their own: they may be written into."""
+
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        held = [np.array(y)[()] for y in ys]
+        return held if len(held) > 1 else held[0]
+
+    return constant
 
 
 def _base(step: Step) -> str:

@@ -1,12 +1,13 @@
 """The user's own gradient as a mode."""
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape
 from gradcli.modes.bounds import SAFETY, by_shaking
 from gradcli.modes.mode import Available, Question
@@ -187,21 +188,24 @@ class Claim:
 
 
 def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
-    """Return a claimed gradient in the shapes of the Jacobian: that of the output, followed by that of the input.
+    """Return a claimed gradient in the shapes of the Jacobian. Raises WrongShape."""
+    return {name: in_shape(name, x, shape(q.value), shape(q.point.values[name])) for name, x in claimed.items()}
+
+
+def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:
+    """Return a claimed Jacobian in the shape of the output, followed by that of the input.
 
     For an array, a flat Jacobian, of the output's and the input's entries, and of one entry the input's shape, can be meant
     in one way only.
 
     Raises  WrongShape for others.
     """
-    found = {}
-    for name, x in claimed.items():
-        outputs, inputs = shape(q.value), shape(q.point.values[name])
-        entries = size(q.value)
-        flat = [(entries, size(q.point.values[name])), *([inputs] if entries == 1 else [])] if outputs else []
-        if shape(x) not in (outputs + inputs, *flat):
-            turned = "; it may be transposed" if shape(x) == (outputs + inputs)[::-1] else ""
-            says = f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}{turned}"
-            raise WrongShape(says, name, x)
-        found[name] = np.reshape(x, outputs + inputs)[()]
-    return found
+    entries = math.prod(outputs)
+    flat = [(entries, math.prod(inputs)), *([inputs] if entries == 1 else [])] if outputs else []
+    if shape(x) not in (outputs + inputs, *flat):
+        turned = "; it may be transposed" if shape(x) == (outputs + inputs)[::-1] else ""
+        says = (
+            f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}{turned}"
+        )
+        raise WrongShape(says, name, x)
+    return np.reshape(x, outputs + inputs)[()]

@@ -15,6 +15,8 @@ from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
 
 _SAME = 1e-9  # of f, to which its real part must stay what it is for real numbers
+_AT_ZERO = 1e-3  # the size that an entry of 0 is given
+_LEAST = 1e-250  # of an entry: a step so much smaller than less would lose its digits
 _APART = 1e-3  # of the entry's size: how far it is moved to see whether f depends on it at all
 H = 2.0**-66  # of the entry's size: nothing is subtracted, so that it can be far below rounding
 
@@ -89,7 +91,9 @@ class ComplexStep:
 
 def _step(size: float) -> float:
     """Return the step for an entry of some size: a power of two, by which imaginary parts round as derivatives do."""
-    return float(np.exp2(np.rint(np.log2(H * max(size, 1e-3)))))
+    if 0 < size < _LEAST:
+        raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
+    return float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))
 
 
 def _size(q: Question) -> float:

@@ -41,7 +41,7 @@ class FiniteDifference:
         without fine structure 8 less. 9 besides, and more where f looks noisy.
         """
         if isinstance(gradient_in(q.f), GradientByValues):
-            return hessian_by_values(q.f, q.point.values, q.stepping)
+            return hessian_by_values(q.f, q.point.values, q.stepping, q.budget)
         self.affordable(q)
         if q.untraced is None and q.trace_test.agrees is False:
             raise TraceDiffers("the trace differs from the function")  # and the question is asked anew without a trace

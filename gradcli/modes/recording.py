@@ -189,10 +189,11 @@ class Recording(Problem):
         """The steps through which alone some entries reach the result; those of gradcli's own rules are none."""
         if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
             return []
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), keeping():
             inputs = self.recording.inputs
             slopes = [zeros_like(x) if self.bars[x.slot] is None else self.bars[x.slot] for x in inputs]
-            return staircases(self.g, self.xs, self.recording, slopes)
+            allowed = lambda xs: self.stepping.inside(self.wrt, tuple(xs))
+            return staircases(self.g, self.xs, self.recording, slopes, allowed)
 
     @property
     def _steps_itself(self) -> bool:

@@ -1,6 +1,6 @@
 """Second derivatives of a function that can only be called: second differences of its values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -9,16 +9,20 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
-from gradcli.modes.budget import OverBudget
+from gradcli.modes.budget import WITHOUT_LIMITS, Budget, OverBudget
 from gradcli.modes.problem import Problem
-from gradcli.modes.stepping import Stepping
+from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.modes.work import MOST_EVALUATIONS
+from gradcli.numerics.rounding import EPS
 from gradcli.numerics.steps import Line, derivative, second_derivative
 from gradcli.point import Array, Cost, Estimate, Point
 from gradcli.source.derived import STEP, Along, Gradient
 from gradcli.source.function import Function
 
-CALLS = 24  # of one second derivative
+CALLS = 32  # of one second derivative
+_ONE_SIDED = (1e-2, 1e-3)  # steps, over the entries' sizes
+_APART = 1e-3  # of the second derivative: less is no bend
+_ROUNDINGS = 100.0
 
 
 class GradientByValues(Gradient):
@@ -30,6 +34,7 @@ class GradientByValues(Gradient):
     def __init__(self, f: Function, wrt: tuple[str, ...], values: Mapping[str, Value], ended: NotSupported) -> None:
         super().__init__(f, wrt, values)
         self.ended = ended
+        self.stepping = AS_WE_LIKE  # the user's bounds, once they are known
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         if any(isinstance(x, Tracer) for x in values.values()):
@@ -42,9 +47,11 @@ class GradientByValues(Gradient):
 class _Lines:
     """The function along lines through a point, all entries laid end to end; nan where it raises."""
 
-    def __init__(self, gradient: GradientByValues, values: Mapping[str, Value]) -> None:
+    def __init__(
+        self, gradient: GradientByValues, values: Mapping[str, Value], budget: Budget = WITHOUT_LIMITS
+    ) -> None:
         known = {name: x for name, x in values.items() if name != STEP}
-        self._problem = Problem(gradient.f, Point(known), gradient.wrt)
+        self._problem = Problem(gradient.f, Point(known), gradient.wrt, budget=budget, stepping=gradient.stepping)
         self.x = end_to_end(self._problem.xs)
 
     def __call__(self, v: Array, t: float) -> float:
@@ -59,18 +66,18 @@ def _refuse_many(n: int, along: bool, budget: int | None) -> None:
         raise OverBudget(says, do=f"--budget {calls}, or your gradient beside it: --grad g --hess h")
 
 
-def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping) -> Estimate:
+def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping, budget: Budget) -> Estimate:
     """Return the Jacobian of the gradient of a function that can only be called, or its derivative along v.
 
     Error   spread of extrapolants and noise: estimated.
     Raises  OverBudget.
-    Cost    24 evaluations for each entry of the diagonal and 48 for each other entry on one side of it; of a product with
-            v, 48 for each entry.
+    Cost    32 evaluations for each entry of the diagonal and 64 for each other entry on one side of it; of a product with
+            v, 64 for each entry.
     """
     gradient = f.f if isinstance(f, Along) else f
     if not isinstance(gradient, GradientByValues):
         raise TypeError("only a gradient by values has second differences")
-    line = _Lines(gradient, values)
+    line = _Lines(gradient, values, budget)
     scales = end_to_end([stepping.sizes(name, values[name]) for name in gradient.wrt])
     _refuse_many(len(scales), isinstance(f, Along), stepping.budget)
     units = np.diag(scales)
@@ -80,7 +87,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
         nonlocal calls
         calls += CALLS
         found = second_derivative(partial(line, v))
-        return np.array([float(found.value), float(found.bound)])
+        return np.array([float(found.value), np.inf if _is_bent(partial(line, v)) else float(found.bound)])
 
     def mixed(u: Array, v: Array) -> Array:
         plus, minus = curvature(u + v), curvature(u - v)
@@ -99,6 +106,17 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
                     whole[i, j] = whole[j, i] = mixed(u, units[j]) / (scales[i] * scales[j])
             value, bound = (_blocks(whole[..., k], gradient, values) for k in (0, 1))
     return Estimate(value, bound, statistical=True, cost=Cost(evaluations=calls))
+
+
+def _is_bent(phi: Callable[[float], float]) -> bool:
+    """Whether the second differences to both sides do not meet as steps shrink: symmetric ones would not show it."""
+    apart, size = [], 0.0
+    for h in _ONE_SIDED:
+        sides = [(phi(2 * s * h) - 2 * phi(s * h) + phi(0.0)) / h**2 for s in (1.0, -1.0)]
+        apart.append(abs(sides[0] - sides[1]))
+        size = max(map(abs, sides))
+    rounding = _ROUNDINGS * EPS * max(abs(phi(0.0)), abs(phi(h))) / h**2
+    return apart[1] > max(apart[0] / 2, _APART * size, rounding)
 
 
 def _blocks(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:

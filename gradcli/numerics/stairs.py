@@ -5,7 +5,6 @@ Away from its jump a step is a constant. What moves the result through steps alo
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from gradcli.primitives.shaping import SELECT
 
 Masks = list[Any]
 Function = Callable[..., Value]
+Allowed = Callable[[Sequence[Value]], bool]
 
 WIDTHS = (0.1, 0.3, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
 _SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
@@ -30,6 +30,10 @@ _ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of
 _FEW = 4  # roundings of an operand within which a step is at its jump
 _ROUNDS = 10  # of leaving out entries that enter otherwise somewhere
 _PLACES = 8  # of steps that are reported
+
+
+def _everywhere(xs: Sequence[Value]) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,6 @@ class _Reach:
         return (np.asarray(unbroadcast((reached * 1.0)[()], xs[i])) > 0) * 1.0
 
 
-@cache
 def _structural(primitive: Primitive, arguments: int) -> Primitive:
     """Return an operation with the rules by which its arguments are reached."""
     elementwise = primitive is SELECT or all(isinstance(rule, Partial | Factor) for rule in primitive.rules)
@@ -67,8 +70,12 @@ def reach(program: Program, slots: Sequence[int]) -> Masks:
     for slot in slots:
         if slot != CONSTANT:
             bars[slot] = np.ones(shape(program.tape.value(slot)))[()]
+    made: dict[tuple[Primitive | None, int], Primitive | None] = {}
+    for primitive, slots_, _, _, _, _ in program.lines:
+        if (primitive, len(slots_)) not in made:
+            made[primitive, len(slots_)] = primitive and _structural(primitive, len(slots_))
     lines = [
-        (primitive and _structural(primitive, len(slots)), slots, xs, y, params, None)
+        (made[primitive, len(slots)], slots, xs, y, params, None)
         for primitive, slots, xs, y, params, _ in program.lines
     ]
     sweep_back(lines, bars, len(bars) - 1)
@@ -79,7 +86,9 @@ def reach(program: Program, slots: Sequence[int]) -> Masks:
     ]
 
 
-def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value]) -> list[Mark]:
+def staircases(
+    f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value], allowed: Allowed = _everywhere
+) -> list[Mark]:
     """Return the steps through which alone some entries reach the result, given the slopes of the sum of all outputs.
 
     Such an entry enters no other operation on the way, at the point and wherever it was moved to; and f changes with it.
@@ -95,7 +104,7 @@ def staircases(f: Function, xs: Sequence[Value], program: Program, slopes: Seque
     for _ in range(_ROUNDS):
         before, steps_alone = left, False
         for moved in _beside(xs, left) if _any(left) else ():
-            there = _recorded(f, moved)
+            there = _recorded(f, moved) if allowed(moved) else None
             if there is not None:
                 entering = _both(left, _smooth(there))
                 left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
@@ -158,7 +167,9 @@ def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequen
         ]
         apart.append(max(abs((sides[0] - here) / h - along), abs((here - sides[1]) / h - along)))
     wide, fine = apart
-    return not fine <= max(wide / 2, _ROUNDED * (abs(here) + abs(along)))
+    return bool(np.isfinite(wide) and np.isfinite(fine)) and not fine <= max(
+        wide / 2, _ROUNDED * (abs(here) + abs(along))
+    )
 
 
 def _smooth(program: Program) -> Masks:
@@ -167,10 +178,17 @@ def _smooth(program: Program) -> Masks:
 
 
 def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
-    places = {(primitive, position): line for line in steps for primitive, _, _, _, _, position in [line]}
-    for (primitive, position), line in list(places.items())[:_PLACES]:
-        reached = _both(left, reach(program, _slots(line)))
-        if primitive is not None and _any(reached):
+    """Yield a mark for each place of steps; the last has what further places reach as well."""
+    places: dict[tuple[Primitive, Any], list[int]] = {}
+    for primitive, slots, _, _, _, position in steps:
+        if primitive is not None:
+            places.setdefault((primitive, position), []).extend(slots)
+    shown = list(places.items())[:_PLACES]
+    for further in list(places.values())[_PLACES:]:
+        shown[-1][1].extend(further)
+    for (primitive, position), reading in shown:
+        reached = _both(left, reach(program, reading))
+        if _any(reached):
             what = primitive.name if primitive.staircase else code_at(position) or primitive.name
             says = f"{what} is a step function: its slope is 0 although its value changes"
             yield Mark(primitive, position, says, tuple(reached))

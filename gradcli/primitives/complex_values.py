@@ -1,5 +1,7 @@
 """Functions at complex numbers near the real axis, where numpy and scipy have values for real numbers alone."""
 
+from typing import Any
+
 import numpy as np
 
 from gradcli.core.primitive import Value
@@ -11,10 +13,18 @@ def expit(x: Value) -> Value:
     return np.where(np.real(x) >= 0, 1.0, e) / (1.0 + e)
 
 
+def log1p(z: Value) -> Any:
+    """Return log(1 + z) to its last digits where z is small, as numpy's own does for real numbers alone."""
+    re, im = np.real(z), np.imag(z)
+    return 0.5 * np.log1p(re * (2 + re) + im * im) + np.arctan2(im, 1 + re) * 1j
+
+
 def logaddexp(a: Value, b: Value) -> Value:
     """Return log(exp(a) + exp(b)), without overflow."""
-    larger, other = np.where(np.real(a) >= np.real(b), (a, b), (b, a))
-    return larger + np.log1p(np.exp(other - larger))
+    first = np.real(a) >= np.real(b)
+    larger: Any = np.where(first, a, b)
+    other: Any = np.where(first, b, a)
+    return larger + log1p(np.exp(other - larger))
 
 
 def log_expit(x: Value) -> Value:
@@ -24,7 +34,7 @@ def log_expit(x: Value) -> Value:
 
 def logit(x: Value) -> Value:
     """Return log(x / (1 - x)) between 0 and 1."""
-    return np.log(x) - np.log1p(-x)
+    return np.log(x) - log1p(-x)
 
 
 def gammaln(x: Value) -> Value:

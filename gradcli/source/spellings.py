@@ -63,7 +63,7 @@ def is_power(piece: Piece) -> bool:
     return piece.kind == "postfix" and piece.text not in (TRANSPOSE, INVERSE)
 
 
-def after_power(text: str, pieces: Sequence[Piece], k: int) -> str:
+def after_power(pieces: Sequence[Piece], k: int) -> str:
     """Return what to write for token `k` after a power: the power in brackets."""
     base = pieces[k - 2].text if pieces[k - 2].kind in ("name", "number") else "(...)"
     return f"({base}{pieces[k - 1].text}){pieces[k].text}"
@@ -134,7 +134,8 @@ def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Ca
         return f"write {function}{_bracketed(rest)}{written(before.text)}"
     if before.kind == "postfix":
         factor = _bracketed(rest) if pieces[k].text == "(" else pieces[k].text[:12]
-        return f"write {text[: before.start + len(before.text)].strip()[-12:]}*{factor}"
+        sign = "@" if before.text in (TRANSPOSE, INVERSE) else "*"
+        return f"write {text[: before.start + len(before.text)].strip()[-12:]}{sign}{factor}"
     return f"write {before.text[-12:]}*{pieces[k].text[:12]}"
 
 

@@ -342,7 +342,7 @@ def _plausible(text: str, body: list[Token], separator: str) -> None:
                 "d/dx is not part of the language", where=where, do=missing_operator(text, body, k, _is_function)
             )
         if k and is_power(body[k - 1]) and token.kind == "postfix":
-            do = f"write brackets: {after_power(text, body, k)}"
+            do = f"write brackets: {after_power(body, k)}"
             raise BadExpression(f"'{token.text}' after a power can be read in two ways", where=where, do=do)
         called = k and token.text == "(" and body[k - 1].kind == "postfix"
         if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):

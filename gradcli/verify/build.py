@@ -9,8 +9,10 @@ from gradcli.modes.budget import Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
+from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.stepping import AS_WE_LIKE, Stepping
 from gradcli.options import DEFAULTS, SECOND_ORDER, Options
+from gradcli.source.derived import gradient_in
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
@@ -69,10 +71,11 @@ def request_for(
     if claiming is None and not options.value_and_grad:
         own = own_gradient(found, options.seed, options.order, options.expect)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
-            missing = "step function" if "straight-through" in options.expect else "gradient that is stopped"
-            raise BadOption(
-                f"{min(options.expect)} is expected, but the function has no {missing}", do="leave out --expect"
-            )
+            missing = {"straight-through": "step function", "stop-gradient": "gradient that is stopped"}
+            has = " and no ".join(missing[kind] for kind in sorted(options.expect))
+            raise BadOption(f"the function has no {has}, as --expect has it", do="leave out --expect")
+        if options.expect and len(found.points) > 1:
+            raise BadOption("--expect holds values constant at one point", do="give one point")
     notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
     modes = chosen(options.modes)
     if own is not None and options.modes is None:
@@ -81,6 +84,9 @@ def request_for(
         modes = tuple(mode for mode in modes if mode not in without)
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
+    gradient = gradient_in(looked_at.f)
+    if isinstance(gradient, GradientByValues):
+        gradient.stepping = settings.stepping
     not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
     given = options.rtol is not None or options.atol is not None
     fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None

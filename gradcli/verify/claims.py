@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadOption, BadTarget, NotSupported
+from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, NotSupported
 from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedExpressions
@@ -86,27 +86,54 @@ def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
     at = found.points[0].values
     first = None
     if claiming is not None and claiming.gradient is not None:
-        _, first = claimed(found, Claiming("grad", claiming.gradient), seed)
-        _refuse_partial(first, found.wrt)
+        _, whole = claimed(found, Claiming("grad", claiming.gradient), seed)
+        _refuse_partial(whole, found)
+        first = ClaimedPart(whole, found.wrt)
     gradient = Gradient(found.f, found.wrt, at, first)
     try:
         with np.errstate(all="ignore"):
             gradient(at)
     except NotSupported as ended:
+        if shape(found.f(at)) != ():
+            says = f"the value has shape {shape(found.f(at))}, and only a scalar has a Hessian"
+            raise BadShape(says, do="reduce it: np.sum(...)") from ended
         if first is not None:
             return GivenGradient(found.f, found.wrt, at, first)
         return GradientByValues(found.f, found.wrt, at, ended)
     return gradient
 
 
-def _refuse_partial(first: Claimed, wrt: Sequence[str]) -> None:
-    """Raise BadClaim for a claimed gradient that leaves out an input of the Hessian."""
-    left = [name for name in wrt if name not in first.names]
-    if left:
-        raise BadClaim(
-            f"the claimed gradient leaves out {', '.join(left)}, and the Hessian is its derivative",
-            do=f"--wrt {','.join(first.names)}",
-        )
+def _refuse_partial(first: Claimed, found: Located) -> None:
+    """Raise BadClaim for a claimed gradient that leaves out an input of the Hessian, or has not its shape."""
+    at = found.points[0].values
+    parts = first(at)
+    for name in found.wrt:
+        if name not in parts:
+            says = f"the claimed gradient leaves out {name}, and the Hessian is its derivative"
+            raise BadClaim(says, do=f"--wrt {','.join(parts)}")
+        if shape(parts[name]) != shape(at[name]):
+            says = f"the claimed gradient of {name} has shape {shape(parts[name])}; the right one has shape {shape(at[name])}"
+            raise BadClaim(says, do="check it alone: --grad")
+
+
+class ClaimedPart:
+    """A claim for some of the inputs that it is claimed for."""
+
+    def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
+        self.whole, self.text = whole, whole.text
+        self.names = tuple(name for name in whole.names if name in names)
+
+    @property
+    def coarseness(self) -> float:
+        return self.whole.coarseness
+
+    @property
+    def mutates(self) -> bool:
+        return self.whole.mutates
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        parts = self.whole(values)
+        return {name: parts[name] for name in self.names}
 
 
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:

@@ -259,6 +259,8 @@ def _second(case: _Case) -> list[Aspect]:
     It decides no verdict: a backward pass that is right may not be meant to be differentiated.
     """
     name = "double backward"
+    if Kind.STOP_GRADIENT in case.request.natively.expect:
+        return [Aspect(name, "not run", message="it stops where the gradient does")]
     if not case.affords(_GRADIENTS):
         return [Aspect(name, "not run", message="--order 2 checks it")]
     if EPS[case.native.narrowest] > EPS["float32"]:

@@ -15,6 +15,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.margins import nearest
+from gradcli.point import Estimate
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
@@ -23,11 +24,12 @@ from gradcli.verdict.evidence import Outcome
 from gradcli.verify.case import Case
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.scales import by_scales
-from gradcli.verify.witness import kink_at, one_sided
+from gradcli.verify.witness import kink_along, kink_at, one_sided
 from gradcli.words import Kind, Severity
 
 _SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
 _BRANCHES = 3
+_DIGITS = 1e-3  # of the largest slope, or of 1
 _MOST_ENTRIES = 50  # whose slopes to both sides are looked at
 _STAIRCASE = 2.0**30  # roundings of float64 that one of the function's is: more than one of float32
 _WHOLE = 1e-6  # of a number of calls: so near a whole one is it
@@ -39,7 +41,7 @@ def place_findings(case: Case) -> None:
     q = case.q
     _trace_findings(case)
     bad = q.not_finite
-    if isinstance(q.untraced, SlopeNotFinite):
+    if q.blind is not None and q.stepping.budget is None:
         _kinks_by_values(case)
     if bad is None and not np.all(np.isfinite(q.value)):
         says = f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}"
@@ -76,21 +78,27 @@ def place_findings(case: Case) -> None:
 
 
 def _kinks_by_values(case: Case) -> None:
-    """What function values say of a place where a rule has no finite slope: kinks, or that they have none either."""
+    """What function values say of a place where the trace is not believed: kinks, or no finite slope as the rules have none."""
     q, found = case.q, case.outcomes.get("finite-difference")
-    bad = q.untraced
-    if bad is not None and (found is None or found.estimate is None or not _finite(found.estimate.value)):
+    bad, estimate = q.untraced, None if found is None else found.estimate
+    if isinstance(bad, SlopeNotFinite) and (estimate is None or not _sharp(estimate)):
         case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
+    if shape(q.value) != ():
+        return
     entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
-    for name, at in islice(entries, _MOST_ENTRIES) if shape(q.value) == () else ():
-        kink = kink_at(q, name, at)
-        if kink is not None:
-            case.inconclusive(Kind.KINK, kink, hint="move the point, or accept it: --allow kink")
-            return
+    kinks = (kink_at(q, name, at) for name, at in islice(entries, _MOST_ENTRIES))
+    kink = next((kink for kink in kinks if kink is not None), None)
+    if kink is None and estimate is not None and _sharp(estimate):
+        kink = kink_along(q, estimate)
+    if kink is not None:
+        case.inconclusive(Kind.KINK, kink, hint="move the point, or accept it: --allow kink")
 
 
-def _finite(value: dict[str, Any]) -> bool:
-    return all(bool(np.all(np.isfinite(g))) for g in value.values())
+def _sharp(estimate: Estimate) -> bool:
+    """Whether differences show finite slopes, of which they know some digits beside the largest."""
+    sizes = [float(np.max(np.abs(g), initial=0.0)) for g in estimate.value.values()]
+    room = _DIGITS * max([1.0, *sizes])
+    return bool(np.all(np.isfinite(sizes))) and all(np.all(np.asarray(b) <= room) for b in estimate.bound.values())
 
 
 def _trace_findings(case: Case) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.modes.claim import Claimed, WrongShape
+from gradcli.modes.claim import Claimed, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.report.common import Finding, finding
 from gradcli.source.derived import Weighted
@@ -47,10 +47,7 @@ class ProjectedClaim:
                 )
             product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
             return np.reshape(product, shape(at))
-        if shape(x) != shape(self.w) + shape(at):
-            says = f"the claimed Jacobian of {name} has shape {shape(x)}; the right one has shape {shape(self.w) + shape(at)}"
-            raise WrongShape(says)
-        return np.tensordot(self.w, x, np.ndim(self.w))
+        return np.tensordot(self.w, in_shape(name, x, shape(self.w), shape(at)), np.ndim(self.w))
 
 
 def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:

@@ -9,6 +9,7 @@ from gradcli.point import Estimate
 from gradcli.source.derived import either_way
 from gradcli.verdict.evidence import Direction
 
+_DIRECTIONS = 4  # along which a gradient is compared with slopes to both sides
 _JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
 _SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
 _SHARP_FOR_RULES = 1e-3  # the same where the trace is tested, so that only rules are in question; of all contributions
@@ -66,6 +67,31 @@ def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
         return None
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     return f"f has a kink at {entry}: its slope is {fine[0]:.5g} from the left and {fine[1]:.5g} from the right"
+
+
+def kink_along(q: Question, gradient: Estimate) -> str | None:
+    """Return that f has other slopes along some direction than its gradient says, however short the step; else None.
+
+    Partial derivatives may be there where f has no gradient, as those of `sqrt(abs(x*y))` at the origin.
+
+    Cost  16 evaluations.
+    """
+    rng = np.random.default_rng([q.seed, 0xD1A6])
+    for _ in range(_DIRECTIONS):
+        vs = [either_way(rng, shape(x)) * np.maximum(1.0, np.abs(x)) for x in q.xs]
+        terms = [gradient.value[name] * v for name, v in zip(q.wrt, vs, strict=True)]
+        along, largest = (sum(float(np.sum(part(t))) for t in terms) for part in (np.positive, np.abs))
+        apart = []
+        for h in (1e-4, -1e-4, 1e-6, -1e-6):
+            slope = (float(q.near(*(x + h * v for x, v in zip(q.xs, vs, strict=True)))) - float(q.value)) / h
+            apart.append(abs(slope - along))
+            largest = max(largest, abs(slope))
+        wide, fine = max(apart[:2]), max(apart[2:])
+        if np.isfinite(fine) and fine > max(wide / 2, _JUMP * largest):
+            return (
+                f"f has a kink: along a direction its slope differs from that of its partial derivatives by {fine:.2g}"
+            )
+    return None
 
 
 def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:

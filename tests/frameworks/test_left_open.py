@@ -33,6 +33,8 @@ def test_a_planted_mistake(case: Case) -> None:
     options = {name: 1e-5 if name == "rtol" else x for name, x in case.options.items()}
     report = gradcli.check(left_open.slipped(case), case.at, **options)
     assert report.verdict == "fail"
+    if case.verdict == "pass":
+        assert report.points[0].modes["claim"].verdict == "disagree"
 
 
 def test_torch_warns_of_nothing_that_it_does_not_warn_of_alone() -> None:

@@ -55,7 +55,15 @@ def dead(x: Any) -> Any:
     return np.sum(x**2)
 
 
+def in_a_loop(x: Any) -> Any:
+    total = 0.0
+    for k in range(2):
+        total = total + np.round(x[k])
+    return total
+
+
 THROUGH_STEPS = [
+    (in_a_loop, (TWO,), [[True, True]]),
     (lambda x: np.sum(np.round(x)) + x[0] ** 2, (TWO,), [[False, True]]),
     (lambda x: np.sum(np.where(x > 0, 1.0, 0.0)), (TWO,), [[True, True]]),
     (lambda x: np.sum(x > 0.5) * 1.0, (TWO,), [[True, True]]),

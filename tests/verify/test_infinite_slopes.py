@@ -19,6 +19,13 @@ def bent(x): return np.linalg.norm(x) + np.sum(np.sin(x))
 def cube_root(x): return np.sum(np.cbrt(x))
 def root(x): return np.sqrt(x)
 
+def diagonal(x): return np.sqrt(np.abs(x[0]*x[1]))
+def cubic(x): return np.cbrt(x[0]*x[1]*x[2]) + x[0]
+def guarded(x): return x[0]**2*x[1]/np.linalg.norm(x)**2 if np.linalg.norm(x) > 0 else 0.0*x[0]
+def smooth_guarded(x):
+    t = np.linalg.norm(x)
+    return np.sum(np.sin(t)/t*x) if t > 0 else np.sum(x)
+
 def even(x): return np.cos(float(x[0])**2 + float(x[1])**2)
 def parabola(x): return float(x)**2 + 3
 def absolute(x): return abs(float(x)) + 1
@@ -42,8 +49,13 @@ CASES = [
     ("norm", ORIGIN, "x=0*x+0.3", "kink"),
     ("norm", ORIGIN, "x=0/x", "kink"),
     ("bent", ORIGIN, "x=cos(x)", "kink"),
-    ("cube_root", "x=0", "x=1e6", "fine structure"),
-    ("root", "x=0", "x=0", "fine structure"),
+    ("diagonal", ORIGIN, "x=0*x", "kink"),
+    ("cubic", "x=[0,0,0]", "x=[1,0,0]", "kink"),
+    ("guarded", ORIGIN, "x=0*x", "kink"),
+    ("smooth_guarded", ORIGIN, "x=0*x+1", "pass"),
+    ("smooth_guarded", ORIGIN, "x=0*x+1.01", "fail"),
+    ("cube_root", "x=0", "x=1e6", "non-finite"),
+    ("root", "x=0", "x=0", "non-finite"),
     # zeros of functions that can only be called
     ("even", ORIGIN, "x=0*x+0.1", "fail"),
     ("even", ORIGIN, "x=0*x", "pass"),

@@ -171,6 +171,14 @@ UNTRACED = """
     def H_off(x): return H(x)*np.array([[1, 1, 1.001], [1, 1, 1], [1, 1, 1]])
     def Hv(x, v): return H(x) @ v
     def Hv_slip(x, v): return H_off(x) @ v
+    def bent(x): return float(x[0])*abs(float(x[0])) + float(x[1])**2 + float(x[2])
+    def bent_H(x): return np.diag([2*np.sign(x[0]), 2.0, 0.0])
+    def mixed(x): return float(x[0])*abs(float(x[1])) + float(x[2])
+    def mixed_H(x): return np.zeros((3, 3))
+    def vector(x): return np.array([float(x[0]), float(x[1])])
+    def g_short(x): return g(x)[:1]
+    def two_g(x, y): return {"x": np.array([2*x[0]*y**3, 1.0]), "y": 3*x[0]**2*y**2}
+    def two_first(x, y): return np.diag([2*y**3, 0.0])
     def two(x, y): return float(x[0])**2*float(y)**3 + float(x[1])
     def two_H(x, y): return {"x": {"x": np.diag([2*y**3, 0.0]), "y": np.array([6*x[0]*y**2, 0.0])},
                              "y": {"x": np.array([6*x[0]*y**2, 0.0]), "y": 6*x[0]**2*y}}
@@ -197,6 +205,13 @@ THREE = ("x=[1.2, 0.7, -0.4]",)
         ("f", THREE, ("--grad", "g", "--hvp", "Hv_slip"), 1),
         ("f", THREE, ("--order", "2"), 3),
         ("two", XY, ("--hess", "two_H"), 0),
+        ("two", XY, ("--grad", "two_g", "--hess", "two_H"), 0),
+        ("two", XY, ("--grad", "two_g", "--hess", "two_first"), 0),
+        ("bent", ("x=[0, 0.7, 1]",), ("--hess", "bent_H"), 3),
+        ("bent", ("x=[0.5, 0.7, 1]",), ("--hess", "bent_H"), 0),
+        ("mixed", ("x=[0, 0, 1]",), ("--hess", "mixed_H"), 3),
+        ("vector", THREE, ("--hess", "mixed_H"), 2),
+        ("f", THREE, ("--grad", "g_short", "--hess", "H"), 2),
         ("traced", X, ("--grad", "traced_g", "--hess", "traced_H"), 0),
         ("traced", X, ("--grad", "traced_slip", "--hess", "traced_H"), 1),
     ],

@@ -4,8 +4,9 @@ import contextlib
 import copy
 import inspect
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ _FORMATS = {
 }  # fmt: skip
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names that such functions use
 _INSIDE = "not require grad"  # what torch says where a function differentiates by inputs that ask for no gradient
-_BY_INPUTS: set[Any] = set()  # code of functions that differentiate by their inputs inside
+_BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate by their inputs inside
 _MOST_ALONE = 8  # inputs that are asked for one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode")
 _NO_VMAP = ("setup_context", "generate_vmap_rule", "vmap", "in-place", "data-dependent", ".item()")
@@ -118,7 +119,7 @@ class Torch:
         if differentiates:
             with _seeded(seed), torch.enable_grad():
                 return function(*args, **kwargs)
-        return _run(function, args, kwargs, seed)
+        return _run(function, lambda: function(*args, **kwargs), (args, kwargs), seed)
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
@@ -211,13 +212,7 @@ class Torch:
                 return still, True
             ybar = _like(w, y)
             before = ybar.clone()
-            try:
-                bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
-            except RuntimeError as error:
-                if "use_reentrant" not in str(error):
-                    raise
-                f(leaves).backward(ybar)  # a checkpoint that is re-entered allows nothing else
-                bars = tuple(x.grad for x in leaves if x.requires_grad)
+            bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
         given = dict(zip(sorted(wanted), bars, strict=True))
         found = [still[k] if given.get(k) is None else host(given[k]) for k in range(len(xs))]
         return found, bool(torch.equal(ybar, before))
@@ -249,7 +244,8 @@ class Torch:
             leaves = taken_apart("", y)[1].values()
             return [t for t in leaves if isinstance(t, torch.Tensor) and t.is_floating_point()]
 
-        return recorded(lambda: _run(function, args, kwargs, seed), list(xs), outputs)
+        record = lambda: recorded(lambda: function(*args, **kwargs), list(xs), outputs)
+        return cast("tuple[RecordedSteps, Any]", _run(function, record, (args, kwargs), seed))
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with torch.enable_grad(), _seeded(seed):
@@ -358,23 +354,27 @@ def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, insid
         return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
 
 
-def _run(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int) -> Any:
-    """Call a function for its value: without torch's own recording, unless it differentiates inside."""
-    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    if code not in _BY_INPUTS:
+def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed: int) -> Any:
+    """Call a function for its value: without torch's own recording, unless it differentiates inside.
+
+    One that turns out to differentiate by its inputs is called once more, with inputs that ask for their gradient.
+    """
+    known = getattr(function, "__func__", function)
+    if known not in _BY_INPUTS:
+        code = getattr(inspect.unwrap(known), "__code__", None)
         inside = code is not None and bool(_DIFFERENTIATING & set(code.co_names))
         try:
             with _seeded(seed), torch.set_grad_enabled(inside):
-                return function(*args, **kwargs)
+                return call()
         except RuntimeError as error:
             if _INSIDE not in str(error):
                 raise
-    with _seeded(seed), torch.enable_grad():  # it differentiates by its inputs, or by what is made of them
-        for x in _floats((args, kwargs)):
+    with _seeded(seed), torch.enable_grad():
+        for x in _floats(given):
             x.requires_grad_()
-        y = function(*args, **kwargs)
-    if code is not None:
-        _BY_INPUTS.add(code)
+        y = call()
+    with contextlib.suppress(TypeError):  # what can hold no reference is asked again at each call
+        _BY_INPUTS.add(known)
     return y
 
 

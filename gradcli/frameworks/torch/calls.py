@@ -1,5 +1,6 @@
 """The calls of custom autograd functions, and of modules, during one run, with the tensors they really got."""
 
+import contextlib
 import copy
 import inspect
 from collections.abc import Callable, Iterator
@@ -21,7 +22,9 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
 
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         key = (function, tuple(_key(a) for a in args))
-        if key not in found and len(found) < _MOST:
+        if key in found or len(found) >= _MOST:
+            return
+        with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied: its function is no part
             own, alone = _with_own_modules(function, args)
             found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward))
 

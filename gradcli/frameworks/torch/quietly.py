@@ -8,6 +8,3 @@ with warnings.catch_warnings():
         decomposition_table as decomposition_table,
     )  # it scripts its functions, which is deprecated
     from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  as the forward mode does when first used
-
-# a checkpoint that is run for its value alone
-warnings.filterwarnings("ignore", message="None of the inputs have requires_grad", module=r"torch\.utils\.checkpoint")

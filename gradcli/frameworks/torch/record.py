@@ -50,7 +50,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
         self.shadows: dict[int, Any] = {}
-        self.without_gradients = 0  # how many no_grad blocks of the user's are entered
+        self.stopping = [
+            False
+        ]  # by the user's blocks that are entered, innermost last: whether nothing is differentiated
         for x in inputs:
             number = self._new(x)
             self.program.inputs.append(number)
@@ -102,7 +104,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if writes and results and isinstance(args[0], Slot):  # torch returns the tensor that was written to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
-        stopped = moved and self.without_gradients > 0
+        stopped = moved and self.stopping[-1]
         step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped)
         ran(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
@@ -260,23 +262,45 @@ def _place() -> Any:
 
 
 @contextmanager
-def _no_grad_watched(recorder: Recorder) -> Iterator[None]:
-    """Let the recorder know of the user's `with torch.no_grad()`; custom functions run without gradients in another way."""
-    enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
+def _stops_watched(stopping: list[bool]) -> Iterator[None]:
+    """Keep in `stopping` whether the user's code lets nothing be differentiated, by no_grad and the like.
 
-    def entered(self: Any) -> None:
-        recorder.without_gradients += 1
-        enter(self)
+    What is inside a custom function has a gradient of its own, whatever its forward switches off.
+    """
+    blocks = {torch.no_grad: True, torch.inference_mode: True, torch.enable_grad: False}
+    own = {block: (block.__enter__, block.__exit__) for block in blocks}
+    apply = torch.autograd.Function.__dict__["apply"]
 
-    def left(self: Any, *error: Any) -> None:
-        recorder.without_gradients -= 1
-        leave(self, *error)
+    def entering(block: Any, enter: Any) -> Any:
+        def entered(self: Any) -> Any:
+            stopping.append(blocks[block])
+            return enter(self)
 
-    torch.no_grad.__enter__, torch.no_grad.__exit__ = entered, left
+        return entered
+
+    def leaving(leave: Any) -> Any:
+        def left(self: Any, *error: Any) -> Any:
+            stopping.pop()
+            return leave(self, *error)
+
+        return left
+
+    def applied(function: Any, *args: Any, **kwargs: Any) -> Any:
+        stopping.append(False)
+        try:
+            return apply.__get__(None, function)(*args, **kwargs)
+        finally:
+            stopping.pop()
+
+    for block, (enter, leave) in own.items():
+        block.__enter__, block.__exit__ = entering(block, enter), leaving(leave)
+    torch.autograd.Function.apply = classmethod(applied)
     try:
         yield
     finally:
-        torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
+        torch.autograd.Function.apply = apply
+        for block, (enter, leave) in own.items():
+            block.__enter__, block.__exit__ = enter, leave
 
 
 def recorded(
@@ -285,7 +309,7 @@ def recorded(
     """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
     recorder = Recorder(inputs)
     try:
-        with recorder, _no_grad_watched(recorder):
+        with recorder, _stops_watched(recorder.stopping):
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gradcli.errors import FunctionFailed
 from gradcli.frameworks.framework import Measured
 
 _RUNS = 3
@@ -38,11 +39,19 @@ def deterministic() -> Iterator[None]:
 def measured(
     forward: Callable[[Sequence[torch.Tensor]], torch.Tensor], leaves: Sequence[torch.Tensor], ybar: torch.Tensor
 ) -> Measured | None:
-    """Return the time and the memory of a run and of the way back; None where nothing requires a gradient."""
+    """Return the time and the memory of a run and of the way back; None where nothing requires a gradient.
+
+    None, too, for what torch cannot run under hooks on saved tensors: functions that differentiate by torch.func inside.
+    """
     on_gpu = any(x.is_cuda for x in leaves)
     best: Measured | None = None
     for k in range(_RUNS):
-        found = _once(forward, leaves, ybar, on_gpu)
+        try:
+            found = _once(forward, leaves, ybar, on_gpu)
+        except (RuntimeError, FunctionFailed) as error:
+            if "saved tensor hooks" not in str(error):
+                raise
+            return None
         if found is None:
             return None
         best = found if best is None or found.forward + found.backward < best.forward + best.backward else best
@@ -52,45 +61,28 @@ def measured(
 
 
 def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_gpu: bool) -> Measured | None:
+    own = {x.untyped_storage()._cdata for x in leaves}
+    kept: dict[int, int] = {}
+
+    def keep(t: torch.Tensor) -> torch.Tensor:
+        storage = t.untyped_storage()
+        if storage._cdata not in own:
+            kept[storage._cdata] = storage.nbytes()
+        return t.detach()  # the tensor itself, if it is a result, would keep its own graph alive
+
     before = _start(on_gpu)
     start = time.perf_counter()
-    y = forward(leaves)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        y = forward(leaves)
     _finish(on_gpu)
     half = time.perf_counter()
     if not y.requires_grad:
         return None
-    own = {x.untyped_storage()._cdata for x in leaves}
-    kept = {cdata: nbytes for cdata, nbytes in _saved(y) if cdata not in own}
-    begun = time.perf_counter()
-    y.backward(ybar)
+    torch.autograd.grad(y, leaves, ybar, allow_unused=True)
     _finish(on_gpu)
     end = time.perf_counter()
-    for x in leaves:
-        x.grad = None
     peak = torch.cuda.max_memory_allocated() - before if on_gpu else None
-    return Measured(half - start, end - begun, sum(kept.values()), peak)
-
-
-def _saved(y: torch.Tensor) -> Iterator[tuple[int, int]]:
-    """Yield the storages, with their bytes, that the graph of a result keeps for the way back.
-
-    The graph is read rather than hooked into: torch.func refuses to differentiate under hooks.
-    """
-    waiting, seen, names = [y.grad_fn], set(), {}
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        waiting += [before for before, _ in node.next_functions]
-        kind = type(node)
-        if kind not in names:
-            names[kind] = [n for n in dir(node) if n.startswith("_saved_") or n == "saved_tensors"]
-        for name in names[kind]:
-            held = getattr(node, name)
-            for t in held if isinstance(held, tuple | list) else (held,):
-                if isinstance(t, torch.Tensor):
-                    yield t.untyped_storage()._cdata, t.untyped_storage().nbytes()
+    return Measured(half - start, end - half, sum(kept.values()), peak)
 
 
 def _start(on_gpu: bool) -> int:
