@@ -28,6 +28,7 @@ _LOOSE = 5e-2  # for narrower formats
 _CANCELS = 1e-3  # of the largest operand: a smaller result may be what is left of terms that cancel
 _DRAW = Primitive("draw", lambda *xs, y: y, (), kind="constant", on=())
 _DRAWS = {"bernoulli", "multinomial", "poisson", "binomial"}
+_INSIDE = None  # of a custom function: among the blocks that are entered
 _SCALAR = "_local_scalar_dense"
 
 
@@ -50,7 +51,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
         self.shadows: dict[int, Any] = {}
-        self.stopping = [
+        self.stopping: list[bool | None] = [
             False
         ]  # by the user's blocks that are entered, innermost last: whether nothing is differentiated
         for x in inputs:
@@ -104,7 +105,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if writes and results and isinstance(args[0], Slot):  # torch returns the tensor that was written to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
-        stopped = moved and self.stopping[-1]
+        stopped = moved and self.stopping[-1] is True
         step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped)
         ran(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
@@ -262,7 +263,7 @@ def _place() -> Any:
 
 
 @contextmanager
-def _stops_watched(stopping: list[bool]) -> Iterator[None]:
+def _stops_watched(stopping: list[bool | None]) -> Iterator[None]:
     """Keep in `stopping` whether the user's code lets nothing be differentiated, by no_grad and the like.
 
     What is inside a custom function has a gradient of its own, whatever its forward switches off.
@@ -273,7 +274,7 @@ def _stops_watched(stopping: list[bool]) -> Iterator[None]:
 
     def entering(block: Any, enter: Any) -> Any:
         def entered(self: Any) -> Any:
-            stopping.append(blocks[block])
+            stopping.append(blocks[block] and _INSIDE not in stopping)
             return enter(self)
 
         return entered
@@ -286,7 +287,7 @@ def _stops_watched(stopping: list[bool]) -> Iterator[None]:
         return left
 
     def applied(function: Any, *args: Any, **kwargs: Any) -> Any:
-        stopping.append(False)
+        stopping.append(_INSIDE)
         try:
             return apply.__get__(None, function)(*args, **kwargs)
         finally:
