@@ -89,7 +89,7 @@ def own(x: Value) -> Value:
 
 def held(x: Any, hold: Callable[[Value], Value] | None) -> Any:
     """Return a constant that traced values may be written into."""
-    if not isinstance(x, np.ndarray) or x.dtype != np.float64:
+    if not isinstance(x, np.ndarray) or x.dtype not in (np.float64, np.complex128):
         return x
     return x.copy() if hold is None else hold(x.copy())
 

@@ -1,4 +1,4 @@
-"""Count the operations of torch whose own samples run through the table of aten, value and gradient.
+"""Count the operations of torch whose own samples are recorded with torch's value and gradient.
 
 Run by hand: python -m tests.frameworks.count_aten [--second] [part of a name ...] (needs torch, and expecttest, which its tests import).
 """
@@ -14,10 +14,9 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from gradcli.errors import GradcliError
-from gradcli.frameworks.torch.aten import TABLE
-from tests.frameworks.replaying import CUTS, Differs, Missing, checked, tensors
+from tests.frameworks.recorded_torch import Differs, checked, floats
 
-SECOND = "--second" in sys.argv  # replay torch's own gradients, and differentiate those
+SECOND = "--second" in sys.argv  # record torch's own gradients, and differentiate those
 MOST, SECONDS = 60, 40  # samples of an operation, and for all of them
 
 
@@ -30,15 +29,13 @@ def outcome(op: Any) -> tuple[str, str]:
     """Return how the samples of an operation fared: `passes`, or what went wrong first and where."""
     samples = list(op.sample_inputs("cpu", torch.float64, requires_grad=op.supports_autograd))[:MOST]
     for k, sample in enumerate(samples):
-        xs = [t for t in tensors((sample.input, sample.args, sample.kwargs)) if t.is_floating_point()]
+        xs = floats((sample.input, sample.args, sample.kwargs))
         moved = [x for x in xs if x.requires_grad] or xs
         run = partial(once, op, sample)
         if SECOND:
             run = partial(slopes, run, moved)
         try:
-            checked(run, list({id(x): x for x in moved}.values()), TABLE)
-        except Missing as missing:
-            return "missing", str(missing)
+            checked(run, list({id(x): x for x in moved}.values()))
         except Differs as differs:
             return "differs", f"sample {k}: {differs}"
         except GradcliError as error:
@@ -50,7 +47,7 @@ def outcome(op: Any) -> tuple[str, str]:
 
 def slopes(f: Any, xs: list[Any]) -> Any:
     """Return torch's gradient of the sines of what f returns, as a function that can be differentiated in turn."""
-    total = sum(y.sin().sum() for y in tensors(f()) if y.is_floating_point() and y.requires_grad)
+    total = sum(y.sin().sum() for y in floats(f()) if y.requires_grad)
     wrt = [x for x in xs if x.requires_grad]
     if not wrt or not isinstance(total, torch.Tensor):
         return f()
@@ -71,9 +68,7 @@ def main(parts: list[str]) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _stop)
-    CUTS.set(not SECOND)
     counts: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
     for op in op_db:
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
         if (parts and not any(part in name for part in parts)) or torch.float64 not in op.supported_dtypes("cpu"):
@@ -88,12 +83,9 @@ def main(parts: list[str]) -> None:
         finally:
             signal.alarm(0)
         counts[kind] += 1
-        if kind == "missing":
-            wanted[said] += 1
         if kind != "passes":
             print(f"{kind:8s} {name:45s} {' '.join(said.split())[:230]}", flush=True)
     print(dict(counts), "of", sum(counts.values()))
-    print("missing:", wanted.most_common())
 
 
 if __name__ == "__main__":

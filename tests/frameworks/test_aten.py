@@ -1,4 +1,4 @@
-"""The table of aten operations against torch: every result of every call, and the gradient of the whole."""
+"""The table of aten operations against torch, by the recorder: the values and the gradient of many small functions."""
 
 from typing import Any
 
@@ -7,9 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from gradcli.errors import NotSupported  # noqa: E402
 from gradcli.frameworks.torch.aten import TABLE  # noqa: E402
+from gradcli.frameworks.torch.record import host  # noqa: E402
 from gradcli.interpreters.ball import Ball, nearest  # noqa: E402
-from tests.frameworks.replaying import CUTS, Differs, Missing, Recording, array, checked, near, replay, tensors  # noqa: E402
+from tests.frameworks.recorded_torch import Differs, checked, near, record  # noqa: E402
 
 # fmt: off
 CASES = """
@@ -31,7 +33,7 @@ torch.lerp(x, y, 0.3) + torch.lerp(x, y, h) + torch.addcmul(x, y, p, value=2) + 
 torch.where(x > y, x, y) + torch.where(x > 0, x, 0.0) + x.masked_fill(x > 0.5, 2.0) + x.masked_fill(y > 0, s)
 torch.fmod(x, 0.3) + torch.remainder(x, 0.7) + torch.remainder(x, p) + x.frac() + torch.fmod(x, p)
 x.floor() * x + x.ceil() * y + x.trunc() + x.sign() * x + x.round() + x.round(decimals=1) + torch.sgn(x) * y
-torch.div(x, p, rounding_mode="floor") * y + torch.div(x, p, rounding_mode="trunc") * y + (x // 0.5).detach() * y
+torch.div(x, p, rounding_mode="floor") * y + torch.div(x, p, rounding_mode="trunc") * y + (xc // 0.5) * y
 torch.nan_to_num(torch.where(x > 1, torch.nan, x), nan=1.0) + torch.nan_to_num(torch.where(x > 1, -torch.inf, x), neginf=3.0)
 ((x > 0) & (y < 1) | ~(x == y)).double() * x + (x >= y) * y + (x.isnan() ^ (x != 0)) * 2 * x
 torch.dist(x, y); torch.dist(x, y, 3); s.exp(); s.sigmoid().log(); torch.ldexp(x, torch.tensor(2)); torch.deg2rad(x) + torch.rad2deg(x)
@@ -90,11 +92,11 @@ F.max_pool1d(b, 2); F.max_pool1d(b, 3, 1, 1); F.max_pool2d(m, 2); F.max_pool2d(m
 F.avg_pool1d(b, 2); F.avg_pool2d(m, 3, 2, 1); F.avg_pool2d(m, 2, ceil_mode=True, count_include_pad=False); F.avg_pool2d(m, 3, 2, 1, True, False); F.avg_pool3d(m, 2, divisor_override=3)
 F.adaptive_avg_pool2d(m, 1); F.adaptive_avg_pool2d(m, (3, 4)); F.adaptive_avg_pool1d(b, 3); F.adaptive_max_pool2d(m, (2, 3)); F.adaptive_max_pool1d(b, 2); F.lp_pool2d(m.abs(), 3, 2)
 F.layer_norm(x, (4,)); F.layer_norm(b, (3, 4), y, x, 1e-3); F.group_norm(m, 2); F.group_norm(m, 2, v, v); F.instance_norm(m); F.rms_norm(x, (4,), v); F.rms_norm(x, (4,), eps=1e-3)
-F.batch_norm(m, v.detach(), p[0].detach(), training=False); F.batch_norm(m, None, None, v, v, training=True); F.batch_norm(x, v.detach(), p[0].detach(), v, v, training=False); F.local_response_norm(m, 2)
-F.nll_loss(x, t); F.nll_loss(x, t, p[0].detach(), ignore_index=1); F.nll_loss(x, t, reduction="none"); F.nll_loss(m, t2, reduction="sum"); F.cross_entropy(x, t); F.cross_entropy(x, t, label_smoothing=0.1)
-F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(m, t2, p[0].detach()); F.mse_loss(x, y); F.mse_loss(x, y, reduction="none"); F.l1_loss(x, y, reduction="sum")
-F.smooth_l1_loss(x, y); F.smooth_l1_loss(x, y, beta=0.3, reduction="sum"); F.huber_loss(x, y, delta=0.4); F.binary_cross_entropy(h, h.flip(0).detach()); F.binary_cross_entropy(h, (x > 0).double(), p.detach())
-F.binary_cross_entropy_with_logits(x, h, pos_weight=v.detach().abs()); F.kl_div(x, p, reduction="sum"); F.kl_div(x, y, log_target=True, reduction="batchmean"); F.soft_margin_loss(x, y.sign().detach()); F.poisson_nll_loss(x, p)
+F.batch_norm(m, vc, pc[0], training=False); F.batch_norm(m, None, None, v, v, training=True); F.batch_norm(x, vc, pc[0], v, v, training=False); F.local_response_norm(m, 2)
+F.nll_loss(x, t); F.nll_loss(x, t, pc[0], ignore_index=1); F.nll_loss(x, t, reduction="none"); F.nll_loss(m, t2, reduction="sum"); F.cross_entropy(x, t); F.cross_entropy(x, t, label_smoothing=0.1)
+F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(m, t2, pc[0]); F.mse_loss(x, y); F.mse_loss(x, y, reduction="none"); F.l1_loss(x, y, reduction="sum")
+F.smooth_l1_loss(x, y); F.smooth_l1_loss(x, y, beta=0.3, reduction="sum"); F.huber_loss(x, y, delta=0.4); F.binary_cross_entropy(h, hc.flip(0)); F.binary_cross_entropy(h, (x > 0).double(), pc)
+F.binary_cross_entropy_with_logits(x, h, pos_weight=vc.abs()); F.kl_div(x, p, reduction="sum"); F.kl_div(x, y, log_target=True, reduction="batchmean"); F.soft_margin_loss(x, yc.sign()); F.poisson_nll_loss(x, p)
 F.gaussian_nll_loss(x, y, p); F.multi_margin_loss(x, t); F.multilabel_margin_loss(x, torch.tensor([[0, 1, -1, 2], [1, -1, 0, 0], [3, 2, 1, 0]])); F.multilabel_soft_margin_loss(x, (y > 0).double())
 F.triplet_margin_loss(x, y, p); F.cosine_embedding_loss(x, y, torch.tensor([1, -1, 1])); F.hinge_embedding_loss(x, y.sign()); F.margin_ranking_loss(x, y, p.sign())
 F.ctc_loss(F.log_softmax(b.permute(1, 0, 2), -1), torch.tensor([[1, 2], [3, 0]]), torch.tensor([3, 2]), torch.tensor([2, 1]))
@@ -105,7 +107,7 @@ F.interpolate(m, scale_factor=2); F.interpolate(m, (4, 5), mode="nearest-exact")
 F.interpolate(b, 7, mode="linear"); F.interpolate(m[:, None], (7, 3, 9), mode="trilinear"); F.interpolate(m, (9, 4), mode="bicubic"); F.interpolate(m, (9, 4), mode="area")
 F.pixel_shuffle(m, 2); F.pixel_unshuffle(m[:, :, :, :6], 2); F.channel_shuffle(m, 2); F.normalize(x)
 torch.fft.rfft(x).abs(); torch.fft.irfft(torch.fft.rfft(x, norm="ortho")); torch.fft.fft2(x).real; torch.fft.fftn(b, norm="forward").imag; torch.view_as_real(torch.fft.fft(x))
-torch.special.chebyshev_polynomial_t(x.detach(), 3) * x; torch.special.hermite_polynomial_h(x.detach(), 2) * x; torch.special.bessel_j1(x.detach()).round(decimals=6) * x
+torch.special.chebyshev_polynomial_t(xc, 3) * x; torch.special.hermite_polynomial_h(xc, 2) * x; torch.special.bessel_j1(xc).round(decimals=6) * x
 """
 # fmt: on
 EACH = [case.strip() for line in CASES.strip().splitlines() for case in line.split(";")]
@@ -126,6 +128,7 @@ def namespace() -> dict[str, Any]:
     }
     found: dict[str, Any] = {name: torch.tensor(x, requires_grad=True) for name, x in numbers.items()}
     found |= {name: torch.tensor(x) for name, x in {"i": [0, 2, 1], "j": [1, 1, 3], "t": [0, 3, 1]}.items()}
+    found |= {f"{name}c": torch.tensor(numbers[name]) for name in "xyvph"}  # constants
     found |= {"g": torch.tensor([[0, 2, 1, 1], [1, 0, 2, 2]]), "t2": torch.tensor(draw.integers(0, 4, (2, 6, 7)))}
     return found | {"e": torch.eye(4, dtype=torch.float64), "torch": torch, "F": torch.nn.functional}
 
@@ -138,21 +141,19 @@ def inputs(names: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("case", EACH)
 def test_values_and_slopes_are_torchs(case: str) -> None:
     names = namespace()
-    calls = checked(lambda: eval(case, names), inputs(names), TABLE)
-    assert calls
+    program = checked(lambda: eval(case, names), inputs(names))
+    assert program.steps
 
 
 @pytest.mark.parametrize("case", EACH[::5])
 def test_rows_run_in_ball_arithmetic(case: str) -> None:
     names = namespace()
-    recording = Recording()
-    with recording:
-        y = eval(case, names)
+    xs = inputs(names)
+    program, ys = record(lambda: eval(case, names), xs)
     with np.errstate(all="ignore"):
-        values = replay(recording.calls, TABLE, {id(x): Ball.lift(array(x)) for x in inputs(names)})
-    for t in tensors(y):
-        ball = values[id(t)]
-        assert not isinstance(ball, Ball) or near(nearest(ball), array(t), 1e-9)
+        found = program([Ball.lift(host(x)) for x in xs])
+    for y, t in zip(found, ys, strict=True):
+        assert not isinstance(y, Ball) or near(nearest(y), host(t), 1e-9)
 
 
 def in_place(x: Any, y: Any, s: Any) -> Any:
@@ -198,17 +199,13 @@ def penalised(m: Any, k2: Any, v: Any) -> Any:
 @pytest.mark.parametrize(("function", "given"), [(of_a_network, "x a v"), (penalised, "m k2 v")])
 def test_functions_that_differentiate(function: Any, given: str) -> None:
     names = namespace()
-    token = CUTS.set(False)
-    try:
-        checked(lambda: function(*(names[name] for name in given.split())), inputs(names), TABLE)
-    finally:
-        CUTS.reset(token)
+    checked(lambda: function(*(names[name] for name in given.split())), inputs(names))
 
 
 @pytest.mark.parametrize("function", [in_place, filled])
 def test_writes_reach_every_view(function: Any) -> None:
     names = namespace()
-    checked(lambda: function(names["x"], names["y"], names["s"]), inputs(names), TABLE)
+    checked(lambda: function(names["x"], names["y"], names["s"]), inputs(names))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +230,7 @@ def test_whole_networks(training: bool, kind: str) -> None:
     }[kind]()  # fmt: skip
     net = made.double().train(training)
     names = namespace()
-    checked(lambda: net(names["m" if kind == "convolutions" else "b"]), [*inputs(names), *net.parameters()], TABLE)
+    checked(lambda: net(names["m" if kind == "convolutions" else "b"]), [*inputs(names), *net.parameters()])
 
 
 @pytest.mark.parametrize(
@@ -245,16 +242,18 @@ def test_whole_networks(training: bool, kind: str) -> None:
         ("mm", lambda a, b: np.matmul(a, b) * (1 + 1e-10), "x @ a"),
     ],
 )
-def test_a_wrong_row_is_found(name: str, wrong: Any, case: str) -> None:
+def test_a_wrong_row_is_found(name: str, wrong: Any, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLE, name, wrong)
     names = namespace()
-    with pytest.raises(Differs):
-        checked(lambda: eval(case, names), inputs(names), dict(TABLE) | {name: wrong})
+    with pytest.raises((Differs, NotSupported)):
+        checked(lambda: eval(case, names), inputs(names))
 
 
-def test_a_missing_row_is_found() -> None:
+def test_a_missing_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(TABLE, "tanh")
     names = namespace()
-    with pytest.raises(Missing, match="tanh"):
-        checked(lambda: names["x"].tanh(), inputs(names), {k: row for k, row in TABLE.items() if k != "tanh"})
+    with pytest.raises(NotSupported, match="tanh"):
+        checked(lambda: names["x"].tanh(), inputs(names))
 
 
 def test_every_row_is_an_operation_of_torch() -> None:

@@ -13,8 +13,8 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.frameworks.jax.known import known
-from gradcli.frameworks.jax.lax import TABLE
 from gradcli.frameworks.jax.solving import solved
+from gradcli.frameworks.ops import TABLE
 
 MOST_STEPS = 10_000  # of all loops together: each is replayed one by one
 CALLS = {  # primitives that run a jaxpr, and the param it is in

@@ -21,7 +21,7 @@ from gradcli.errors import NotSupported, Place
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
 from gradcli.frameworks.jax.known import known
-from gradcli.frameworks.jax.lax import TABLE
+from gradcli.frameworks.ops import TABLE
 from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, ran
 
 _SAME = {8: 1e-9, 4: 1e-3}  # by bytes, of the largest entry: the same operation, rounded in another order

@@ -14,8 +14,8 @@ from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NotSupported
-from gradcli.frameworks.convolving import Convolution
-from gradcli.frameworks.places import added, blocks, gathered, padded, put, put_with
+from gradcli.frameworks.ops.convolution import Convolution
+from gradcli.frameworks.ops.places import added, blocks, gathered, padded, put, put_with
 
 Entry = Callable[..., Any]
 Own = Sequence[Any]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from gradcli.core.primitive import Primitive
 from gradcli.core.provenance import place, position
@@ -28,6 +29,7 @@ _LOOSE = 5e-2  # for narrower formats
 _CANCELS = 1e-3  # of the largest operand: a smaller result may be what is left of terms that cancel
 _DRAW = Primitive("draw", lambda *xs, y: y, (), kind="constant", on=())
 _DRAWS = {"bernoulli", "multinomial", "poisson", "binomial"}
+_DEEPEST = 20  # an operation that is made of itself has no end
 _INSIDE = None  # of a custom function: among the blocks that are entered
 _SCALAR = "_local_scalar_dense"
 
@@ -50,6 +52,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.kept: list[torch.Tensor] = []  # so that no id is used twice
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
+        self.depth = 0  # of operations that are recorded as those they are made of
         self.shadows: dict[int, Any] = {}
         self.stopping: list[bool | None] = [
             False
@@ -63,22 +66,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
-        moved = self._moves((args, kwargs))
+        of_shape = name.startswith("new_") or name.endswith("_like")  # what they return has no entry of their operand
+        moved = not of_shape and self._moves((args, kwargs))
         if name == _SCALAR:
             if moved:
                 self.program.cuts.append(("item", position()))
             return func(*args, **kwargs)
         inplace = func._schema.is_mutable and name.endswith("_") and not name.endswith("__")
         writes = inplace and torch.Tag.inplace_view not in func.tags
-        compute = TABLE.get(name[:-1] if inplace else name)
+        compute = TABLE.get(name[:-1] if inplace else name) if func.namespace == "aten" and not of_shape else None
         drawn = moved and name.removesuffix("_") in _DRAWS
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            compute, moved = None, False
+        if (
+            compute is None and torch.Tag.nondeterministic_seeded in func.tags
+        ):  # a row refuses what it would have to draw
+            moved = False
         if compute is None and moved:
-            if func in decomposition_table:
-                with self:
-                    return decomposition_table[func](*args, **kwargs)
-            raise NotSupported(f"gradcli does not know aten.{name}", where=_place())
+            parts = decomposed(func) if self.depth < _DEEPEST else None
+            if parts is not None:
+                return self._in_parts(func, parts, args, kwargs)
+            raise NotSupported(f"gradcli does not know {func.namespace}.{name}", where=_place())
         if name == "detach" and moved and not torch.is_grad_enabled():  # where it is, autograd detaches what it keeps
             self.program.cuts.append(("detach", position()))
         operands = (
@@ -95,8 +101,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 if drawn:
                     self._draw(name, operands[0], self.program.constants.pop(number), number)
             return y
-        moved = moved and not name.endswith("_like") and not name.startswith("new_")
         self._step(name, compute, *operands, y, writes, moved)
+        return y
+
+    def _in_parts(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record an operation as those that torch makes it of. Raises NotSupported where they give another value."""
+        theirs = func(*_copied(args), **_copied(kwargs)) if self.depth == 0 else None
+        self.depth += 1
+        try:
+            with self:
+                y = parts(*args, **kwargs)
+        finally:
+            self.depth -= 1
+        operands = [largest(host(t)) for t in _tensors(args)]
+        for ours, right in zip(_tensors(y), _tensors(theirs), strict=False):
+            if right.is_floating_point() and not _same(host(ours), host(right), right.dtype, operands):
+                raise NotSupported(f"torch's decomposition of {func} gives another value", where=_place())
         return y
 
     def _step(self, name: str, compute: Any, args: Any, kwargs: Any, y: Any, writes: bool, moved: bool) -> None:
@@ -163,11 +183,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if step.name.removeprefix("aten.") in UP_TO_SIGN:
             ours, theirs = np.abs(ours), np.abs(theirs)
         operands = [largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
-        size = max(largest(theirs), _CANCELS * max(operands, default=0.0))
-        same = np.shape(ours) == np.shape(theirs) and np.allclose(
-            ours, theirs, rtol=0.0, atol=_SAME.get(t.dtype, _LOOSE) * size + 1e-300, equal_nan=True
-        )
-        if not same and step.name != "aten.empty_like":
+        if not _same(ours, theirs, t.dtype, operands):
             raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
         if not step.writes:  # what rounding did so far is no fault of the next operation
             if (
@@ -222,6 +238,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return self._slot(t)
 
 
+def decomposed(func: Any) -> Callable[..., Any] | None:
+    """Return how torch itself makes an operation of others, None for one that is made of no others."""
+    if func in decomposition_table:
+        return decomposition_table[func]  # type: ignore[no-any-return]
+    if func.namespace == "prims":  # what decompositions are written with
+        return func.impl_aten  # type: ignore[no-any-return]
+    return func.decompose if func._can_decompose() else None
+
+
 def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
     def put(base: Any, number: Any) -> Any:
         base[at] = number
@@ -233,6 +258,18 @@ def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
 def _whole(name: str, y: Any) -> bool:
     """Whether an operation makes whole numbers of floats: they are constants."""
     return name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
+
+
+def _same(ours: Any, theirs: Any, dtype: torch.dtype, operands: Sequence[float]) -> bool:
+    """Whether two results of an operation on operands of these sizes are the same but for rounding."""
+    size = max(largest(theirs), _CANCELS * max(operands, default=0.0))
+    room = _SAME.get(dtype, _LOOSE) * size + 1e-300
+    return np.shape(ours) == np.shape(theirs) and np.allclose(ours, theirs, rtol=0.0, atol=room, equal_nan=True)
+
+
+def _copied(a: Any) -> Any:
+    """Return arguments with tensors of their own in place of tensors, which may be written to."""
+    return tree_map_only(torch.Tensor, torch.clone, a)
 
 
 def _storage(t: torch.Tensor) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.frameworks.places import added, gathered, put, put_with
+from gradcli.frameworks.ops.places import added, gathered, put, put_with
 from gradcli.frameworks.tensorflow.ops.shaping import sizes_of
 
 Entry = Callable[..., Any]

@@ -7,8 +7,8 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.frameworks.convolving import Convolution, pooled
-from gradcli.frameworks.places import gathered, padded, windowed
+from gradcli.frameworks.ops.convolution import Convolution, pooled
+from gradcli.frameworks.ops.places import gathered, padded, windowed
 from gradcli.frameworks.tensorflow.ops.shaping import sizes_of
 from gradcli.primitives.reductions import log_softmax, softmax
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.places import added, put_with
+from gradcli.frameworks.ops.places import added, put_with
 
 Entry = Callable[..., Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer
-from gradcli.frameworks.places import gathered, put
+from gradcli.frameworks.ops.places import gathered, put
 
 Entry = Callable[..., Any]
 

@@ -24,13 +24,11 @@ def _exponential(x: Value, alpha: float, scale: float = 1, input_scale: float = 
 add({
     "relu": relu, "sigmoid": sigmoid, "silu": silu, "mish": lambda x: x * np.tanh(softplus(x)),
     "gelu": lambda x, *, approximate="none": composites.gelu(x, approximate),
-    "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high), "relu6": lambda x: np.clip(x, 0, 6),
-    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high), 
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, 
     "log_sigmoid_forward": lambda x: (named("log_expit")(x), None), "log_sigmoid": named("log_expit"),
     "elu": lambda x, alpha=1, scale=1, input_scale=1: _exponential(x, alpha, scale, input_scale),
-    "celu": lambda x, alpha=1: _exponential(x, alpha, 1, 1 / alpha), "selu": lambda x: _exponential(x, *SELU),
     "leaky_relu": lambda x, slope=0.01: np.where(np.greater(x, 0), x, slope * x),
-    "threshold": lambda x, threshold, value: np.where(np.greater(x, threshold), x, value),
     "softshrink": lambda x, lambd=0.5: relu(x - lambd) - relu(-x - lambd),
     "hardshrink": lambda x, lambd=0.5: np.where(np.greater(np.abs(x), lambd), x, 0.0),
 })
@@ -44,12 +42,6 @@ def _softplus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
     return np.where(np.greater(z, threshold), x, softplus(z) / beta)
 
 
-@aten("_prelu_kernel", "prelu")
-def prelu(x: Value, weight: Value) -> Value:
-    """Return x right of 0 and weight * x left of it."""
-    return np.where(np.greater(x, 0), x, weight * x)
-
-
 @aten()
 def rrelu_with_noise(
     x: Value, noise: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
@@ -58,13 +50,6 @@ def rrelu_with_noise(
     if training:
         raise refuse("rrelu in training", do="model.eval()")
     return np.where(np.greater(x, 0), x, (lower + upper) / 2 * x)
-
-
-@aten()
-def glu(x: Value, dim: int = -1) -> Value:
-    """Return the first half along an axis, gated by the sigmoid of the second."""
-    a, b = np.split(x, 2, axis=axis(dim, len(shape(x))))
-    return a * sigmoid(b)
 
 
 @aten("_softmax", "softmax")
@@ -77,13 +62,3 @@ def _softmax(x: Value, dim: int, half_to_float: Any = False) -> Value:
 def _log_softmax(x: Value, dim: int, half_to_float: Any = False) -> Value:
     """Return log(softmax(x)) along an axis."""
     return log_softmax(x, axis(dim, len(shape(x))) if shape(x) else None) if size(x) else x
-
-
-@aten("_safe_softmax")
-def safe_softmax(x: Value, dim: int, dtype: Any = None) -> Value:
-    """Return softmax(x) along an axis, and zeros where all of x is -inf."""
-    if not shape(x) or not size(x):
-        return _softmax(x, dim)
-    masked = np.all(np.isneginf(x), axis=axis(dim, len(shape(x))), keepdims=True)
-    y = _softmax(np.where(masked, 0.0, x), dim)
-    return np.where(masked, 0.0, y)

@@ -1,6 +1,6 @@
 """Reading and writing at places that are given by tensors, and order: sorting, the k largest, medians."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import plain
-from gradcli.frameworks.torch.aten.rows import along, at_axis, aten, axis, refuse, scaled
+from gradcli.frameworks.ops.places import put_with
+from gradcli.frameworks.torch.aten.rows import along, at_axis, aten, axis, refuse
 from gradcli.primitives.shaping import GETITEM, PUT, SCATTER
 
 
@@ -25,27 +26,13 @@ def _spread(v: Value, to: tuple[int, ...]) -> Value:
     return v if shape(v) == to else np.broadcast_to(v, to)
 
 
-@aten("index", "_unsafe_index")
+@aten("index")
 def index(x: Value, indices: Sequence[Any]) -> Value:
     """Return the entries that index tensors name."""
     return x[_places(indices)]
 
 
-@aten("_unsafe_masked_index")
-def masked_index(x: Value, mask: Any, indices: Sequence[Any], fill: Any) -> Value:
-    """Return the entries that index tensors name, and a number where the mask does not hold."""
-    inside = tuple(None if i is None else np.clip(i, 0, n - 1) for i, n in zip(indices, shape(x), strict=False))
-    return np.where(mask, index(x, inside), fill)
-
-
-@aten("_unsafe_masked_index_put_accumulate")
-def masked_index_add(x: Value, mask: Any, indices: Sequence[Any], values: Value) -> Value:
-    """Return x with values added where index tensors say and the mask holds."""
-    inside = tuple(None if i is None else np.clip(i, 0, n - 1) for i, n in zip(indices, shape(x), strict=False))
-    return index_put(x, inside, np.where(mask, values, 0.0), accumulate=True)
-
-
-@aten("index_put", "_unsafe_index_put", "_index_put_impl")
+@aten("index_put", "_index_put_impl")
 def index_put(x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False, unsafe: bool = False) -> Value:
     """Return x with values put, or added, where index tensors say."""
     at = _places(indices)
@@ -127,49 +114,13 @@ def joined(x: Value, at: Any, src: Value, reduce: str, include_self: bool = True
     if reduce in ("sum", "mean"):
         y = (x if include_self else np.where(touched > 0, 0.0, x)) + SCATTER(src, index=at, into=shape(x))
         return y / np.maximum(touched + include_self, 1.0) if reduce == "mean" else y
-    join = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce]
-    numbers = np.broadcast_to(np.arange(size(x)).reshape(shape(x))[at], shape(src))
-    y, entries = np.reshape(x, -1), np.reshape(src, -1)
-    for turn, now in enumerate(_turns(np.ravel(numbers))):
-        here, new = np.ravel(numbers)[now], entries[now]
-        y = PUT(y, join(y[here], new) if include_self or turn else new, index=here)
-    return np.reshape(y, shape(x))
-
-
-def _turns(numbers: Any) -> Iterator[Any]:
-    """Yield which entries name a place the first time, which the second time, and so on."""
-    order = np.argsort(numbers, kind="stable")
-    turn = np.empty(numbers.size, dtype=int)
-    turn[order] = np.arange(numbers.size) - np.searchsorted(numbers[order], numbers[order])
-    for number in range(turn.max(initial=-1) + 1):
-        yield np.flatnonzero(turn == number)
+    join = put_with({"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[reduce], include_self)
+    places = np.broadcast_to(np.arange(size(x)).reshape(shape(x))[at], shape(src))
+    return join(x, places, src)
 
 
 def _lengthened(x: Value, src: Value) -> tuple[Value, Value]:
     return (x, src) if shape(x) else (np.reshape(x, (1,)), np.reshape(src, (1,)))
-
-
-@aten()
-def index_add(x: Value, dim: int, index: Any, source: Value, *, alpha: float = 1) -> Value:
-    """Return x with parts of source added at these places along an axis."""
-    rows, parts = _lengthened(x, source)
-    at = at_axis(axis(dim, len(shape(x))), np.atleast_1d(index))
-    return np.reshape(rows + SCATTER(scaled(parts, alpha), index=at, into=shape(rows)), shape(x))
-
-
-@aten()
-def index_copy(x: Value, dim: int, index: Any, source: Value) -> Value:
-    """Return x with parts of source at these places along an axis."""
-    rows, parts = _lengthened(x, source)
-    return np.reshape(PUT(rows, parts, index=at_axis(axis(dim, len(shape(x))), np.atleast_1d(index))), shape(x))
-
-
-@aten()
-def index_fill(x: Value, dim: int, index: Any, value: Value) -> Value:
-    """Return x with one value at these places along an axis."""
-    return np.reshape(
-        PUT(_lengthened(x, 0.0)[0], value, index=at_axis(axis(dim, len(shape(x))), np.atleast_1d(index))), shape(x)
-    )
 
 
 @aten()
@@ -181,12 +132,6 @@ def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, 
         np.atleast_1d(index).reshape([-1 if j == k else 1 for j in range(len(shape(parts)))]), shape(parts)
     )
     return np.reshape(joined(rows, _grid(at, k), parts, reduce, include_self), shape(x))
-
-
-@aten()
-def take(x: Value, index: Any) -> Value:
-    """Return entries by their number."""
-    return np.reshape(x, -1)[index]
 
 
 @aten()
@@ -225,12 +170,6 @@ def _ordered(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
 def sort(x: Value, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """Return the entries in order along an axis, and where they were."""
     return along(_ordered)(x, dim, descending)
-
-
-@aten()
-def argsort(x: Value, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
-    """Return where the entries in order along an axis are."""
-    return sort(x, dim, descending)[1]
 
 
 def _largest(x: Value, dim: int, k: int, largest: bool) -> tuple[Value, Any]:

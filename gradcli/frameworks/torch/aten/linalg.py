@@ -7,7 +7,8 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
-from gradcli.frameworks.torch.aten.rows import add, aten, axis, refuse, scaled
+from gradcli.frameworks.ops.elimination import triangle
+from gradcli.frameworks.torch.aten.rows import add, aten, refuse, scaled
 from gradcli.primitives.decompositions import symmetric
 from gradcli.primitives.linalg import T
 
@@ -24,18 +25,14 @@ def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
 
 # fmt: off
 add({
-    "mm": np.matmul, "bmm": np.matmul, "matmul": np.matmul, "mv": _mv, "dot": np.matmul, "vdot": np.matmul, "inner": np.inner,
-    "ger": np.outer, "outer": np.outer,
+    "mm": np.matmul, "bmm": np.matmul, "matmul": np.matmul, "mv": _mv, "dot": np.matmul, "vdot": np.matmul, 
+    "outer": np.outer,
     "addmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
-    "addmv": lambda c, a, x, *, beta=1, alpha=1: _plus(c, np.matmul(a, x), beta, alpha),
-    "addr": lambda c, x, y, *, beta=1, alpha=1: _plus(c, np.outer(x, y), beta, alpha),
-    "baddbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
     "addbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
-    "linear": lambda x, w, b=None: np.matmul(x, T(w)) if b is None else np.matmul(x, T(w)) + b,
-    "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), "inverse": np.linalg.inv,
-    "_linalg_det": lambda a: (np.linalg.det(a), None, None), "linalg_eigvalsh": lambda a, uplo="L": np.linalg.eigvalsh(a, uplo),
+    "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), 
+    "_linalg_det": lambda a: (np.linalg.det(a), None, None), 
     "linalg_qr": lambda a, mode="reduced": _qr(a, mode), "linalg_pinv": lambda a, *args, **kwargs: _pinv(a, *args, **kwargs),
-    "_linalg_check_errors": lambda info, api_name, *, is_matrix: (), "block_diag": lambda matrices: _block_diagonal(matrices),
+    "_linalg_check_errors": lambda info, api_name, *, is_matrix: (), 
     "linalg_matrix_exp": lambda a: _matrix_exp(a),
 })
 # fmt: on
@@ -45,19 +42,7 @@ def _no_trouble(a: Value) -> Any:
     return np.zeros(shape(a)[:-2], dtype=np.int32)
 
 
-def _block_diagonal(matrices: Any) -> Value:
-    """Return matrices one below and right of the other, zeros elsewhere; vectors count as rows."""
-    blocks = [np.reshape(m, (1,) * (2 - len(shape(m))) + shape(m)) for m in matrices]
-    columns = sum(shape(m)[1] for m in blocks)
-    rows, start = [], 0
-    for m in blocks:
-        sides = [np.zeros((shape(m)[0], n)) for n in (start, columns - start - shape(m)[1])]
-        rows.append(np.concatenate([sides[0], m, sides[1]], axis=1))
-        start += shape(m)[1]
-    return np.concatenate(rows)
-
-
-@aten("_linalg_slogdet", "linalg_slogdet")
+@aten("_linalg_slogdet")
 def slogdet(a: Value) -> Any:
     """Return the sign and the logarithm of the size of a determinant."""
     sign, size = np.linalg.slogdet(a)
@@ -77,7 +62,7 @@ def cholesky(a: Value, upper: bool = False) -> Value:
     return T(y) if upper else y
 
 
-@aten("_linalg_solve_ex", "linalg_solve")
+@aten("_linalg_solve_ex")
 def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = False) -> Any:
     """Return the solution of a @ y = b, or of y @ a = b; b is a vector where it has an axis less than a."""
     vector = len(shape(b)) == 1 or (len(shape(b)) == len(shape(a)) - 1 and shape(b) == shape(a)[:-1])
@@ -86,17 +71,12 @@ def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = Fals
     return (np.reshape(y, shape(y)[:-1]) if vector else y), None, None, _no_trouble(a)
 
 
-def _triangle(a: Value, upper: bool, ones: bool) -> Value:
-    y = np.triu(a, 1 if ones else 0) if upper else np.tril(a, -1 if ones else 0)
-    return y + np.eye(shape(a)[-1]) if ones else y
-
-
 @aten()
 def linalg_solve_triangular(
     a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Value:
     """Return the solution of a @ y = b, or of y @ a = b, where one triangle of a is read."""
-    a = _triangle(a, upper, unitriangular)
+    a = triangle(a, not upper, unitriangular)
     return np.linalg.solve(a, b) if left else T(np.linalg.solve(T(a), T(b)))
 
 
@@ -105,7 +85,7 @@ def triangular_solve(
     b: Value, a: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Value, Value]:
     """Return the solution of a @ y = b, where one triangle of a is read, and a."""
-    t = _triangle(a, upper, unitriangular)
+    t = triangle(a, not upper, unitriangular)
     return np.linalg.solve(T(t) if transpose else t, b), a
 
 
@@ -116,7 +96,7 @@ def _gram(factor: Value, upper: bool) -> Value:
 @aten()
 def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
     """Return the solution of a @ y = b, given the triangular factor of a."""
-    t = _triangle(factor, upper, False)
+    t = triangle(factor, not upper, False)
     first, second = (T(t), t) if upper else (t, T(t))
     return np.linalg.solve(second, np.linalg.solve(first, b))
 
@@ -124,16 +104,16 @@ def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
 @aten()
 def cholesky_inverse(factor: Value, upper: bool = False) -> Value:
     """Return the inverse of a matrix, given its triangular factor."""
-    return np.linalg.inv(_gram(_triangle(factor, upper, False), upper))
+    return np.linalg.inv(_gram(triangle(factor, not upper, False), upper))
 
 
-@aten("_linalg_eigh", "linalg_eigh")
+@aten("_linalg_eigh")
 def eigh(a: Value, uplo: Any = "L", compute_v: bool = True) -> Any:
     """Return eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read."""
     return tuple(np.linalg.eigh(a, uplo)) if compute_v else (np.linalg.eigvalsh(a, uplo), None)
 
 
-@aten("_linalg_svd", "linalg_svd")
+@aten("_linalg_svd")
 def svd(a: Value, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None) -> Any:
     """Return left singular vectors, singular values and right singular vectors."""
     if not compute_uv:
@@ -162,24 +142,10 @@ def _pinv(
     return np.linalg.pinv(a, rcond=float(least))
 
 
-@aten()
-def linalg_cross(a: Value, b: Value, *, dim: int = -1) -> Value:
-    """Return the vector product of vectors of three entries along an axis."""
-    to = np.broadcast_shapes(shape(a), shape(b))
-    a, b = (x if shape(x) == to else np.broadcast_to(x, to) for x in (a, b))
-    return np.linalg.cross(a, b, axis=axis(dim, len(to)))
-
-
 @aten("_cdist_forward")
 def cdist(a: Value, b: Value, p: float, compute_mode: Any = None) -> Value:
     """Return the norms of the differences of every row of a and every row of b."""
     return np.linalg.vector_norm(a[..., :, None, :] - b[..., None, :, :], ord=float(p), axis=-1)
-
-
-@aten("_euclidean_dist")
-def euclidean(a: Value, b: Value) -> Value:
-    """Return the distances of every row of a and every row of b."""
-    return cdist(a, b, 2.0)
 
 
 @aten("_pdist_forward")

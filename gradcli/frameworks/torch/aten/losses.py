@@ -7,89 +7,11 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
-from gradcli.frameworks.torch.aten.rows import add, aten, reduced
-from gradcli.primitives.composites import relu, softplus
+from gradcli.frameworks.torch.aten.rows import aten, reduced
+from gradcli.primitives.composites import relu
 from gradcli.primitives.shaping import GETITEM
 
-MEAN, SUM = 1, 2
-LEAST = -100.0  # torch's binary cross entropy takes no logarithm for smaller than that
-
-
-def _picked(x: Value, target: Any, weight: Value, reduction: int, ignore_index: int) -> tuple[Value, Value]:
-    """Return the negative entries of x that the classes name, weighted, and the sum of the weights.
-
-    Shapes  x is (batch, class, *places) or (class,); target is x without its axis of classes.
-    """
-    target = np.asarray(target)
-    counted = target != ignore_index
-    classes = np.where(counted, target, 0)
-    if len(shape(x)) == 1:
-        entries = GETITEM(x, index=int(classes))
-    else:
-        rest = np.indices(target.shape)
-        entries = GETITEM(x, index=(rest[0], classes, *rest[1:]))
-    weights = counted * 1.0 if weight is None else np.where(counted, weight[classes], 0.0)
-    losses = np.where(counted, -entries * weights, 0.0)
-    total = np.sum(weights)
-    if reduction == MEAN:
-        return np.sum(losses) / total, total
-    return (np.sum(losses), total) if reduction == SUM else (losses, None)
-
-
-def _nll(x: Value, target: Any, weight: Value = None, reduction: int = MEAN, ignore_index: int = -100) -> Any:
-    return _picked(x, target, weight, reduction, ignore_index)
-
-
-# fmt: off
-add({
-    "nll_loss_forward": _nll, "nll_loss2d_forward": _nll,
-    "nll_loss": lambda *args: _nll(*args)[0], "nll_loss2d": lambda *args: _nll(*args)[0],
-    "mse_loss": lambda x, y, reduction=MEAN: reduced(np.square(x - y), reduction),
-    "l1_loss": lambda x, y, reduction=MEAN: reduced(np.abs(x - y), reduction),
-    "soft_margin_loss": lambda x, y, reduction=MEAN: reduced(softplus(-y * x), reduction),
-})
-# fmt: on
-
-
-@aten()
-def smooth_l1_loss(x: Value, y: Value, reduction: int = MEAN, beta: float = 1.0) -> Value:
-    """Return the square of the difference, halved and over beta, near 0, and its straight continuation."""
-    size = np.abs(x - y)
-    if beta == 0:
-        return reduced(size, reduction)
-    return reduced(np.where(np.less(size, beta), np.square(x - y) / (2 * beta), size - beta / 2), reduction)
-
-
-@aten()
-def huber_loss(x: Value, y: Value, reduction: int = MEAN, delta: float = 1.0) -> Value:
-    """Return half the square of the difference near 0, and its straight continuation."""
-    size = np.abs(x - y)
-    near = np.square(x - y) / 2
-    return reduced(np.where(np.less_equal(size, delta), near, delta * (size - delta / 2)), reduction)
-
-
-@aten()
-def binary_cross_entropy(x: Value, y: Value, weight: Value = None, reduction: int = MEAN) -> Value:
-    """Return the cross entropy of probabilities, their logarithms held above -100."""
-    losses = -(y * _logarithm(x, 0.0, np.log) + (1 - y) * _logarithm(-x, -1.0, np.log1p))
-    return reduced(losses if weight is None else losses * weight, reduction)
-
-
-def _logarithm(x: Value, zero: float, log: Any) -> Value:
-    """Return log(x), -100 where it is smaller, without a step through infinity."""
-    inside = np.greater(plain(x), zero)
-    with np.errstate(divide="ignore"):
-        far = inside & (log(np.where(inside, plain(x), 1.0 + zero)) >= LEAST)
-    return np.where(far, log(np.where(far, x, 1.0 + zero)), LEAST)
-
-
-@aten()
-def binary_cross_entropy_with_logits(
-    x: Value, y: Value, weight: Value = None, pos_weight: Value = None, reduction: int = MEAN
-) -> Value:
-    """Return the cross entropy of logits, what is positive weighted by itself."""
-    losses = (1 - y) * x + (softplus(-x) if pos_weight is None else ((pos_weight - 1) * y + 1) * softplus(-x))
-    return reduced(losses if weight is None else losses * weight, reduction)
+MEAN = 1
 
 
 @aten()

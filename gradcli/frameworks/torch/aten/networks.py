@@ -1,118 +1,16 @@
-"""Layers: normalisation, embeddings, attention, dropout."""
+"""Layers: embeddings, attention, dropout, and weights with a length of their own."""
 
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import exact, plain
-from gradcli.frameworks.torch.aten.activations import safe_softmax
-from gradcli.frameworks.torch.aten.rows import add, aten, refuse
+from gradcli.frameworks.torch.aten.rows import aten, refuse
 from gradcli.primitives.linalg import T
+from gradcli.primitives.reductions import softmax
 from gradcli.primitives.shaping import GETITEM
-
-EPS = float(np.finfo(np.float64).eps)
-
-
-def _standardised(x: Value, over: tuple[int, ...], eps: float) -> tuple[Value, Value, Value]:
-    """Return x less its mean over axes, over its spread; the mean, and 1 / spread."""
-    centre = np.mean(x, axis=over, keepdims=True)
-    spread = np.sqrt(np.mean(np.square(x - centre), axis=over, keepdims=True) + eps)
-    return (x - centre) / spread, centre, 1 / spread
-
-
-def _weighted(x: Value, weight: Value, bias: Value) -> Value:
-    y = x if weight is None else x * weight
-    return y if bias is None else y + bias
-
-
-@aten()
-def native_layer_norm(x: Value, normalized_shape: Any, weight: Value, bias: Value, eps: float) -> Any:
-    """Return x standardised over its last axes, the means and 1 / spreads."""
-    over = tuple(range(len(shape(x)) - len(normalized_shape), len(shape(x))))
-    y, centre, rate = _standardised(x, over, eps)
-    return _weighted(y, weight, bias), centre, rate
-
-
-@aten()
-def native_group_norm(x: Value, weight: Value, bias: Value, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    """Return images standardised over groups of channels, the means and 1 / spreads."""
-    y, centre, rate = _standardised(np.reshape(x, (N, group, -1)), (2,), eps)
-    y = np.reshape(y, shape(x))
-    to = (C,) + (1,) * (len(shape(x)) - 2)
-    weight, bias = (None if v is None else np.reshape(v, to) for v in (weight, bias))
-    return _weighted(y, weight, bias), np.reshape(centre, (N, group)), np.reshape(rate, (N, group))
-
-
-@aten("_fused_rms_norm")
-def fused_rms_norm(x: Value, normalized_shape: Any, weight: Value, eps: float | None) -> Any:
-    """Return x over its root mean square over the last axes, and 1 / root mean square."""
-    over = tuple(range(len(shape(x)) - len(normalized_shape), len(shape(x))))
-    size = np.sqrt(np.mean(np.square(x), axis=over, keepdims=True) + (EPS if eps is None else eps))
-    return _weighted(x / size, weight, None), 1 / size
-
-
-@aten()
-def rms_norm(x: Value, normalized_shape: Any, weight: Value = None, eps: float | None = None) -> Value:
-    """Return x over its root mean square over the last axes."""
-    return fused_rms_norm(x, normalized_shape, weight, eps)[0]
-
-
-def _batch_norm(
-    x: Value, weight: Value, bias: Value, mean: Value, variance: Value, training: bool, momentum: float, eps: float
-) -> Any:
-    """Return images standardised by channel, over the batch or by running statistics; the means and 1 / spreads."""
-    over = tuple(k for k in range(len(shape(x))) if k != 1)
-    to = tuple(-1 if k == 1 else 1 for k in range(len(shape(x))))
-    if training:
-        y, centre, rate = _standardised(x, over, eps)
-        saved = np.reshape(plain(centre), -1), np.reshape(plain(rate), -1)
-    else:
-        y = (x - np.reshape(mean, to)) / np.sqrt(np.reshape(variance, to) + eps)
-        saved = np.zeros(0), np.zeros(0)
-    weight, bias = (None if v is None else np.reshape(v, to) for v in (weight, bias))
-    return _weighted(y, weight, bias), *saved
-
-
-def _running(x: Value, mean: Value, variance: Value, momentum: float) -> tuple[Value, Value]:
-    """Return running statistics after a batch; the variance of a batch counts with one entry less."""
-    over = tuple(k for k in range(len(shape(x))) if k != 1)
-    now, spread = np.mean(plain(x), axis=over), np.var(plain(x), axis=over, ddof=1)
-    return (1 - momentum) * mean + momentum * now, (1 - momentum) * variance + momentum * spread
-
-
-def _legitimate(x: Value, weight: Value, bias: Value, *rest: Any) -> Any:
-    """Return batch normalisation with running statistics, or without any: then three settings follow."""
-    return _batch_norm(x, weight, bias, *(rest if len(rest) == 5 else (None, None, *rest)))
-
-
-def _functional(
-    x: Value, weight: Value, bias: Value, mean: Value, variance: Value, training: bool, momentum: float, eps: float
-) -> Any:
-    after = _running(x, mean, variance, momentum) if training else (mean, variance)
-    return *_batch_norm(x, weight, bias, mean, variance, training, momentum, eps), *after
-
-
-def _with_settings(training: bool | None, more: int) -> Any:
-    """Return batch normalisation, in training or not where that is given by its name, with `more` empty results."""
-
-    def row(x: Value, weight: Value, bias: Value, mean: Value, variance: Value, *settings: Any) -> Any:
-        training_, momentum, eps = settings if training is None else (training, *settings)
-        return *_batch_norm(x, weight, bias, mean, variance, training_, momentum, eps), *(None,) * more
-
-    return row
-
-
-add({
-    "native_batch_norm": _batch_norm,
-    "cudnn_batch_norm": _with_settings(None, 1),
-    "_native_batch_norm_legit": _legitimate,
-    "_native_batch_norm_legit_functional": _functional,
-    "_native_batch_norm_legit_no_training": _with_settings(False, 0),
-    "_batch_norm_with_update": _with_settings(True, 1),
-    "_batch_norm_no_update": _with_settings(False, 1),
-})  # fmt: skip
 
 
 @aten()
@@ -165,6 +63,14 @@ def native_dropout(x: Value, p: float, train: bool | None) -> Any:
     return x, np.ones(shape(x), dtype=bool)
 
 
+def _safe_softmax(x: Value) -> Value:
+    """Return softmax(x) along the last axis, and zeros where all of x is -inf."""
+    if not size(x):
+        return x
+    masked = np.all(np.isneginf(plain(x)), axis=-1, keepdims=True)
+    return np.where(masked, 0.0, softmax(np.where(masked, 0.0, x), -1))
+
+
 def _attention(
     q: Value, k: Value, v: Value, mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
@@ -180,7 +86,7 @@ def _attention(
         mask = np.tri(shape(q)[-2], shape(k)[-2], dtype=bool)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
-    weights = safe_softmax(scores, -1)
+    weights = _safe_softmax(scores)
     return np.matmul(weights, v), weights, scores
 
 

@@ -18,12 +18,6 @@ def sum_(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
 
 
 @aten()
-def nansum(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    """Return the sum over axes of what is a number."""
-    return np.sum(np.where(np.isnan(x), 0.0, x), axis=axes(dim, x), keepdims=keepdim)
-
-
-@aten()
 def mean(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
     """Return the mean over axes."""
     return np.mean(x, axis=axes(dim, x), keepdims=keepdim)
@@ -36,33 +30,13 @@ def prod(x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
 
 
 @aten()
-def var_mean(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
-    """Return the variance over axes, with 1 (or the correction) less than their entries as divisor, and the mean."""
+def var(x: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Value:
+    """Return the variance over axes; its divisor is the number of entries less the correction, 1 if it is unbiased."""
     over = axes(dim, x)
     count = size(x) // max(1, int(np.prod([n for k, n in enumerate(shape(x)) if k not in over], dtype=int)))
-    centre = np.mean(x, axis=over, keepdims=True)
-    free = max(0.0, count - float(1 if correction is None else correction))
-    y = np.sum(np.square(x - centre), axis=over, keepdims=keepdim)
-    return y / np.float64(free), centre if keepdim or not shape(x) else np.reshape(centre, shape(y))
-
-
-@aten()
-def var(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Value:
-    """Return the variance over axes."""
-    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
-
-
-@aten()
-def std_mean(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Value, Value]:
-    """Return the standard deviation over axes, and the mean."""
-    variance, centre = var_mean(x, dim, correction=correction, keepdim=keepdim)
-    return np.sqrt(variance), centre
-
-
-@aten()
-def std(x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Value:
-    """Return the standard deviation over axes."""
-    return std_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+    free = max(0.0, count - float(int(unbiased) if correction is None else correction))
+    y = np.sum(np.square(x - np.mean(x, axis=over, keepdims=True)), axis=over, keepdims=keepdim)
+    return y / np.float64(free)
 
 
 @aten()
@@ -75,12 +49,6 @@ def amax(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
 def amin(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
     """Return the smallest entries over axes."""
     return np.min(x, axis=axes(dim, x), keepdims=keepdim)
-
-
-@aten()
-def aminmax(x: Value, *, dim: int | None = None, keepdim: bool = False) -> tuple[Value, Value]:
-    """Return the smallest and the largest entries."""
-    return amin(x, dim, keepdim), amax(x, dim, keepdim)
 
 
 def _where(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
@@ -139,12 +107,6 @@ def linalg_vector_norm(x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = 
     return np.linalg.vector_norm(x, ord=float(ord), axis=axes(dim, x), keepdims=keepdim)
 
 
-@aten()
-def norm(x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Value:
-    """Return the norm of the entries over axes together."""
-    return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
-
-
 @aten("any")
 def any_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
     """Return whether any entry is not 0."""
@@ -158,21 +120,9 @@ def all_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @aten()
-def count_nonzero(x: Value, dim: Any = None) -> Any:
-    """Return how many entries are not 0."""
-    return np.count_nonzero(x, axis=axes(dim, x))
-
-
-@aten()
 def nonzero(x: Value) -> Any:
     """Return the positions of the entries that are not 0, one in each row."""
     return np.argwhere(x) if shape(x) else np.zeros((int(np.not_equal(x, 0)), 0), dtype=np.int64)
-
-
-@aten()
-def trace(x: Value) -> Value:
-    """Return the sum of the diagonal."""
-    return np.trace(x)
 
 
 # Running along an axis.
@@ -224,14 +174,3 @@ def cummin(x: Value, dim: int) -> tuple[Value, Any]:
     """Return the smallest entry so far, and where it is."""
     _, at = _record(x, dim, np.less_equal)
     return np.minimum.accumulate(x, axis=dim), at
-
-
-@aten()
-def renorm(x: Value, p: Any, dim: int, maxnorm: float) -> Value:
-    """Return the slices along an axis, each shrunk to `maxnorm` where its norm is larger."""
-    k = axis(dim, len(shape(x)))
-    length = np.linalg.vector_norm(
-        x, ord=float(p), axis=tuple(n for n in range(len(shape(x))) if n != k), keepdims=True
-    )
-    far = np.greater(length, maxnorm)
-    return np.where(far, x * (maxnorm / (np.where(far, length, 1.0) + 1e-7)), x)

@@ -151,25 +151,17 @@ VIEWS: dict[str, Row] = {
     "alias": _same, "detach": _same, "view": view, "permute": permute, "transpose": transpose, "expand": expand,
     "t": lambda x: np.transpose(x), "squeeze": squeeze, "unsqueeze": unsqueeze, "select": select, "slice": slice_,
     "split": split, "split_with_sizes": split, "unbind": unbind, "diagonal": diagonal, "as_strided": as_strided,
-    "unfold": lambda x, dim, size, step: _unfold(x, dim, size, step), "_reshape_alias": view,
+    "unfold": lambda x, dim, size, step: _unfold(x, dim, size, step), 
 }
 add(VIEWS)
 add({f"{name}_copy": row for name, row in VIEWS.items()} | {"_reshape_copy": view})
 add({
-    "_unsafe_view": view, "reshape": view,
-    "expand_as": lambda x, other: expand(x, shape(other)), "view_as": lambda x, other: view(x, shape(other)),
-    "lift": _same, "lift_fresh": _same, "lift_fresh_copy": _copy, "clone": _copy, "contiguous": _same, "_to_copy": _copy,
-    "_neg_view": np.negative, "resolve_conj": _same, "resolve_neg": _same, "to": _same, "narrow": narrow,
-    "narrow_copy": narrow, "chunk": chunk,
-    "unsafe_split": split, "unsafe_split_with_sizes": split, "unsafe_chunk": chunk, "swapaxes": transpose, "movedim": np.moveaxis,
+    "_unsafe_view": view, 
+    "lift_fresh_copy": _copy, "clone": _copy, "_to_copy": _copy,
+    "_neg_view": np.negative,  
+    "unsafe_split": split, "unsafe_split_with_sizes": split, 
     "tril": lambda x, k=0: np.tril(x, k), "triu": lambda x, k=0: np.triu(x, k),
     "stack": lambda xs, dim=0: np.stack(xs, axis=dim),
-    "zeros_like": lambda x: np.zeros_like(x), "ones_like": lambda x: np.ones_like(x), "empty_like": lambda x: np.zeros_like(x),
-    "full_like": lambda x, value: np.full_like(x, value),
-    "new_zeros": lambda x, to: np.zeros_like(x, shape=tuple(to)), "new_ones": lambda x, to: np.ones_like(x, shape=tuple(to)),
-    "new_empty": lambda x, to: np.zeros_like(x, shape=tuple(to)),
-    "new_full": lambda x, to, value: np.full_like(x, value, shape=tuple(to)),
-    "new_empty_strided": lambda x, to, stride: np.zeros_like(x, shape=tuple(to)),
 })
 # fmt: on
 
@@ -182,7 +174,7 @@ def _unfold(x: Value, dim: int, width: int, step: int) -> Value:
     return windows[at_axis(k, slice(None, None, step))]
 
 
-@aten("cat", "concat", "concatenate")
+@aten("cat")
 def cat(xs: Sequence[Value], dim: int = 0) -> Value:
     """Return tensors joined along an axis; empty ones of one axis join with any."""
     kept = [x for x in xs if shape(x) != (0,)] or list(xs[:1])
@@ -193,22 +185,6 @@ def cat(xs: Sequence[Value], dim: int = 0) -> Value:
 def flip(x: Value, dims: Sequence[int]) -> Value:
     """Return the entries in reverse order along axes."""
     return np.flip(x, axis=tuple(dims)) if shape(x) else x
-
-
-@aten()
-def roll(x: Value, shifts: Any, dims: Any = ()) -> Value:
-    """Return the entries moved along axes, those beyond the end to the start; along no axis, as if in a row."""
-    if not shape(x):
-        return x
-    moves = [shifts] if isinstance(shifts, int) else list(shifts)
-    over = [dims] if isinstance(dims, int) else list(dims)
-    return np.roll(x, tuple(moves), axis=tuple(over)) if over else np.roll(x, moves[0])
-
-
-@aten()
-def rot90(x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> Value:
-    """Return the array turned by quarters in the plane of two axes."""
-    return np.rot90(x, k, (dims[0], dims[1]))
 
 
 @aten()
@@ -228,33 +204,11 @@ def repeat_interleave(x: Value, repeats: Any, dim: int | None = None, *, output_
 
 
 @aten()
-def diag_embed(x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
-    """Return matrices in two new axes, with the last axis of x on a diagonal."""
-    n = shape(x)[-1]
-    square = np.arange(n + abs(offset))[:, None], np.arange(n + abs(offset))
-    on = square[1] - square[0] == offset
-    at = np.where(on, np.minimum(*square), 0)
-    return np.moveaxis(np.where(on, x[..., at], 0.0), (-2, -1), (dim1, dim2))
-
-
-@aten()
 def fill_diagonal(x: Value, value: float, wrap: bool = False) -> Value:
     """Return the array with its main diagonal filled."""
     on = np.zeros(shape(x), dtype=bool)
     np.fill_diagonal(on, True, wrap)
     return np.where(on, value, x)
-
-
-@aten()
-def select_scatter(x: Value, src: Value, dim: int, index: int) -> Value:
-    """Return x with one place along an axis replaced."""
-    return PUT(x, src, index=at_axis(axis(dim, _ndim(x)), int(index)))
-
-
-@aten()
-def slice_scatter(x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
-    """Return x with the part between places along an axis replaced."""
-    return PUT(x, src, index=at_axis(axis(dim, _ndim(x)), slice(start, end, step)))
 
 
 def _replaced(x: Value, src: Value, at: Any) -> Value:
@@ -300,41 +254,7 @@ def constant_pad_nd(x: Value, pad: Sequence[int], value: Any = 0) -> Value:
     return _copy(y) if y is x else y
 
 
-@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(x: Value, pad: Sequence[int]) -> Value:
-    """Return x with its own entries around it, mirrored."""
-    return padded(x, _around(pad, _ndim(x)), mode="reflect")
-
-
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication_pad(x: Value, pad: Sequence[int]) -> Value:
     """Return x with its own outermost entries around it."""
     return padded(x, _around(pad, _ndim(x)), mode="edge")
-
-
-@aten()
-def pixel_shuffle(x: Value, factor: int) -> Value:
-    """Return images with channels laid out as finer pixels."""
-    *rest, channels, rows, columns = shape(x)
-    parts = np.reshape(x, (math.prod(rest), channels // factor**2, factor, factor, rows, columns))
-    return np.reshape(
-        np.transpose(parts, (0, 1, 4, 2, 5, 3)), (*rest, channels // factor**2, rows * factor, columns * factor)
-    )
-
-
-@aten()
-def pixel_unshuffle(x: Value, factor: int) -> Value:
-    """Return images with finer pixels laid out as channels."""
-    *rest, channels, rows, columns = shape(x)
-    parts = np.reshape(x, (math.prod(rest), channels, rows // factor, factor, columns // factor, factor))
-    return np.reshape(
-        np.transpose(parts, (0, 1, 3, 5, 2, 4)), (*rest, channels * factor**2, rows // factor, columns // factor)
-    )
-
-
-@aten("channel_shuffle", "native_channel_shuffle")
-def channel_shuffle(x: Value, groups: int) -> Value:
-    """Return images with their channels dealt out over groups."""
-    n, channels, *rest = shape(x)
-    parts = np.reshape(x, (n, groups, channels // groups, *rest))
-    return np.reshape(np.swapaxes(parts, 1, 2), shape(x))

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.elimination import lu, permutation, triangle, tridiagonal_solve
+from gradcli.frameworks.ops.elimination import lu, permutation, triangle, tridiagonal_solve
 
 Entry = Callable[..., Any]
 Axes = Sequence[int]

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
-from gradcli.frameworks.places import added, blocks, gathered, put, put_with
+from gradcli.frameworks.ops.places import added, blocks, gathered, put, put_with
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]

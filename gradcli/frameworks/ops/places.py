@@ -86,8 +86,13 @@ def added(x: Value, places: Any, values: Value) -> Value:
     return x + np.reshape(SCATTER(values, index=places, into=(size(x),)), shape(x))
 
 
-def put_with(function: Callable[[Value, Value], Value]) -> Callable[[Value, Any, Value], Value]:
-    """Return `put` by a function of what is there and of the value, once for each time a position is named."""
+def put_with(
+    function: Callable[[Value, Value], Value], include_first: bool = True
+) -> Callable[[Value, Any, Value], Value]:
+    """Return `put` by a function of what is there and of the value, once for each time a position is named.
+
+    Without `include_first`, what is there before the first value does not count.
+    """
 
     def combined(x: Value, places: Any, values: Value) -> Value:
         row, flat, each = np.reshape(x, (-1,)), np.ravel(places), np.reshape(values, (-1,))
@@ -96,7 +101,8 @@ def put_with(function: Callable[[Value, Value], Value]) -> Callable[[Value, Any,
         turn[order] = np.arange(flat.size) - np.searchsorted(flat[order], flat[order])  # which time it is named
         for number in range(turn.max(initial=-1) + 1):
             now = np.flatnonzero(turn == number)
-            row = PUT(row, function(row[flat[now]], each[now]), index=flat[now])
+            new = function(row[flat[now]], each[now]) if include_first or number else each[now]
+            row = PUT(row, new, index=flat[now])
         return np.reshape(row, shape(x))
 
     return combined

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.places import gathered, padded
+from gradcli.frameworks.ops.places import gathered, padded
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]

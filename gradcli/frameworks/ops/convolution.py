@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.places import added, gathered, padded, windowed
+from gradcli.frameworks.ops.places import added, gathered, padded, windowed
 
 Sizes = Sequence[int]
 Ends = Sequence[tuple[int, int, int]]

@@ -7,8 +7,8 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.convolving import Convolution, pooled
-from gradcli.frameworks.places import added, gathered, padded, windowed
+from gradcli.frameworks.ops.convolution import Convolution, pooled
+from gradcli.frameworks.ops.places import added, gathered, padded, windowed
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]

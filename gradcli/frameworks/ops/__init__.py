@@ -7,7 +7,7 @@ them. Integers and truth values are plain; they are made of plain numbers alone.
 from collections.abc import Callable
 from typing import Any
 
-from gradcli.frameworks.jax.lax import elementwise, indexing, matrices, reductions, shaping, windows
+from gradcli.frameworks.ops import elementwise, indexing, matrices, reductions, shaping, windows
 
 TABLE: dict[str, Callable[..., Any]] = {
     **elementwise.TABLE,

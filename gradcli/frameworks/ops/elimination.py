@@ -58,9 +58,11 @@ def eliminated(a: Value) -> Value:
     return np.concatenate([top, np.concatenate([left, rest], axis=-1)], axis=-2)
 
 
-def lu(a: Value) -> tuple[Value, Any, Any]:
+def lu(a: Value, pivot: bool = True) -> tuple[Value, Any, Any]:
     """Return the factors of `a` in one matrix, the exchanges of rows, and their order after them."""
     exchanges = pivots(a)
+    if not pivot:
+        exchanges = np.broadcast_to(np.arange(exchanges.shape[-1], dtype=np.int32), exchanges.shape)
     order = permutation(exchanges, shape(a)[-2])
     rows = np.take_along_axis(a, np.broadcast_to(order[..., None], shape(a)), -2)
     return eliminated(rows), exchanges, order
