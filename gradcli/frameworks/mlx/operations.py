@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
+from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NotSupported
 from gradcli.frameworks.ops.convolution import Convolution
+from gradcli.frameworks.ops.elementwise import camel, converted, shared
+from gradcli.frameworks.ops.indexing import corner
 from gradcli.frameworks.ops.places import added, blocks, gathered, padded, put, put_with
+from gradcli.frameworks.ops.reductions import TABLE as RUNNING
+from gradcli.primitives.reductions import logsumexp, softmax
 
 Entry = Callable[..., Any]
 Own = Sequence[Any]
 
 _REDUCED: tuple[Entry, ...] = (np.all, np.any, np.sum, np.prod, np.min, np.max)
-_RUNNING: tuple[Entry, ...] = (
-    np.maximum.accumulate, np.minimum.accumulate, np.cumsum, np.cumprod, np.logaddexp.accumulate,
-)  # fmt: skip
-_BEFORE = (-np.inf, np.inf, 0.0, 1.0, -np.inf)  # what stands before the first entry of each
+_RUNNING = ("cummax", "cummin", "cumsum", "cumprod", "cumlogsumexp")
 _WRITTEN: tuple[Entry, ...] = (put_with(np.maximum), put_with(np.minimum), added, put_with(np.multiply), put)
 _LOGS: tuple[Entry, ...] = (np.log2, np.log10, np.log)
 
@@ -34,50 +35,21 @@ def plainly(function: Entry) -> Entry:
     return lambda *xs, own: function(*xs)
 
 
-def special(name: str) -> Entry:
-    """Return an entry that is a function of scipy.special, by its name among gradcli's primitives."""
-    return lambda *xs, own: named(name)(*xs)
-
-
 def as_type(x: Value, *, own: Own) -> Value:
     """Return a value as another type; real numbers stay float64."""
     name = str(own[0]).rpartition(".")[2]
     if name.startswith("complex"):
         raise NotSupported("complex numbers of MLX are not replayed")
     if name.startswith(("float", "bfloat")):
-        return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]
-    if isinstance(x, Tracer):
-        return np.not_equal(x, 0) if name == "bool" else plain(np.trunc(x)).astype(name)
-    return np.asarray(x).astype(name)[()]
+        return converted(x, np.float64)
+    y = converted(x, "bool" if name == "bool" else name)
+    return y if isinstance(y, Tracer) else y[()]
 
 
 def scan(x: Value, *, own: Own) -> Value:
     """Return running sums, products or extremes, from the end where it says so, without the entry itself where it says so."""
     kind, axis, reverse, inclusive = own
-    turned = np.flip(x, axis) if reverse else x
-    if not inclusive:
-        lead, sizes = (slice(None),) * axis, list(shape(x))
-        sizes[axis] = 1
-        turned = np.concatenate([np.full(sizes, _BEFORE[kind]), turned[(*lead, slice(0, -1))]], axis=axis)
-    y = _RUNNING[kind](turned, axis=axis)
-    return np.flip(y, axis) if reverse else y
-
-
-def softmax(x: Value, *, own: Own) -> Value:
-    """Return the softmax over the last axis."""
-    y = np.exp(x - _largest(x))
-    return y / np.sum(y, axis=-1, keepdims=True)
-
-
-def logsumexp(x: Value, *, own: Own) -> Value:
-    """Return the logarithm of the sum of exponentials over the last axis, which stays."""
-    largest = _largest(x)
-    return np.log(np.sum(np.exp(x - largest), axis=-1, keepdims=True)) + largest
-
-
-def _largest(x: Value) -> Any:
-    found = np.max(plain(x), axis=-1, keepdims=True)
-    return np.where(np.isfinite(found), found, 0.0)
+    return RUNNING[_RUNNING[kind]](x, axis=axis, reverse=reverse, exclusive=not inclusive)
 
 
 def split(x: Value, *, own: Own) -> list[Value]:
@@ -115,10 +87,8 @@ def slice_update(x: Value, values: Value, *, own: Own) -> Value:
 
 
 def _corner(start: Any, axes: Sequence[int], whole: Sequence[int], part: Sequence[int]) -> tuple[slice, ...]:
-    at = [0] * len(whole)
-    for axis, first in zip(axes, np.ravel(start), strict=True):
-        at[axis] = min(max(int(first), 0), whole[axis] - part[axis])
-    return tuple(slice(k, k + n) for k, n in zip(at, part, strict=True))
+    given = dict(zip(axes, np.ravel(start), strict=True))
+    return corner([given.get(axis, 0) for axis in range(len(whole))], whole, part)
 
 
 def dynamic_slice(x: Value, start: Any, *, own: Own) -> Value:
@@ -201,26 +171,23 @@ def eigh(a: Value, *, own: Own) -> Any:
 
 # fmt: off
 TABLE: dict[str, Entry] = {
-    **{name: plainly(function) for name, function in dict[str, Entry]({
-        "Abs": np.abs, "Negative": np.negative, "Exp": np.exp, "Expm1": np.expm1, "Log1p": np.log1p, "Square": np.square,
-        "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Sinh": np.sinh, "Cosh": np.cosh, "Tanh": np.tanh,
-        "ArcSin": np.arcsin, "ArcCos": np.arccos, "ArcTan": np.arctan, "ArcSinh": np.arcsinh, "ArcCosh": np.arccosh,
-        "ArcTanh": np.arctanh, "ArcTan2": np.arctan2, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign,
-        "Add": np.add, "Subtract": np.subtract, "Multiply": np.multiply, "Divide": np.divide, "Power": np.power,
-        "Maximum": np.maximum, "Minimum": np.minimum, "Remainder": np.remainder, "FloorDivide": np.floor_divide,
-        "LogAddExp": np.logaddexp, "DivMod": lambda a, b: [np.floor_divide(a, b), np.remainder(a, b)],
-        "NotEqual": np.not_equal, "Less": np.less, "LessEqual": np.less_equal,
-        "Greater": np.greater, "GreaterEqual": np.greater_equal,
-        "LogicalNot": np.logical_not, "LogicalAnd": np.logical_and, "LogicalOr": np.logical_or, "BitwiseInvert": np.invert,
-        "Select": np.where, "Matmul": np.matmul, "Full": lambda x: x, "Copy": lambda x: x, "Contiguous": lambda x: x,
-        "StopGradient": lambda x: x, "QRF": lambda a: list(np.linalg.qr(a)),
+    **{name: plainly(function) for name, function in (shared(
+        "abs exp expm1 log1p square sin cos tan sinh cosh tanh floor ceil sign add remainder floor_divide "
+        "logical_not logical_and logical_or matmul erf",
+        "Negative=neg ArcSin=asin ArcCos=acos ArcTan=atan ArcSinh=asinh ArcCosh=acosh ArcTanh=atanh ArcTan2=atan2 Round=rint "
+        "Subtract=sub Multiply=mul Divide=div Power=pow Maximum=max Minimum=min LogAddExp=logaddexp NotEqual=ne Less=lt "
+        "LessEqual=le Greater=gt GreaterEqual=ge BitwiseInvert=not Select=where Sigmoid=logistic ErfInv=erf_inv "
+        "Full=identity Copy=identity Contiguous=identity StopGradient=identity",
+        camel,
+    ) | {
+        "DivMod": lambda a, b: [np.floor_divide(a, b), np.remainder(a, b)], "QRF": lambda a: list(np.linalg.qr(a)),
+        "Softmax": lambda x: softmax(x, -1), "LogSumExp": lambda x: logsumexp(x, -1, keepdims=True),
     }).items()},
-    "Sigmoid": special("expit"), "Erf": special("erf"), "ErfInv": special("erfinv"),
     "Sqrt": lambda x, *, own: 1 / np.sqrt(x) if own[0] else np.sqrt(x), "Log": lambda x, *, own: _LOGS[own[0]](x),
     "Equal": lambda a, b, *, own: np.equal(a, b), "AsType": as_type,
     "Reduce": lambda x, *, own: _REDUCED[own[0]](x, axis=tuple(own[1]), keepdims=True),
     "ArgReduce": lambda x, *, own: np.expand_dims((np.argmax if own[0] else np.argmin)(plain(x), axis=own[1]), own[1]),
-    "Scan": scan, "Softmax": softmax, "LogSumExp": logsumexp,
+    "Scan": scan,
     "Sort": lambda x, *, own: np.sort(x, axis=own[0]), "Partition": lambda x, *, own: np.sort(x, axis=own[1]),
     "ArgSort": lambda x, *, own: np.argsort(plain(x), axis=own[0], kind="stable"),
     "Reshape": lambda x, *, own: np.reshape(x, tuple(own[0])), "Transpose": lambda x, *, own: np.transpose(x, tuple(own[0])),

@@ -1,7 +1,8 @@
-"""JAX's primitives in numpy, by the primitive's name: a jaxpr runs on anything that numpy's calls run on.
+"""Operations in numpy, by lax's names and with its arguments: what the programs that frameworks record are replayed with.
 
-An entry takes the input values in their order and the equation's params by name, and returns a value, or a tuple of
-them. Integers and truth values are plain; they are made of plain numbers alone.
+`TABLE` runs the equations of JAX. The tables of torch, TensorFlow and MLX are names and arguments of their own for what is
+here: `elementwise.FUNCTIONS` by `shared`, and `convolution`, `places` (gathers, scatters, windows), `elimination` and the
+running operations by calls. Integers and truth values are plain; they are made of plain numbers alone.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,10 @@
-"""Primitives that work entry by entry. `stop_gradient` is the identity: it changes what JAX differentiates, not the function."""
+"""Operations that work entry by entry, by lax's names, and numpy's where lax has none.
 
-from collections.abc import Callable
+`FUNCTIONS` are of their inputs alone, and all frameworks take theirs from it; `TABLE` has what JAX runs. `stop_gradient`
+is the identity: it changes what a framework differentiates, not the function.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +17,32 @@ AWAY_FROM_ZERO = 0  # lax.RoundingMethod
 Entry = Callable[..., Any]
 
 
+def shared(same: str, renamed: str, spelled: Callable[[str], str] = str) -> dict[str, Entry]:
+    """Return functions by a framework's names: the `same` ones as it spells them, the `renamed` ones as `theirs=ours`."""
+    pairs = [pair.split("=") for pair in renamed.split()]
+    return {spelled(name): FUNCTIONS[name] for name in same.split()} | {
+        theirs: FUNCTIONS[ours] for theirs, ours in pairs
+    }
+
+
+def camel(name: str) -> str:
+    """Return a name as TensorFlow and MLX spell it: `floor_divide` is `FloorDivide`."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
 def plainly(function: Entry) -> Entry:
-    """Return an entry that takes no notice of the equation's params (accuracy, out_dtype, ...)."""
+    """Return an entry that takes no notice of the operation's params (accuracy, out_dtype, ...)."""
     return lambda *xs, **params: function(*xs)
 
 
-def plain_entries(functions: dict[str, Any]) -> dict[str, Entry]:
+def plain_entries(functions: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return entries that are functions of their inputs alone."""
     return {name: plainly(function) for name, function in functions.items()}
 
 
 def special(name: str) -> Entry:
-    """Return an entry that is a function of scipy.special, by its name among gradcli's primitives."""
-    return lambda *xs, **params: named(name)(*xs)
+    """Return a function of scipy.special, by its name among gradcli's primitives."""
+    return lambda *xs: named(name)(*xs)
 
 
 def whole(x: Value) -> bool:
@@ -41,17 +58,17 @@ def divide(x: Value, y: Value) -> Value:
     return np.where(np.equal(y, 0), -1, (x - np.fmod(x, safe)) // safe).astype(np.asarray(x).dtype)
 
 
+def truncated(x: Value, y: Value) -> Value:
+    """Return x / y rounded towards 0."""
+    return (x - np.fmod(x, y)) // y if whole(x) else np.trunc(x / y)
+
+
 def select_n(which: Any, *cases: Value, **params: Any) -> Value:
     """Return, entry by entry, the case that `which` numbers (False is 0)."""
     y = cases[0]
     for k, case in enumerate(cases[1:], 1):
         y = np.where(np.equal(which, k), case, y)
     return y
-
-
-def clamp(low: Value, x: Value, high: Value, **params: Any) -> Value:
-    """Return min(max(x, low), high)."""
-    return np.minimum(np.maximum(x, low), high)
 
 
 def integer_pow(x: Value, *, y: int, **params: Any) -> Value:
@@ -67,9 +84,9 @@ def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
     return below + np.where(np.abs(x - below) >= 0.5, np.sign(x), 0.0)
 
 
-def convert_element_type(x: Value, *, new_dtype: Any, **params: Any) -> Value:
+def converted(x: Value, dtype: Any) -> Value:
     """Return a value as another type; real numbers stay as they are, in float64, so that differences of them can be taken."""
-    dtype = np.dtype(new_dtype)
+    dtype = np.dtype(dtype)
     if isinstance(x, Tracer):
         if dtype.kind in "iu":
             return plain(np.trunc(x)).astype(dtype)
@@ -94,7 +111,7 @@ def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
     return y if dtype.kind in "iub" else y.astype(np.float64)
 
 
-def polygamma(m: Value, x: Value, **params: Any) -> Value:
+def polygamma(m: Value, x: Value) -> Value:
     """Return the m-th derivative of digamma. Raises NotSupported for orders that differ, or are no plain whole number."""
     orders = np.unique(np.asarray(plain(m)))
     if isinstance(m, Tracer) or orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
@@ -104,27 +121,49 @@ def polygamma(m: Value, x: Value, **params: Any) -> Value:
 
 
 # fmt: off
+FUNCTIONS: dict[str, Entry] = {
+    "neg": np.negative, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "truncate_div": truncated,
+    "floor_divide": np.floor_divide, "rem": np.fmod, "remainder": np.remainder, "pow": np.power, "square": np.square,
+    "squared_difference": lambda x, y: np.square(x - y), "reciprocal": np.reciprocal, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "hypot": np.hypot, "abs": np.abs, "sign": np.sign,
+    "copysign": np.copysign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "max": np.maximum, "min": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinc": np.sinc, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "shift_left": np.left_shift, "shift_right_arithmetic": np.right_shift, "gcd": np.gcd, "lcm": np.lcm,
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "logical_not": np.logical_not,
+    "is_nan": np.isnan, "is_inf": np.isinf, "is_finite": np.isfinite, "is_posinf": np.isposinf, "is_neginf": np.isneginf,
+    "signbit": np.signbit, "where": np.where, "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "real": np.real, "imag": np.imag, "conj": np.conjugate, "angle": np.angle, "complex": lambda re, im: re + 1j * im,
+    "identity": lambda x: x, "polygamma": polygamma, "relu": special("relu"),
+    "softplus": lambda x: np.logaddexp(x, 0.0), "softsign": lambda x: x / (1 + np.abs(x)),
+    "matmul": np.matmul, "dot": np.matmul, "outer": np.outer,
+}
+FUNCTIONS |= {ours: special(name) for ours, name in {
+    "logistic": "expit", "log_logistic": "log_expit", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "erfcx": "erfcx",
+    "ndtr": "ndtr", "ndtri": "ndtri", "log_ndtr": "log_ndtr", "entr": "entr", "xlogy": "xlogy", "xlog1py": "xlog1py",
+    "lgamma": "gammaln", "digamma": "digamma", "igamma": "gammainc", "igammac": "gammaincc",
+    "regularized_incomplete_beta": "betainc", "dawsn": "dawsn", "expi": "expi", "spence": "spence",
+    "fresnel_s": "fresnel_s", "fresnel_c": "fresnel_c",
+    "bessel_i0": "i0", "bessel_i0e": "i0e", "bessel_i1": "i1", "bessel_i1e": "i1e", "bessel_j0": "j0", "bessel_j1": "j1",
+    "bessel_y0": "y0", "bessel_y1": "y1", "bessel_k0": "k0", "bessel_k0e": "k0e", "bessel_k1": "k1", "bessel_k1e": "k1e",
+}.items()}
+_OF_INPUTS: dict[str, Entry] = shared(
+    "neg add sub mul rem pow square sqrt rsqrt cbrt abs sign floor ceil max min exp exp2 expm1 log log1p sin cos tan asin acos "
+    "atan atan2 sinh cosh tanh asinh acosh atanh eq ne lt le gt ge and or xor not is_finite real imag conj complex clamp "
+    "logistic erf erfc erf_inv lgamma digamma polygamma igamma igammac regularized_incomplete_beta bessel_i0e bessel_i1e",
+    "add_any=add lt_to=lt le_to=le eq_to=eq copy=identity copy_p=identity stop_gradient=identity reduce_precision=identity "
+    "name=identity sharding_constraint=identity layout_constraint=identity reshard=identity",
+)
 TABLE: dict[str, Entry] = {
-    **plain_entries({
-        "neg": np.negative, "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": divide,
-        "rem": np.fmod, "pow": np.power, "square": np.square, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-        "cbrt": np.cbrt, "abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "max": np.maximum, "min": np.minimum,
-        "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p,
-        "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-        "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-        "lt_to": np.less, "le_to": np.less_equal, "eq_to": np.equal,
-        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "is_finite": np.isfinite,
-        "real": np.real, "imag": np.imag, "conj": np.conjugate, "complex": lambda re, im: re + 1j * im,
-        "copy": lambda x: x, "copy_p": lambda x: x, "stop_gradient": lambda x: x, "reduce_precision": lambda x: x,
-        "name": lambda x: x, "device_put": lambda *xs: xs, "optimization_barrier": lambda *xs: xs, "pvary": lambda *xs: xs,
-        "sharding_constraint": lambda x: x, "layout_constraint": lambda x: x, "reshard": lambda x: x,
-    }),
-    "logistic": special("expit"), "erf": special("erf"), "erfc": special("erfc"), "erf_inv": special("erfinv"),
-    "lgamma": special("gammaln"), "digamma": special("digamma"), "polygamma": polygamma,
-    "igamma": special("gammainc"), "igammac": special("gammaincc"), "regularized_incomplete_beta": special("betainc"),
-    "bessel_i0e": special("i0e"), "bessel_i1e": special("i1e"),
-    "select_n": select_n, "clamp": clamp, "integer_pow": integer_pow, "round": round_,
-    "convert_element_type": convert_element_type, "bitcast_convert_type": bitcast_convert_type,
+    **plain_entries(_OF_INPUTS), "div": plainly(divide), "device_put": lambda *xs, **params: xs,
+    "optimization_barrier": lambda *xs, **params: xs, "pvary": lambda *xs, **params: xs,
+    "select_n": select_n, "integer_pow": integer_pow, "round": round_, "bitcast_convert_type": bitcast_convert_type,
+    "convert_element_type": lambda x, *, new_dtype, **params: converted(x, new_dtype),
 }
 # fmt: on

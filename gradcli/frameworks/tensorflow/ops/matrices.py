@@ -9,13 +9,9 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.elimination import lu, triangle, tridiagonal_solve
 from gradcli.frameworks.tensorflow.ops.shaping import sizes_of
+from gradcli.primitives.linalg import T
 
 Entry = Callable[..., Any]
-
-
-def T(a: Value) -> Value:
-    """Return the transpose of the last two axes."""
-    return np.swapaxes(a, -1, -2)
 
 
 def H(a: Value) -> Value:

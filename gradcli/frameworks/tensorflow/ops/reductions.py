@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.places import added, put_with
+from gradcli.frameworks.ops.reductions import TABLE as RUNNING
 
 Entry = Callable[..., Any]
 
@@ -27,20 +28,9 @@ def length(x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
     return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
 
 
-def running(function: Entry, first: float) -> Entry:
-    """Return an entry that runs along an axis: from its end if `reverse`, without the entry itself if `exclusive`."""
-
-    def run(x: Value, axis: Any, *, exclusive: bool = False, reverse: bool = False, **attrs: Any) -> Value:
-        k = int(axis) % len(shape(x))
-        x = np.flip(x, k) if reverse else x
-        if exclusive:
-            lead = (slice(None),) * k
-            start = np.full(tuple(1 if j == k else n for j, n in enumerate(shape(x))), first)
-            x = np.concatenate([start, x[(*lead, slice(0, -1))]], axis=k)
-        y = function(x, axis=k)
-        return np.flip(y, k) if reverse else y
-
-    return run
+def running(name: str) -> Entry:
+    """Return an entry that runs along the axis its second input names."""
+    return lambda x, axis, **attrs: RUNNING[name](x, axis=int(axis) % len(shape(x)), **attrs)
 
 
 def positioned(function: Entry) -> Entry:
@@ -112,8 +102,8 @@ def add_all(*xs: Value, **attrs: Any) -> Value:
 TABLE: dict[str, Entry] = {
     "Sum": reduced(np.sum), "Mean": reduced(np.mean), "Max": reduced(np.max), "Min": reduced(np.min), "Prod": reduced(np.prod),
     "All": reduced(np.all), "Any": reduced(np.any), "EuclideanNorm": reduced(length), 
-    "Cumsum": running(np.cumsum, 0.0), "Cumprod": running(np.cumprod, 1.0),
-    "CumulativeLogsumexp": running(np.logaddexp.accumulate, -np.inf),
+    "Cumsum": running("cumsum"), "Cumprod": running("cumprod"),
+    "CumulativeLogsumexp": running("cumlogsumexp"),
     "ArgMax": positioned(np.argmax), "ArgMin": positioned(np.argmin), "TopKV2": top_k,
     "SegmentSum": segmented("sum"), "SegmentMean": segmented("mean"), "SegmentProd": segmented("prod"),
     "SegmentMax": segmented("max"), "SegmentMin": segmented("min"), "UnsortedSegmentSum": segmented("sum"),

@@ -7,56 +7,33 @@ import numpy as np
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
+from gradcli.frameworks.ops.elementwise import shared
 from gradcli.frameworks.torch.aten.rows import add, aten, scaled
 from gradcli.primitives.elementwise import pi
 
-
-def _special(name: str) -> Any:
-    """Return the primitive of scipy.special's function of this name."""
-    return named(name)
-
-
-def _select(condition: Any, x: Value, y: Value) -> Value:
-    return np.where(condition, x, y)
-
-
 # fmt: off
+add(shared(
+    "abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinc sinh cosh "
+    "tanh asinh acosh atanh deg2rad rad2deg angle floor ceil trunc sign mul hypot copysign fmax fmin remainder floor_divide "
+    "logaddexp logaddexp2 eq ne lt le gt ge logical_and logical_or logical_xor logical_not gcd lcm signbit where "
+    "erf erfc digamma igamma igammac xlogy matmul dot outer",
+    "sgn=sign maximum=max minimum=min fmod=rem bitwise_and=and bitwise_or=or bitwise_xor=xor bitwise_not=not "
+    "bitwise_left_shift=shift_left bitwise_right_shift=shift_right_arithmetic isnan=is_nan isinf=is_inf isfinite=is_finite "
+    "isposinf=is_posinf isneginf=is_neginf erfinv=erf_inv special_erfcx=erfcx special_ndtri=ndtri special_log_ndtr=log_ndtr "
+    "special_entr=entr special_ndtr=ndtr i0=bessel_i0 special_i0e=bessel_i0e special_i1=bessel_i1 special_i1e=bessel_i1e "
+    "special_bessel_j0=bessel_j0 special_bessel_j1=bessel_j1 special_bessel_y0=bessel_y0 special_bessel_y1=bessel_y1 "
+    "special_modified_bessel_i0=bessel_i0 special_modified_bessel_i1=bessel_i1 "
+    "special_modified_bessel_k0=bessel_k0 special_modified_bessel_k1=bessel_k1 "
+    "special_scaled_modified_bessel_k0=bessel_k0e special_scaled_modified_bessel_k1=bessel_k1e positive=identity "
+    "mm=matmul bmm=matmul mv=matmul vdot=matmul",
+))
 add({
-    "abs": np.abs, "neg": np.negative, "positive": np.positive, "square": np.square, "reciprocal": np.reciprocal,
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinc": np.sinc,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "angle": lambda x: np.angle(x),
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "sign": np.sign, "sgn": np.sign,
     "round": lambda x, *, decimals=0: np.round(x, decimals),
-    "mul": np.multiply, "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)),
-    "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)), 
-    "atan2": np.arctan2, "hypot": np.hypot, "frexp": lambda x: _parts(x), "copysign": np.copysign,
-    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "nextafter": lambda x, y: _neighbour(x, y),
-    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide,
-    "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "ldexp": lambda x, n: x * np.exp2(n),
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "logical_not": np.logical_not,
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert,
-    "bitwise_left_shift": np.left_shift, "bitwise_right_shift": np.right_shift, "gcd": np.gcd, "lcm": np.lcm,
-    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "isposinf": np.isposinf, "isneginf": np.isneginf,
-    "signbit": np.signbit, "equal": np.array_equal, "allclose": np.allclose, "isclose": np.isclose,
-    "where": _select, 
-})
-add({
-    "erf": _special("erf"), "erfc": _special("erfc"), "erfinv": _special("erfinv"), "special_erfcx": _special("erfcx"),
-    "special_ndtri": _special("ndtri"), "special_log_ndtr": _special("log_ndtr"), "special_entr": _special("entr"),
-    "special_ndtr": _special("ndtr"),
-    "lgamma": lambda x: _log_gamma(x), "digamma": _special("digamma"), "polygamma": lambda n, x: _polygamma(n, x),
-    "i0": _special("i0"), "special_i0e": _special("i0e"), "special_i1": _special("i1"), "special_i1e": _special("i1e"),
-    "special_bessel_j0": _special("j0"), "special_bessel_j1": _special("j1"),
-    "special_bessel_y0": _special("y0"), "special_bessel_y1": _special("y1"),
-    "special_modified_bessel_i0": _special("i0"), "special_modified_bessel_i1": _special("i1"),
-    "special_modified_bessel_k0": _special("k0"), "special_modified_bessel_k1": _special("k1"),
-    "special_scaled_modified_bessel_k0": _special("k0e"), "special_scaled_modified_bessel_k1": _special("k1e"),
+    "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)),
+    "frexp": lambda x: _parts(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
+    "equal": np.array_equal, "allclose": np.allclose, "isclose": np.isclose,
+    "lgamma": lambda x: _log_gamma(x), "polygamma": lambda n, x: _polygamma(n, x),
     "special_spherical_bessel_j0": lambda x: np.sinc(x / pi(x)),
-    "igamma": _special("gammainc"), "igammac": _special("gammaincc"),
     "special_hermite_polynomial_h": lambda x, n: _polynomial("hermite", x, n),
     "special_hermite_polynomial_he": lambda x, n: _polynomial("hermitenorm", x, n),
     "special_laguerre_polynomial_l": lambda x, n: _polynomial("laguerre", x, n),
@@ -102,13 +79,6 @@ def _polygamma(n: int, x: Value) -> Value:
     return named("polygamma")(x, n=n) if n else named("digamma")(x)
 
 
-def _multivariate_log_gamma(x: Value, p: int) -> Value:
-    y: Value = p * (p - 1) / 4.0 * np.log(pi(x))
-    for j in range(p):
-        y = y + _log_gamma(x - j / 2.0)
-    return y
-
-
 def _neighbour(x: Value, y: Value) -> Value:
     """Return x moved by the least that float64 knows: the grid of floats is no function of x, and slope 1 is."""
     return x + (np.nextafter(plain(x), plain(y)) - plain(x))
@@ -126,12 +96,6 @@ def div(x: Value, y: Value, *, rounding_mode: str | None = None) -> Value:
     if rounding_mode == "floor":
         return np.floor_divide(x, y)
     return np.trunc(np.divide(x, y)) if rounding_mode == "trunc" else np.divide(x, y)
-
-
-@aten("xlogy")
-def xlogy(x: Value, y: Value) -> Value:
-    """Return x log(y), 0 where x is 0."""
-    return named("xlogy")(x, y)
 
 
 @aten("clamp")

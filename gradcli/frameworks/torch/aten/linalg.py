@@ -13,10 +13,6 @@ from gradcli.primitives.decompositions import symmetric
 from gradcli.primitives.linalg import T
 
 
-def _mv(a: Value, x: Value) -> Value:
-    return np.matmul(a, x)
-
-
 def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
     """Return beta * c + alpha * product; with beta 0, c is not looked at."""
     y = scaled(product, alpha)
@@ -25,8 +21,6 @@ def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
 
 # fmt: off
 add({
-    "mm": np.matmul, "bmm": np.matmul, "matmul": np.matmul, "mv": _mv, "dot": np.matmul, "vdot": np.matmul, 
-    "outer": np.outer,
     "addmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
     "addbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
     "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), 
