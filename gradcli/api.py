@@ -82,7 +82,7 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
         wrt=wrt,
         has_gradient=options.value_and_grad,
         stepping=settings.stepping,
-        natively=settings.natively,
+        framework_options=settings.framework_options,
     )
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
@@ -121,7 +121,7 @@ def derive(
     """
     from gradcli.derivation.facts import dims_of
     from gradcli.derivation.given import given_at
-    from gradcli.derivation.study import Wanted, of_callable, of_python
+    from gradcli.derivation.study import DeriveOptions, of_callable, of_python
     from gradcli.derivation.study import derive as study
 
     dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
@@ -133,7 +133,7 @@ def derive(
     else:
         target = of_python(f, dims) if is_python(f) else Expression(f)
     facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
-    return study(target, Wanted(dims, facts, wrt, order, answer=answer, layout=layout, style=style, given=given))
+    return study(target, DeriveOptions(dims, facts, wrt, order, answer=answer, layout=layout, style=style, given=given))
 
 
 def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:

@@ -36,18 +36,18 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
             _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)
     except GradcliError as error:
-        return _said(error, argv, world)
+        return _report_error(error, argv, world)
     except KeyboardInterrupt:
         world.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         return _closed(world)
     except MemoryError:
-        return _said(
+        return _report_error(
             TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes"), argv, world
         )
     except OSError as error:
-        return _said(
+        return _report_error(
             BadOption(f"a stream or file cannot be used: {error.strerror or error}", do="check where output goes"),
             argv,
             world,
@@ -113,7 +113,7 @@ def _color(argv: Sequence[str]) -> bool | None:
     return True if "--color" in argv else False if "--no-color" in argv else None
 
 
-def _said(error: GradcliError, argv: Sequence[str], world: World) -> int:
+def _report_error(error: GradcliError, argv: Sequence[str], world: World) -> int:
     """Print an error: a document under --json, text on standard error otherwise."""
     from gradcli.commands.output import print_error
 
@@ -133,7 +133,7 @@ def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
         return int(getattr(error, "exit_code", 0))
     if hasattr(error, "format_message") and not isinstance(error, GradcliError):
         path = getattr(getattr(error, "ctx", None), "command_path", "gradcli")
-        return _said(BadOption(error.format_message().rstrip("."), do=f"{path} --help"), argv, world)
+        return _report_error(BadOption(error.format_message().rstrip("."), do=f"{path} --help"), argv, world)
     if "--traceback" in argv:
         import traceback
 

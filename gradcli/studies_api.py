@@ -41,7 +41,7 @@ def sweep(
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
     request = _request(f, at, Options(grad=grad, wrt=wrt, seed=seed))
-    return sweeping.sweep(request, sweeping.Wanted(schemes, formats, (), each, samples))
+    return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
 
 
 def compare_modes(

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gradcli.cli import run
+from gradcli.core import provenance
 from gradcli.world import World
 
 
@@ -49,13 +50,17 @@ def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) 
 
 @pytest.fixture(autouse=True)
 def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Forget the modules that a test wrote into its temporary folder and loaded: another test may use their names."""
+    """Forget the modules that a test wrote into its temporary folder and loaded, and which folders it named as the user's.
+
+    Another test may use the same names, or an installed package that a test before it had as its target.
+    """
     known, path, folder = {*sys.modules}, [*sys.path], str(tmp_path_factory.getbasetemp())
     yield
     for name in sys.modules.keys() - known:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
     sys.path[:] = path
+    provenance.no_folder_is_own()
 
 
 @pytest.fixture(name="gradcli")

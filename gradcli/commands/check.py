@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.commands.asks import Ask, asks, several, with_values
 from gradcli.commands.ended import TimeIsUp, unfinished_check
 from gradcli.commands.output import DATA, Output, emit, output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
+from gradcli.commands.target_requests import TargetRequest, several, target_requests, with_values
 from gradcli.errors import GradcliError
 from gradcli.options import Options, replayed, with_claim
 from gradcli.source.targets import is_python
@@ -52,12 +52,14 @@ def check(world: World, targets: list[str], options: Options) -> int:
     to = output(FORMATS, options, world)
     settings = settings_of(options)
     keep = None if options.save_point is None else keepable(options.save_point)
-    wanted = Wanted(settings, options.points or 3, keep)
+    wanted = CheckOptions(settings, options.points or 3, keep)
     page = SuitePage(to, options.verbose, world) if several(targets) else None
-    return _all(asks(targets, options, world), wanted, to if page is None else page.each, world, page)
+    return _all(target_requests(targets, options, world), wanted, to if page is None else page.each, world, page)
 
 
-def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, page: "SuitePage | None") -> int:
+def _all(
+    found: Iterator[TargetRequest], wanted: "CheckOptions", to: Output, world: World, page: "SuitePage | None"
+) -> int:
     """Check every target that no earlier process did, and return the worst status; `page` shows several together."""
     earlier = world.link.earlier
     statuses = [Exit(status) for status in earlier.statuses]
@@ -79,7 +81,7 @@ def _all(found: Iterator[Ask], wanted: "Wanted", to: Output, world: World, page:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class CheckOptions:
     """The options that hold for every target."""
 
     settings: "Settings"
@@ -89,7 +91,7 @@ class Wanted:
 
 
 def _one(
-    ask: Ask, wanted: Wanted, to: Output, world: World, many: bool, first: bool
+    ask: TargetRequest, wanted: CheckOptions, to: Output, world: World, many: bool, first: bool
 ) -> tuple[Exit, "CheckReport | None", str | None]:
     """Check one target; return its status, and its report or the error that there is instead.
 
@@ -145,7 +147,7 @@ def _announce(asked: "Request", to: Output, world: World) -> None:
         )
 
 
-def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":
+def _unfinished(over: TimeIsUp, ask: TargetRequest, wanted: CheckOptions) -> "CheckReport":
     from gradcli.report.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
@@ -155,7 +157,7 @@ def _unfinished(over: TimeIsUp, ask: Ask, wanted: Wanted) -> "CheckReport":
     return unfinished_check(over, target, claim, command, options.seed, Kind.TIMEOUT in options.allow)
 
 
-def request(ask: Ask, wanted: Wanted) -> "Request":
+def request(ask: TargetRequest, wanted: CheckOptions) -> "Request":
     """Return the request for one target."""
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
@@ -169,14 +171,14 @@ def request(ask: Ask, wanted: Wanted) -> "Request":
     sizes = numbers(shapes, at, seed, wanted.sizes)
     looked_at = LocateOptions(
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,
-        settings.natively,
+        settings.framework_options,
     )  # fmt: skip
     found = locate(ask.target, at, looked_at)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     return request_for(found, claiming, settings, _replay(ask, wanted, at))
 
 
-def _replay(ask: Ask, wanted: Wanted, at: tuple[str, ...]) -> tuple[str, ...]:
+def _replay(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that repeats this check exactly."""
     points = None if wanted.points == 3 else wanted.points
     options = dataclasses.replace(wanted.settings.options, at=at, wrt=ask.wrt, points=points)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gradcli.commands.asks import Ask, asks, only
-from gradcli.commands.check import Wanted, request
+from gradcli.commands.check import CheckOptions, request
 from gradcli.commands.output import emit, output
+from gradcli.commands.target_requests import TargetRequest, only, target_requests
 from gradcli.errors import BadOption
 from gradcli.option_values import words_of
 from gradcli.options import Options
@@ -46,8 +46,8 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
 
     to = output(FORMATS, options, world, pictures=True)
     name, values = sizes_of(options.sizes)
-    ask = only(asks(target, options, world))
-    wanted = Wanted(settings_of(options), sizes={name: values[0]} if name else {})
+    ask = only(target_requests(target, options, world))
+    wanted = CheckOptions(settings_of(options), sizes={name: values[0]} if name else {})
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     studies = Studies(
@@ -76,7 +76,7 @@ def columns_of(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def _varied(name: str, ask: Ask, wanted: Wanted, f: "Function") -> None:
+def _varied(name: str, ask: TargetRequest, wanted: CheckOptions, f: "Function") -> None:
     """Refuse a size that nothing uses, or that the point gives a value of its own. Raises BadOption."""
     from gradcli.source.derived import root_of
     from gradcli.source.points import read

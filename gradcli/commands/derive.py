@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradcli.commands.asks import Ask, asks, only, with_values
 from gradcli.commands.output import emit, output
+from gradcli.commands.target_requests import TargetRequest, only, target_requests, with_values
 from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.source.targets import is_python
@@ -13,7 +13,7 @@ from gradcli.world import World
 
 if TYPE_CHECKING:
     from gradcli.derivation.given import Given
-    from gradcli.derivation.study import Wanted
+    from gradcli.derivation.study import DeriveOptions
     from gradcli.source.function import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "latex")
@@ -41,12 +41,12 @@ def derive(world: World, target: list[str], options: Options) -> int:
     Formats: text, json, ndjson, markdown, latex.
     """
     from gradcli.derivation.facts import dims_of
-    from gradcli.derivation.study import LAYOUTS, STYLES, Wanted
+    from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
     from gradcli.derivation.study import derive as study
 
     to = output(FORMATS, options, world)
-    ask = only(asks(target, options, world))
-    wanted = Wanted(
+    ask = only(target_requests(target, options, world))
+    wanted = DeriveOptions(
         dims_of(options.sized_shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
         options.layout, options.style, options.seed,
     )  # fmt: skip
@@ -60,14 +60,14 @@ def derive(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
-def _function(target: str, wanted: "Wanted") -> "Function":
+def _function(target: str, wanted: "DeriveOptions") -> "Function":
     from gradcli.derivation.study import of_python
     from gradcli.source.expression import Expression
 
     return of_python(target, wanted.shapes) if is_python(target) else Expression(target)
 
 
-def _given(ask: Ask, shapes: tuple[str, ...], wanted: "Wanted") -> "Given":
+def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "Given":
     """Return the target at the point that --at, or NAME=VALUE, gives."""
     from gradcli.derivation.given import given_at
     from gradcli.source.points import shapes as read_shapes

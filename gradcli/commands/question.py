@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.commands.asks import asks, only, with_values
+from gradcli.commands.target_requests import only, target_requests, with_values
 from gradcli.options import Options
 from gradcli.world import World
 
@@ -23,7 +23,7 @@ def answered(
     from gradcli.verify.probe import LocateOptions, locate
 
     seed, shapes = options.seed, options.shapes
-    ask = only(asks(words, options, world))
+    ask = only(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
         at = with_values(ask)
         sizes = numbers(shapes, at, seed)

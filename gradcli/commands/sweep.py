@@ -1,8 +1,8 @@
 """`gradcli sweep`."""
 
-from gradcli.commands.asks import asks, only
-from gradcli.commands.check import Wanted, request
+from gradcli.commands.check import CheckOptions, request
 from gradcli.commands.output import emit, output
+from gradcli.commands.target_requests import only, target_requests
 from gradcli.options import Options
 from gradcli.world import World
 
@@ -27,17 +27,17 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
     Formats: text, json, ndjson, markdown, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.study.sweep import Wanted as Sweeping
+    from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study
     from gradcli.verify.build import settings_of
 
     to = output(FORMATS, options, world, pictures=True)
     settings = settings_of(options)
-    ask = only(asks(target, options, world))
+    ask = only(target_requests(target, options, world))
     formats = options.formats or (() if options.bits else ("float64",))
-    wanted = Sweeping(options.schemes, formats, options.bits, options.each, options.samples)
+    wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
     heard = None if options.quiet else world.tell
     with world.users_code(ask.target, seconds=options.time_limit), world.working("sweeping", options.quiet):
-        report = study(request(ask, Wanted(settings)), wanted, heard)
+        report = study(request(ask, CheckOptions(settings)), wanted, heard)
     emit(report, to, world)
     return report.exit_status

@@ -9,7 +9,7 @@ _LARGEST = 31 * 2**20  # bytes; glibc goes no further than 32 MiB
 
 
 @cache
-def steady() -> None:
+def reuse_pages() -> None:
     """Let glibc serve arrays of up to 32 MiB from its heap; elsewhere nothing changes.
 
     By default an array over 128 KiB gets fresh pages of the system's, which are cleared and mapped again each time: several

@@ -48,6 +48,12 @@ def own(folder: str) -> None:
     _USERS.clear()
 
 
+def no_folder_is_own() -> None:
+    """Forget all folders that `own` was called with."""
+    _OWN.clear()
+    _USERS.clear()
+
+
 def is_users(file: str) -> bool:
     """Whether the code of a file is the user's: neither gradcli's nor Python's nor an installed package's."""
     known = _USERS.get(file)

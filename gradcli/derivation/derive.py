@@ -143,7 +143,7 @@ class Derivation:
     def _checked(self, wrt: str, found: Closed) -> Result:
         made, kind = found.made, found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        wanted = languages.Wanted(made, kind, self.problem.dims, wrt)
+        wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
         check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
         with np.errstate(all="ignore"):  # rules that are told are run, at points where f may have no value

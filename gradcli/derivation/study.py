@@ -60,7 +60,7 @@ LAYOUTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeriveOptions:
     """The options of a derivation."""
 
     shapes: Mapping[str, tuple[str, ...]]
@@ -75,7 +75,7 @@ class Wanted:
     given: Given | None = None
 
 
-def derive(f: Function, wanted: Wanted) -> DeriveReport:
+def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     """Return the closed form of the derivative by each input, or why there is none; nothing unverified is shown.
 
     Raises  BadOption, BadShape.

@@ -3,10 +3,7 @@
 import numpy as np
 
 from gradcli.diagnosis.approximate import by_differences, lower_precision, nearly
-from gradcli.diagnosis.elsewhere import elsewhere
-from gradcli.diagnosis.on_tape import by_share, on_tape
-from gradcli.diagnosis.residual import by_law, pattern
-from gradcli.diagnosis.whole import (
+from gradcli.diagnosis.gradient_slips import (
     as_a_whole,
     by_a_constant,
     by_unnamed_factor,
@@ -15,12 +12,15 @@ from gradcli.diagnosis.whole import (
     in_one_entry,
     slightly_off,
 )
+from gradcli.diagnosis.on_tape import by_share, on_tape
+from gradcli.diagnosis.other_point import of_another_point
+from gradcli.diagnosis.residual import by_law, pattern
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.report.point_report import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
     as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,
-    by_a_constant, by_law, by_share, elsewhere, in_one_entry, nearly,
+    by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
 )  # fmt: skip
 
 

@@ -8,10 +8,10 @@ from gradcli.core.provenance import code_at
 from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
 from gradcli.diagnosis.factors import named_factor
-from gradcli.diagnosis.local import negated, omitted, replacements
+from gradcli.diagnosis.iterations import other_iterations, other_values
+from gradcli.diagnosis.partial_slips import negated, omitted, replacements
 from gradcli.diagnosis.paths import overwritten
 from gradcli.diagnosis.search import Edge, Search, changed, edges_of, key_of, said, through
-from gradcli.diagnosis.turns import other_turns, other_values
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Tape
@@ -33,7 +33,15 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     edges = list(edges_of(q.recording))
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
-            for find in (_missing, _known_slips, _contributions, other_turns, overwritten, _in_blocks, other_values):
+            for find in (
+                _missing,
+                _known_slips,
+                _contributions,
+                other_iterations,
+                overwritten,
+                _in_blocks,
+                other_values,
+            ):
                 found = find(search, edges)
                 if found is not None:
                     return found

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import shape
-from gradcli.diagnosis.local import Replaced, omitted
+from gradcli.diagnosis.partial_slips import Replaced, omitted
 from gradcli.diagnosis.search import Changed, Edge, Search, through
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.report.point_report import Diagnosis

@@ -6,57 +6,63 @@ from types import ModuleType
 from typing import Any
 
 from gradcli.errors import BadOption, BadTarget
-from gradcli.frameworks.framework import KNOWN, Natively, Placed, framework
+from gradcli.frameworks.framework import KNOWN, FrameworkOptions, Placed, framework
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.recognise import recognised
 from gradcli.source.python import message_of
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
-PLAIN = Natively()
+PLAIN = FrameworkOptions()
 
 
-def adapted(found: Any, text: str, module: ModuleType | None, natively: Natively, seed: int) -> Native | None:
+def adapted(
+    found: Any, text: str, module: ModuleType | None, framework_options: FrameworkOptions, seed: int
+) -> Native | None:
     """Return a target as a function of numpy arrays that runs it in its framework; None for plain Python and numpy.
 
     Raises  BadOption for a framework, a format or a device that is not there; BadTarget for a class that cannot be made.
     """
     if isinstance(found, Native):
         return found
-    name = recognised(found, module, natively.framework)
+    name = recognised(found, module, framework_options.framework)
     if name is None:
-        refuse_options(natively)
+        refuse_options(framework_options)
         return None
     own = framework(name)
-    usual = KNOWN[name].dtype if natively.autocast is None else "float32"  # mixed precision leaves float64 alone
-    placed = Placed(natively.dtype or usual, natively.device or "cpu")
+    usual = (
+        KNOWN[name].dtype if framework_options.autocast is None else "float32"
+    )  # mixed precision leaves float64 alone
+    placed = Placed(framework_options.dtype or usual, framework_options.device or "cpu")
     try:
         prepared = own.prepared(found, placed, seed)
     except TypeError as error:
         raise BadTarget(
             f"{text} cannot be made without arguments: {message_of(error)}", do="name a factory: model.py:make_net()"
         ) from error
-    if natively.autocast is not None:
-        prepared = replace(prepared, function=own.mixed(prepared.function, placed, natively.autocast))
-    if natively.compiles:
+    if framework_options.autocast is not None:
+        prepared = replace(prepared, function=own.mixed(prepared.function, placed, framework_options.autocast))
+    if framework_options.compiles:
         prepared = replace(prepared, function=own.compiled(prepared.function))
     made = Native(prepared, own, placed, seed)
     made.__name__ = text
-    made.in_float64 = lambda: adapted(found, text, module, replace(natively, dtype="float64", autocast=None), seed)
+    made.in_float64 = lambda: adapted(
+        found, text, module, replace(framework_options, dtype="float64", autocast=None), seed
+    )
     return made
 
 
-def refuse_options(natively: Natively) -> None:
+def refuse_options(framework_options: FrameworkOptions) -> None:
     """Raise BadOption for what only holds for a framework's function."""
-    option = next((o for o, on in _OPTIONS if on(natively)), None)
+    option = next((o for o, on in _OPTIONS if on(framework_options)), None)
     if option is not None:
         raise BadOption(
             f"{option} is for functions written in a framework", do="drop it, or name the framework: --framework"
         )
 
 
-def takes_less(said: str, natively: Natively) -> bool:
+def takes_less(said: str, framework_options: FrameworkOptions) -> bool:
     """Whether an error in float64 is about formats, where the user has chosen none."""
-    return natively.dtype is None and any(word in said for word in _ABOUT_FORMATS)
+    return framework_options.dtype is None and any(word in said for word in _ABOUT_FORMATS)
 
 
 def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
@@ -67,7 +73,7 @@ def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., 
     return Native(prepared, native.framework, native.placed, native.seed, differentiates=True)
 
 
-_OPTIONS: tuple[tuple[str, Callable[[Natively], Any]], ...] = (
+_OPTIONS: tuple[tuple[str, Callable[[FrameworkOptions], Any]], ...] = (
     ("--device", lambda n: n.device),
     ("--dtype", lambda n: n.dtype),
     ("--compile", lambda n: n.compiles),

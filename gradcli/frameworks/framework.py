@@ -32,7 +32,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Natively:
+class FrameworkOptions:
     """What the user says of a target in a framework: which, in which format, where, and what else is to be checked."""
 
     framework: str | None = None

@@ -17,7 +17,7 @@ from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import Params, Primitive, Value, named
 from gradcli.core.provenance import HERE, is_users, position
 from gradcli.core.tracer import Tracer
-from gradcli.interpreters.lean import without
+from gradcli.interpreters.liveness import without
 from gradcli.interpreters.tape import CONSTANT, MOST_LINES, Recorded, Tape, too_long
 from gradcli.primitives.linalg import MATMUL
 from gradcli.primitives.shaping import RESHAPE
@@ -45,9 +45,9 @@ def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
 def _line(
     tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
 ) -> Recorded:
-    """Write a line of a call that was made two frames above; a lean tape is never asked where."""
+    """Write a line of a call that was made two frames above; a tape that is swept once is never asked where."""
     lines = tape.lines
-    if tape.lean:
+    if tape.swept_once:
         lines.append((primitive, slots, *without(primitive, slots, xs, y), params, None))
         return _recorded(y, len(lines) - 1, tape)
     where = HERE.position
@@ -111,7 +111,7 @@ def _operator(
 
     def written(tape: Tape, slots: tuple[int, int], xs: tuple[Value, Value], y: Value) -> Recorded:
         lines = tape.lines
-        if not tape.lean:
+        if not tape.swept_once:
             where = HERE.position
             if where is None:  # who uses an operator is nearly always the user: `place` looks again
                 frame = _caller(2)

@@ -83,11 +83,11 @@ def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
     return replace(primitive, rules=own), slots, xs, y, params, position
 
 
-def record(f: Callable[..., Value], xs: Sequence[Value], lean: bool = False) -> Program:
+def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> Program:
     """Run `f` on a new tape and return the program."""
-    heap.steady()
+    heap.reuse_pages()
     with SeldomCollected(), levels.sweep() as level:
-        tape = Tape(level, lean)
+        tape = Tape(level, swept_once)
         inputs = [tape.variable(x) for x in xs]
         y = settled(f(*inputs))
         tape.lines, tape.decisions = Ended(tape.lines), Ended(tape.decisions)
@@ -108,7 +108,7 @@ def value_and_pulled(
 
     Raises  BadShape where the value is no scalar.
     """
-    y, inputs, tape = record(f, xs, lean=True)
+    y, inputs, tape = record(f, xs, swept_once=True)
     value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
     if shape(value) != ():
         raise BadShape(

@@ -17,7 +17,7 @@ from gradcli.core.provenance import position as _position
 from gradcli.core.shapes import is_plain, shape, unbroadcast, zeros_like
 from gradcli.core.tracer import Tracer, defined
 from gradcli.errors import TraceEnded
-from gradcli.interpreters.lean import without
+from gradcli.interpreters.liveness import without
 from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
@@ -82,15 +82,15 @@ def sweep_back(
 class Tape:
     """The lines of one run at one nesting level, and the constant steps (floor, comparisons) it took.
 
-    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`. A `lean` tape is swept once
-    and for nothing else: large values that no rule will read are forgotten while it is recorded.
+    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`. A tape that is
+    `swept_once` is used for nothing else: large values that no rule will read are forgotten while it is recorded.
     """
 
-    __slots__ = ("decisions", "lean", "level", "lines")
+    __slots__ = ("decisions", "level", "lines", "swept_once")
 
-    def __init__(self, level: float, lean: bool = False) -> None:
+    def __init__(self, level: float, swept_once: bool = False) -> None:
         self.level = level
-        self.lean = lean
+        self.swept_once = swept_once
         self.lines: list[Line] = []
         self.decisions: list[Line] = []
 
@@ -223,11 +223,11 @@ class Recorded(Tracer):
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
             return Recorded(y, CONSTANT, tape)  # what stands still is followed, for its memory, and not recorded
-        position = None if tape.lean else HERE.position or _position()
+        position = None if tape.swept_once else HERE.position or _position()
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
-        held = without(primitive, slots, primals, y) if tape.lean else (primals, y)
+        held = without(primitive, slots, primals, y) if tape.swept_once else (primals, y)
         tape.lines.append((primitive, tuple(slots), *held, params, position))
         slot = len(tape.lines) - 1
         if slot >= MOST_LINES:

@@ -12,7 +12,7 @@ from gradcli.modes.mode import Available, Question
 from gradcli.modes.second_differences import GradientByValues, hessian_by_values
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.extrapolation import Difference
-from gradcli.numerics.fine import rough_part
+from gradcli.numerics.fine_structure import rough_part
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise

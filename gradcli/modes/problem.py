@@ -12,7 +12,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import BadExpression, FunctionFailed
 from gradcli.modes import limits
 from gradcli.modes.budget import WITHOUT_LIMITS, Budget
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.modes.work import Effort
 from gradcli.point import Array, Point
 from gradcli.source.function import Function, of
@@ -30,7 +30,7 @@ class Problem:
     wrt: tuple[str, ...]
     seed: int = 0
     budget: Budget = WITHOUT_LIMITS
-    stepping: Stepping = AS_WE_LIKE
+    stepping: Stepping = DEFAULT_STEPPING
 
     @cached_property
     def xs(self) -> list[Array]:

@@ -11,7 +11,7 @@ from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.modes.budget import WITHOUT_LIMITS, Budget, OverBudget
 from gradcli.modes.problem import Problem
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.steps import Line, derivative, second_derivative
@@ -34,7 +34,7 @@ class GradientByValues(Gradient):
     def __init__(self, f: Function, wrt: tuple[str, ...], values: Mapping[str, Value], ended: NotSupported) -> None:
         super().__init__(f, wrt, values)
         self.ended = ended
-        self.stepping = AS_WE_LIKE  # the user's bounds, once they are known
+        self.stepping = DEFAULT_STEPPING  # the user's bounds, once they are known
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         if any(isinstance(x, Tracer) for x in values.values()):

@@ -70,4 +70,4 @@ class Stepping:
         return True
 
 
-AS_WE_LIKE = Stepping()
+DEFAULT_STEPPING = Stepping()

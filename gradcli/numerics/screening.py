@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradcli.numerics.extrapolation import QUICK, SAFETY, Difference, kink_of, quick_derivative
-from gradcli.numerics.fine import rough_part
+from gradcli.numerics.fine_structure import rough_part
 from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise

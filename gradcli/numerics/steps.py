@@ -21,7 +21,7 @@ from gradcli.numerics.extrapolation import (
     screened,
     swept,
 )
-from gradcli.numerics.fine import PROBES, moved, resolved, unexplained
+from gradcli.numerics.fine_structure import PROBES, moved, resolved, unexplained
 from gradcli.numerics.line import EXPONENTS, RATIO, Line
 from gradcli.numerics.noise import EPS, left_over, near, noise
 

@@ -17,7 +17,7 @@ from gradcli.core.shapes import shape
 from gradcli.interpreters.ball import Ball
 from gradcli.lowering.arb import ENTRIES
 from gradcli.programs.gradient import gradient
-from gradcli.programs.straight_line import WRITING, Exact, StraightLine, Unread, compiled
+from gradcli.programs.straight_line import WRITING, CannotCompile, Exact, StraightLine, compiled
 
 MOST = 500  # operations of the function
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -38,7 +38,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
     Raises  Unread where that cannot be written, and what f raises on values that it cannot see.
     """
     if any(shape(x) for x in at.values()):
-        raise Unread("an input is an array")
+        raise CannotCompile("an input is an array")
     with levels.sweep() as level:
         program = StraightLine(level, exact=True, most=MOST)
         token = WRITING.set(program)
@@ -46,7 +46,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
             inputs = {name: program.input(np.float64(x)) for name, x in at.items()}
             y = f(inputs)
             if type(y) is not Exact or y.shape:
-                raise Unread("the value is no number of the trace")
+                raise CannotCompile("the value is no number of the trace")
             program.most = 10 * MOST
             bars = gradient(program, y, [inputs[name] for name in wrt])
         finally:
@@ -75,7 +75,7 @@ def _code(program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence
 def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
     """Return the text of one operation. Raises Unread for one that balls do not have by name."""
     if not isinstance(operation, Primitive) or operation.name not in ENTRIES or operation.body:
-        raise Unread("an operation that balls do not have by its name")
+        raise CannotCompile("an operation that balls do not have by its name")
     if operation.name in _INFIX:
         return f" {_INFIX[operation.name]} ".join(names)
     space[f"call{k}"] = ENTRIES[operation.name]

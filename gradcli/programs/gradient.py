@@ -16,12 +16,12 @@ from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value, n
 from gradcli.errors import GradcliError
 from gradcli.interpreters.tape import CONSTANT, SPENT, Line, sweep_back, transpose
 from gradcli.primitives.kinds import Differential, Factor, Partial
-from gradcli.programs.straight_line import StraightLine, Unread, Unseen
+from gradcli.programs.straight_line import AbstractValue, CannotCompile, StraightLine
 
 _MULTIPLY, _NEGATIVE, _ADD = named("multiply"), named("negative"), named("add")
 
 
-def gradient(program: StraightLine, y: Unseen, wrt: Sequence[Unseen]) -> list[Unseen | None]:
+def gradient(program: StraightLine, y: AbstractValue, wrt: Sequence[AbstractValue]) -> list[AbstractValue | None]:
     """Return the cotangent of each input in `wrt`, that of the scalar `y` being one; None where nothing flows."""
     moving = _moving(program, {x.number for x in wrt})
     lines = [_line(program, k, moving) for k in range(y.number + 1)]
@@ -37,7 +37,7 @@ def _line(program: StraightLine, k: int, moving: set[int]) -> Line:
     if node.operation is None or k not in moving:
         return SPENT
     if not isinstance(node.operation, Primitive):
-        raise Unread("an operation without rules")
+        raise CannotCompile("an operation without rules")
     rules = tuple(_Written(program, k, node.operation) for _ in node.operands)
     slots = tuple(operand if operand in moving else CONSTANT for operand in node.operands)
     return replace(node.operation, rules=rules), slots, (), None, None, None
@@ -109,4 +109,4 @@ def _pull(rule: Rule, i: int, params: Params, ybar: Value, y: Value, *xs: Value)
 
 
 def _not_here(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoReturn:
-    raise Unread("a rule with a program of its own")
+    raise CannotCompile("a rule with a program of its own")

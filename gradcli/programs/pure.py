@@ -19,7 +19,7 @@ import numpy as np
 
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import Primitive
-from gradcli.programs.straight_line import Unread
+from gradcli.programs.straight_line import CannotCompile
 
 _INSTRUCTIONS = """
     RESUME NOP CACHE EXTENDED_ARG PRECALL PUSH_NULL POP_TOP COPY SWAP MAKE_CELL COPY_FREE_VARS KW_NAMES NOT_TAKEN TO_BOOL
@@ -88,7 +88,7 @@ class Isolation:
         """
         unlike = self._names - _alike_names()
         if unlike:
-            raise Unread(f"it uses {min(unlike)}, and arrays from outside")
+            raise CannotCompile(f"it uses {min(unlike)}, and arrays from outside")
 
     def isolated(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, isolated. Raises Unread where it could do something else next time."""
@@ -100,11 +100,11 @@ class Isolation:
             named = {name: self._value(x, partial(f.keywords.get, name)) for name, x in f.keywords.items()}
             return partial(self.isolated(f.func), *given, **named)
         if not isinstance(f, types.FunctionType):
-            raise Unread(f"it is a {type(f).__name__}")
+            raise CannotCompile(f"it is a {type(f).__name__}")
         if id(f) in self._made:
             return self._made[id(f)]
         if f.__kwdefaults__:
-            raise Unread("it has defaults that may be changed")
+            raise CannotCompile("it has defaults that may be changed")
         for name in ("__code__", "__defaults__"):
             self.outside.fixed.append(Captured(partial(getattr, f, name), getattr(f, name)))
         _refuse_mutable(f.__defaults__ or ())
@@ -128,7 +128,7 @@ class Isolation:
             return self._value(x, read)
         x = getattr(builtins, name, None)
         if x not in _BUILTINS:
-            raise Unread(f"it reads {name}")
+            raise CannotCompile(f"it reads {name}")
         self.outside.fixed.append(Captured(read, _MISSING))
         return x
 
@@ -142,7 +142,7 @@ class Isolation:
             return self.isolated(x)
         if isinstance(x, types.ModuleType):
             if x.__name__ not in _MODULES:
-                raise Unread(f"it uses the module {x.__name__}")
+                raise CannotCompile(f"it uses the module {x.__name__}")
             self._names |= {x.__name__} - {"numpy"}
         elif _only_computes(x):
             name = str(getattr(x, "__name__", ""))
@@ -184,7 +184,7 @@ def _refuse_mutable(x: Any) -> None:
         for part in x:
             _refuse_mutable(part)
     elif type(x) not in _NUMBERS:
-        raise Unread(f"it reads a {type(x).__name__} from outside")
+        raise CannotCompile(f"it reads a {type(x).__name__} from outside")
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -210,11 +210,11 @@ def _globals(code: types.CodeType) -> tuple[set[str], set[str]]:
             if step.opname == "LOAD_GLOBAL":
                 names.add(step.argval)
             elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and not _computes(step.argval):
-                raise Unread(f"it uses .{step.argval}")
+                raise CannotCompile(f"it uses .{step.argval}")
             elif step.opname == "STORE_DEREF" and step.argval in code.co_freevars:
-                raise Unread(f"it changes {step.argval}, which is not its own")
+                raise CannotCompile(f"it changes {step.argval}, which is not its own")
             elif step.opname not in _KNOWN:
-                raise Unread(f"it contains {step.opname}")
+                raise CannotCompile(f"it contains {step.opname}")
             if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 said.add(step.argval)
     return names, said

@@ -17,7 +17,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.programs.gradient import gradient
 from gradcli.programs.pure import Isolation, Outside, is_array
-from gradcli.programs.straight_line import MOST_NODES, Node, StraightLine, Unread, Unseen
+from gradcli.programs.straight_line import MOST_NODES, AbstractValue, CannotCompile, Node, StraightLine
 from gradcli.programs.written import written
 from gradcli.source.call import Call, Calls, Wrt
 from gradcli.source.standin import stand_ins
@@ -104,7 +104,7 @@ class Repeated:
         with levels.sweep() as level:
             program = StraightLine(level, most=MOST_NODES // 4)  # the way back takes the most of it
 
-            def stand(x: Any) -> Unseen:
+            def stand(x: Any) -> AbstractValue:
                 arrays.append(program.input(x))
                 return arrays[-1]
 
@@ -116,8 +116,8 @@ class Repeated:
                 isolation.refuse_unlike()
             with stand_ins(program.constant):
                 y = isolated(*passed[: form[0]], **dict(zip(form[1], passed[form[0] :], strict=True)))
-            if type(y) is not Unseen or y.shape:
-                raise Unread("the value is no number of the trace")
+            if type(y) is not AbstractValue or y.shape:
+                raise CannotCompile("the value is no number of the trace")
             program.most = MOST_NODES
             watched = self.with_value or any(map(_may_be_nan, program.nodes))
             named = dict(zip(self.calls.names(call, form) or (), inputs, strict=True))

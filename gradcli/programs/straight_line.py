@@ -24,7 +24,7 @@ _BROADCAST, _RESHAPE, _MULTIPLY = named("broadcast_to"), named("reshape"), named
 Operation = Primitive | Callable[..., Value]
 
 
-class Unread(NotSupported):
+class CannotCompile(NotSupported):
     """The function looks at a value, so that it may do something else at others; or its program cannot be written."""
 
 
@@ -53,11 +53,11 @@ class StraightLine:
     _known: dict[Any, int] = field(default_factory=dict)
     _bytes: int = 0
 
-    def input(self, x: Value) -> "Unseen":
+    def input(self, x: Value) -> "AbstractValue":
         """Return a new input, of which `x` is a sample."""
         return self._written(Node(None, (), {}, x))
 
-    def operation(self, operation: Operation, xs: Sequence[Value], params: Params) -> "Unseen":
+    def operation(self, operation: Operation, xs: Sequence[Value], params: Params) -> "AbstractValue":
         """Return the node of an operation on nodes and plain values, written if it is new."""
         operands = tuple(self._node(x) for x in xs)
         simple = self._simplified(operation, operands, params)
@@ -74,7 +74,7 @@ class StraightLine:
             self._known[key] = made.number
         return made
 
-    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "Unseen | None":
+    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "AbstractValue | None":
         """Return the node of less than the operation that has the same result, or None."""
         nodes = [self.nodes[k] for k in operands]
         if not isinstance(operation, Primitive):
@@ -113,18 +113,18 @@ class StraightLine:
             else None
         )
 
-    def constant(self, x: Value) -> "Unseen":
+    def constant(self, x: Value) -> "AbstractValue":
         """Return the node of a plain value."""
         return self.unseen(self._node(x))
 
     def _node(self, x: Value) -> int:
         """Return the number of a value's node; constants are copied, as the user's code may write to them later."""
-        if isinstance(x, Unseen):
+        if isinstance(x, AbstractValue):
             if x.program is not self:
-                raise Unread("a value of another trace")
+                raise CannotCompile("a value of another trace")
             return x.number
         if isinstance(x, Tracer) or not isinstance(x, float | int | np.generic | np.ndarray):
-            raise Unread(f"an operand is a {type(x).__name__}")
+            raise CannotCompile(f"an operand is a {type(x).__name__}")
         if isinstance(x, np.ndarray):
             return self._written(Node(None, (), {}, x.copy(), constant=True)).number
         key = ("constant", type(x), x if isinstance(x, int) else np.float64(x).tobytes())
@@ -132,18 +132,18 @@ class StraightLine:
             self._known[key] = self._written(Node(None, (), {}, x, constant=True)).number
         return self._known[key]
 
-    def _written(self, node: Node) -> "Unseen":
+    def _written(self, node: Node) -> "AbstractValue":
         if len(self.nodes) >= self.most:
-            raise Unread(f"the program has over {self.most:,} operations")
+            raise CannotCompile(f"the program has over {self.most:,} operations")
         self._bytes += node.value.nbytes if isinstance(node.value, np.ndarray) else 0
         if self._bytes > MOST_BYTES:
-            raise Unread(f"the program's values take over {MOST_BYTES >> 20} MiB")
+            raise CannotCompile(f"the program's values take over {MOST_BYTES >> 20} MiB")
         self.nodes.append(node)
         return self.unseen(len(self.nodes) - 1)
 
-    def unseen(self, number: int) -> "Unseen":
+    def unseen(self, number: int) -> "AbstractValue":
         """Return the value of a node."""
-        return (Exact if self.exact else Unseen)(self, number)
+        return (Exact if self.exact else AbstractValue)(self, number)
 
     def needed(self, results: Iterable[int]) -> list[int]:
         """Return the nodes that results are computed from, in order."""
@@ -189,7 +189,7 @@ def _typed(x: Any) -> Any:
     return (slice, x.start, x.stop, x.step) if isinstance(x, slice) else (type(x), x)
 
 
-class Unseen(Tracer):
+class AbstractValue(Tracer):
     """A value of the program; it has a shape, and whoever asks for more ends the trace."""
 
     __slots__ = ("number", "program")
@@ -220,11 +220,11 @@ class Unseen(Tracer):
     def primal(self) -> Value:
         node = self.program.nodes[self.number]
         if not node.constant:
-            raise Unread("the function looks at a value")
+            raise CannotCompile("the function looks at a value")
         return node.value
 
     def settle(self) -> NoReturn:
-        raise Unread("a value is kept between calls")
+        raise CannotCompile("a value is kept between calls")
 
     def hold(self, x: Value) -> Tracer:
         return self.program.constant(x)
@@ -233,29 +233,29 @@ class Unseen(Tracer):
         return type(self)(self.program, self.number)
 
     def rebind(self, other: Tracer) -> NoReturn:
-        raise Unread("the function writes into an array")
+        raise CannotCompile("the function writes into an array")
 
     def __repr__(self) -> str:
-        return f"Unseen({self.number})"
+        return f"AbstractValue({self.number})"
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         if primitive.constant:
-            raise Unread(f"{primitive.name} of a value decides what is done")
+            raise CannotCompile(f"{primitive.name} of a value decides what is done")
         return self.program.operation(primitive, xs, params)
 
 
-class Exact(Unseen, Arithmetic):
+class Exact(AbstractValue, Arithmetic):
     """A value of a program for an arithmetic of its own, in which constants are exact and nothing is computed beforehand."""
 
     __slots__ = ()
 
     @classmethod
-    def lift(cls, number: Value) -> "Unseen":
+    def lift(cls, number: Value) -> "AbstractValue":
         return number if isinstance(number, Exact) else WRITING.get().constant(number)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         if primitive.kinks is not None:
-            raise Unread(f"{primitive.name} has kinks")
+            raise CannotCompile(f"{primitive.name} has kinks")
         return super().process(primitive, xs, params)
 
 

@@ -106,7 +106,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []
     found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
-    found += [Paragraph(said) for said in _said(report)]
+    found += [Paragraph(said) for said in _sentences(report)]
     for f in report.findings:
         install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
         found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
@@ -224,7 +224,7 @@ def _units(report: CompareReport) -> str:
     return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
 
 
-def _said(report: CompareReport) -> list[str]:
+def _sentences(report: CompareReport) -> list[str]:
     """Return what one sweep buys, what the shape of a Jacobian decides, and how large the formula is."""
     lines = []
     ok = {name: row for name, row in report.modes.items() if row.status == "ok"}

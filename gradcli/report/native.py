@@ -116,7 +116,7 @@ class NativeReport:
             blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
         if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
             blocks.append(Paragraph(_costs(self.cost)))
-        rows = [(aspect.name, _said(aspect)) for aspect in self.aspects]
+        rows = [(aspect.name, _cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
         return blocks + [block for part in self.parts for block in _part_blocks(part)]
 
@@ -134,7 +134,7 @@ def _costs(cost: Cost) -> str:
     return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"
 
 
-def _said(aspect: Aspect) -> Cell:
+def _cell(aspect: Aspect) -> Cell:
     tone = _TONES.get(aspect.status, "dim")
     size = (
         f" ({numbers.power(aspect.difference)})" if isinstance(aspect.difference, float) and aspect.difference else ""

@@ -10,7 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
 from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
-from gradcli.source.lacking import what_to_add
+from gradcli.source.missing_arguments import what_to_add
 from gradcli.source.names import nearest
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart

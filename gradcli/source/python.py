@@ -20,7 +20,7 @@ from gradcli.core.tracer import Tracer
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
-from gradcli.source.lacking import as_dict
+from gradcli.source.missing_arguments import as_dict
 from gradcli.source.outputs import flattened
 from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Leaf, Node, put_together

@@ -36,7 +36,7 @@ from gradcli.study.growth import growth
 from gradcli.study.precision import in_format
 from gradcli.study.products import products
 from gradcli.study.rays import common_ray
-from gradcli.study.steady import noticed, unexplained, unsteady
+from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.sweep_summary import left_out_of_summary, summary
 from gradcli.study.truth import slope_along
 from gradcli.verdict.evidence import Outcome

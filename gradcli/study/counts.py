@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.core.cost import Operations
 from gradcli.core.primitive import Primitive
 from gradcli.core.shapes import Forgotten, shape, size
-from gradcli.interpreters.lean import read_by_rules
+from gradcli.interpreters.liveness import read_by_rules
 from gradcli.interpreters.program import record
 from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.modes.mode import Question

@@ -31,7 +31,7 @@ from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
 from gradcli.study.noisy import NOT_RANDOM, is_rounded, of_neighbours, of_samples
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
-from gradcli.study.steady import noticed, unexplained, unsteady
+from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.taylor import taylor
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.verdict.evidence import Outcome
@@ -50,7 +50,7 @@ _MANY = 1_000  # evaluations of a function that can only be called
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SweepOptions:
     """What a sweep is asked for: schemes and formats by name, and whether every entry is looked at."""
 
     schemes: str | None = None
@@ -60,7 +60,7 @@ class Wanted:
     samples: int | None = None
 
 
-def sweep(request: Request, wanted: Wanted, heard: Callable[[str], None] | None = None) -> SweepReport:
+def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] | None = None) -> SweepReport:
     """Return error against step size at the first point; with a claim, the Taylor remainder test and `check`'s status.
 
     `heard` is told of work that will take long, before it is begun.
@@ -124,7 +124,7 @@ class Study:
     """The rays, the true slopes along them, and the curves."""
 
     def __init__(
-        self, q: Question, schemes: Sequence[Scheme], wanted: Wanted, heard: Callable[[str], None] | None = None,
+        self, q: Question, schemes: Sequence[Scheme], wanted: SweepOptions, heard: Callable[[str], None] | None = None,
         found: Mapping[str, Outcome] | None = None,
     ) -> None:  # fmt: skip
         self.q = q
@@ -151,7 +151,7 @@ class Study:
             self._prepare(wanted)
         self.noise = self._noise(wanted.samples)
 
-    def _prepare(self, wanted: Wanted) -> None:
+    def _prepare(self, wanted: SweepOptions) -> None:
         q = self.q
         self.slopes = slopes = self._slopes()
         entries = q.entries == 1 or wanted.each

@@ -11,7 +11,7 @@ from gradcli.report import numbers
 from gradcli.report.compare_rows import SchemeSummary
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import steps
-from gradcli.study.sweep import Study, Wanted, calls_of
+from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.verdict.evidence import Outcome
 
 _IN_SUMMARY = ("forward", "central", "5-point", "complex")
@@ -34,7 +34,7 @@ def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.untraced:
         q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
-    study = Study(q, schemes, Wanted(), found=found)
+    study = Study(q, schemes, SweepOptions(), found=found)
     curves, _ = study.curves([FLOAT64], ())
     return tuple(
         SchemeSummary(

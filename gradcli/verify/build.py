@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, Natively
+from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, FrameworkOptions
 from gradcli.modes.budget import Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.registry import chosen, effort_of
 from gradcli.modes.second_differences import GradientByValues
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.options import DEFAULTS, SECOND_ORDER, Options
 from gradcli.source.derived import gradient_in
 from gradcli.source.function import Notice
@@ -29,8 +29,8 @@ class Settings:
     """What holds for every target: the options, and what they say of steps and of a framework."""
 
     options: Options = DEFAULTS
-    stepping: Stepping = AS_WE_LIKE
-    natively: Natively = PLAIN
+    stepping: Stepping = DEFAULT_STEPPING
+    framework_options: FrameworkOptions = PLAIN
 
 
 def settings_of(options: Options) -> Settings:
@@ -48,7 +48,7 @@ def settings_of(options: Options) -> Settings:
     if options.expect - EXPECTED:
         unknown = min(options.expect - EXPECTED)
         raise BadOption(f"--expect does not know {unknown}", do=f"it knows {', '.join(sorted(EXPECTED))}")
-    natively = Natively(
+    framework_options = FrameworkOptions(
         options.framework,
         options.dtype,
         options.device,
@@ -57,7 +57,7 @@ def settings_of(options: Options) -> Settings:
         options.expect,
         options.autocast,
     )
-    return Settings(options, stepping, natively)
+    return Settings(options, stepping, framework_options)
 
 
 def request_for(
@@ -94,7 +94,7 @@ def request_for(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
         Budget(effort_of(options.modes), options.mode_timeout), notices,
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
-        None if own is None else own[2], settings.natively, not_claimed,
+        None if own is None else own[2], settings.framework_options, not_claimed,
     )  # fmt: skip
 
 

@@ -19,11 +19,11 @@ from gradcli.report.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import Look, Outcome
-from gradcli.verify.case import Case
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
 from gradcli.verify.gather import add_claim, compare_all, place_findings
 from gradcli.verify.look import ALONE, evidence_of, look
+from gradcli.verify.point_check import PointCheck
 from gradcli.verify.point_reports import report_of, unfinished
 from gradcli.verify.projection import projected
 from gradcli.verify.request import Request
@@ -51,7 +51,7 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
         points = tuple(
-            _heard(_steady_point(request, point, k, progress, None if k else answers), k, progress)
+            _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
             for k, point in enumerate(request.points)
         )
     status = worst(_STATUS[point.verdict] for point in points)
@@ -87,7 +87,7 @@ def _frameworks(points: Sequence[PointReport]) -> tuple[str, ...]:
     return tuple(name for name in FRAMEWORKS if any(name in p.modes and p.modes[name].status == "ok" for p in points))
 
 
-def _heard(point: PointReport, number: int, progress: Progress | None) -> PointReport:
+def _report_progress(point: PointReport, number: int, progress: Progress | None) -> PointReport:
     if progress is not None:
         progress(number, point)
     return point
@@ -119,7 +119,7 @@ def _steady_point(
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
-        case = _noticed(Case(replace(request.question(point), blind=error), {}, None, request.fixed), request)
+        case = _noticed(PointCheck(replace(request.question(point), blind=error), {}, None, request.fixed), request)
         says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _decided(case, request)
@@ -131,7 +131,7 @@ def _point(
     """Check one point: by all modes, and where its trace turns out not to be the function, by function values alone."""
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
-        return _decided(_noticed(Case(q, {}, None, request.fixed), request), request)
+        return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
     heard = None if progress is None else lambda report: progress(number, report)
     if request.claim is not None:
         known, q = q, q.by_values_at_infinite_slopes()
@@ -167,7 +167,7 @@ def _by_modes(
     outcomes = run(q, modes, so_far, answers.outcomes if answers else {})
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
-    case = Case(
+    case = PointCheck(
         q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)],
         not_claimed=request.not_claimed,
     )  # fmt: skip
@@ -180,7 +180,7 @@ def _by_modes(
     return _decided(case, request)
 
 
-def _decided(case: Case, request: Request) -> PointReport:
+def _decided(case: PointCheck, request: Request) -> PointReport:
     """Return the report of a point, after everything was looked at that its verdict depends on."""
     seen = evidence_of(case, request)
     while isinstance(decision := decide(seen), Look):
@@ -201,14 +201,14 @@ def _first_order(request: Request, q: Question) -> list[Finding]:
     return [confirmed] if confirmed else []
 
 
-def _noticed(case: Case, request: Request) -> Case:
+def _noticed(case: PointCheck, request: Request) -> PointCheck:
     """Add what the first calls of the function showed to the findings."""
     for notice in (*request.notices, *case.q.point.notices):
         case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
     return case
 
 
-def _about_hessians(case: Case) -> list[Finding]:
+def _about_hessians(case: PointCheck) -> list[Finding]:
     claim = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
     found = [asymmetry(case.q, claim.value) if claim else None]
     found += [by_values(case.q, case.estimate(case.reference))] if case.reference is not None else []

@@ -23,8 +23,8 @@ from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
-from gradcli.verify.narrow import exactness, rooms, scaled, told_apart
-from gradcli.verify.native import Own, own_gradient
+from gradcli.verify.narrow_formats import exactness, rooms, scaled, told_apart
+from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import LocateOptions, function_at
 from gradcli.words import Exit, Kind, Severity, Verdict
 
@@ -43,7 +43,7 @@ _OTHERS = "second run, one input at a time, vmap, double backward"
 Verify = Callable[["Request"], CheckReport]
 
 
-def examined(request: "Request", report: CheckReport, own: Own, verify: Verify) -> CheckReport:
+def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
     """Return the report with what else was found of a framework's function; what is wrong there makes it fail."""
     native = own.native
     point = report.points[0]
@@ -85,7 +85,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
 
-def _case(request: "Request", point: PointReport, own: Own) -> "_Case | None":
+def _case(request: "Request", point: PointReport, own: FrameworkClaim) -> "_Case | None":
     """Return what the aspects are compared with, where there is a claim and a reference."""
     reference = point.gradient if isinstance(point.gradient, dict) else {}
     result = point.modes.get("claim")
@@ -124,7 +124,7 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
 class _Case:
     """What the aspects are compared with: the claim and the reference at the first point, with their bounds."""
 
-    def __init__(self, request: "Request", own: Own, claim: Any, reference: Any, point: PointReport) -> None:
+    def __init__(self, request: "Request", own: FrameworkClaim, claim: Any, reference: Any, point: PointReport) -> None:
         self.request, self.own, self.claim, self.reference = request, own, claim, reference
         self.values = dict(request.points[0].values)
         self.native = own.native
@@ -172,7 +172,7 @@ def _forward(case: _Case) -> list[Aspect]:
         return [Aspect(name, "wrong", message=message_of(error))]
     case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
     aspect = _compared(name, case.tangent, *case.along(case.reference, case.open))
-    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.natively.expect:
+    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.framework_options.expect:
         case.tangent = None
         return [
             replace(aspect, status="differs", message="the forward mode goes through what the reverse mode stops at")
@@ -259,7 +259,7 @@ def _second(case: _Case) -> list[Aspect]:
     It decides no verdict: a backward pass that is right may not be meant to be differentiated.
     """
     name = "double backward"
-    if Kind.STOP_GRADIENT in case.request.natively.expect:
+    if Kind.STOP_GRADIENT in case.request.framework_options.expect:
         return [Aspect(name, "not run", message="it stops where the gradient does")]
     if not case.affords(_GRADIENTS):
         return [Aspect(name, "not run", message="--order 2 checks it")]
@@ -313,12 +313,12 @@ def _short(text: str) -> str:
     return text if len(text) < 90 else text[:87] + "..."
 
 
-def _calls(request: "Request", own: Own) -> list[Call]:
+def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
     """Return the custom gradients met in one run; none where the target is one itself, or differentiates in no way."""
     values = request.points[0].values
     try:
         found = own.native.framework.calls(
-            own.flat(values), own.tensors(values), own.native.seed, request.natively.localises
+            own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
         )
     except (GradcliError, RuntimeError, TypeError, ValueError):
         return []  # what the run raised was said of the gradient itself
@@ -358,7 +358,7 @@ def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
     found = function_at(alone, call.name, [point], LocateOptions(request.seed))
-    made = own_gradient(found, request.seed, 1, request.natively.expect, weighted=True)
+    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
     if made is None:
         return None
     located, claim, _ = made

@@ -15,7 +15,7 @@ from gradcli.numerics.noise import EPS
 from gradcli.numerics.stairs import WIDTHS
 from gradcli.source.derived import root_of
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
-from gradcli.verify.case import Case
+from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind
 
 _MOST = 50  # entries that are looked at
@@ -28,7 +28,7 @@ _SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less,
 _SEEN = 8.0  # roundings of f: less movement than that shows nothing
 
 
-def settled_zeros(case: Case, name: str, word: Any) -> Any:
+def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
 
     Cost  up to 40 evaluations of f for each entry that is claimed to be zero.
@@ -55,7 +55,7 @@ def settled_zeros(case: Case, name: str, word: Any) -> Any:
     return word[()]
 
 
-def at_rest(case: Case, name: str, claimed: Any) -> Any:
+def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
     """Return the entries at which f is seen to move, and over no step as far as is claimed: its slope there is 0.
 
     Cost  up to 24 evaluations of f for each entry.
@@ -74,7 +74,7 @@ def at_rest(case: Case, name: str, claimed: Any) -> Any:
     return found
 
 
-def _one_sided(case: Case, name: str, at: tuple[int, ...]) -> Any:
+def _one_sided(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
     """Return how far f moves to the right and to the left, over the step, a row for each step."""
     q = case.q
     k = q.wrt.index(name)
@@ -89,7 +89,7 @@ def _one_sided(case: Case, name: str, at: tuple[int, ...]) -> Any:
     return np.array(found)
 
 
-def _moves_in_steps(case: Case, name: str, at: tuple[int, ...]) -> bool:
+def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
     """Whether f has other values further away, and is as level there as it is here."""
     q = case.q
     k, levels = q.wrt.index(name), []
@@ -104,7 +104,7 @@ def _moves_in_steps(case: Case, name: str, at: tuple[int, ...]) -> bool:
     return bool(levels) and all(levels)
 
 
-def _by_symmetry(case: Case, slopes: Any, size: float) -> bool:
+def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
     """Whether f moves alike to both sides at every step, and over the smallest as steeply as over wide ones."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
@@ -114,19 +114,19 @@ def _by_symmetry(case: Case, slopes: Any, size: float) -> bool:
     return bool(even and smallest.size and np.max(smallest) > _SHRINKS * wide)
 
 
-def _visible(case: Case, slope: float, size: float) -> Any:
+def _visible(case: PointCheck, slope: float, size: float) -> Any:
     """Return over which steps a slope would show in f beside its rounding, and that of its inputs."""
     native = native_of(root_of(case.q.f))
     eps = EPS * (1.0 if native is None else native.coarseness)
     return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
 
 
-def _size(case: Case, name: str, at: Sequence[int]) -> float:
+def _size(case: PointCheck, name: str, at: Sequence[int]) -> float:
     x = case.q.xs[case.q.wrt.index(name)]
     return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
 
 
-def _is_level(case: Case, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
+def _is_level(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
     """Whether f does not move at all over steps over which its slope would show."""
     level = np.all(slopes == 0, axis=1)
     return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))

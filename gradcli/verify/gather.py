@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
-from gradcli.diagnosis.whole import not_reduced
+from gradcli.diagnosis.gradient_slips import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
 from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape, shaped
 from gradcli.modes.mode import Question
@@ -21,8 +21,8 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
 from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome
-from gradcli.verify.case import Case
 from gradcli.verify.flats import settled_zeros
+from gradcli.verify.point_check import PointCheck
 from gradcli.verify.scales import by_scales
 from gradcli.verify.witness import kink_along, kink_at, one_sided
 from gradcli.words import Kind, Severity
@@ -36,7 +36,7 @@ _WHOLE = 1e-6  # of a number of calls: so near a whole one is it
 _NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
 
 
-def place_findings(case: Case) -> None:
+def place_findings(case: PointCheck) -> None:
     """What the recorded run says about the place: not finite, kinks, staircases."""
     q = case.q
     _trace_findings(case)
@@ -77,7 +77,7 @@ def place_findings(case: Case) -> None:
         )
 
 
-def _kinks_by_values(case: Case) -> None:
+def _kinks_by_values(case: PointCheck) -> None:
     """What function values say of a place where the trace is not believed: kinks, or no finite slope as the rules have none."""
     q, found = case.q, case.outcomes.get("finite-difference")
     bad, estimate = q.untraced, None if found is None else found.estimate
@@ -101,7 +101,7 @@ def _sharp(estimate: Estimate) -> bool:
     return bool(np.all(np.isfinite(sizes))) and all(np.all(np.asarray(b) <= room) for b in estimate.bound.values())
 
 
-def _trace_findings(case: Case) -> None:
+def _trace_findings(case: PointCheck) -> None:
     """What recording the run showed: what ended it, whether it is the function, the branches it took."""
     q = case.q
     if q.untraced is not None:
@@ -180,7 +180,7 @@ def _reached(q: Question, mark: Mark) -> str:
     return ", ".join(found[:3])
 
 
-def add_claim(case: Case, claimed: Claimed) -> None:
+def add_claim(case: PointCheck, claimed: Claimed) -> None:
     """Put the claim among the modes; one of the wrong shape is a diagnosis already."""
     claim = Claim(claimed)
     case.claimed = claimed.names
@@ -199,7 +199,7 @@ def add_claim(case: Case, claimed: Claimed) -> None:
         )
 
 
-def claim_again(case: Case) -> Finding | None:
+def claim_again(case: PointCheck) -> Finding | None:
     """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
     mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
@@ -238,7 +238,7 @@ def _beyond(again: Any, x: Any, bound: Any) -> float:
     return float(np.max(np.where(apart <= bound, 0.0, np.nan_to_num(apart, nan=np.inf)), initial=0.0))
 
 
-def _of_shape(case: Case, error: WrongShape) -> Diagnosis:
+def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
     """Return the diagnosis of a claim of the wrong shape: what would make it right, where something does."""
     says = None
     if error.claimed is not None and case.reference is not None:
@@ -246,7 +246,7 @@ def _of_shape(case: Case, error: WrongShape) -> Diagnosis:
     return Diagnosis("shape", error.what + (f"; {says}" if says else ""))
 
 
-def compare_all(case: Case) -> None:
+def compare_all(case: PointCheck) -> None:
     """Compare every mode with the reference, entry by entry; entries that a kink leaves open cannot be told."""
     if case.reference is None:
         return

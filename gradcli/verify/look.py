@@ -16,9 +16,9 @@ from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
 from gradcli.verdict.evidence import Again, Blame, Evidence, Explained, Look, Pieces, TraceSeen
 from gradcli.verify.blame import on_a_flat_kink, wrong_rule
-from gradcli.verify.case import Case
 from gradcli.verify.gather import claim_again
 from gradcli.verify.mutate import plant_mistakes
+from gradcli.verify.point_check import PointCheck
 from gradcli.verify.request import Request
 from gradcli.verify.scales import scale_findings
 from gradcli.verify.screened import applies, explained, projections
@@ -29,7 +29,7 @@ from gradcli.words import Kind, Severity
 ALONE = "let it depend on its arguments alone"
 
 
-def evidence_of(case: Case, request: Request) -> Evidence:
+def evidence_of(case: PointCheck, request: Request) -> Evidence:
     """Return what was seen once the modes have run and were compared."""
     q = case.q
     ran = bool(case.outcomes)
@@ -51,19 +51,19 @@ def _trace_seen(q: Question) -> TraceSeen:
     return TraceSeen(test.agrees, limit, test.why, test.evaluations)
 
 
-def look(case: Case, seen: Evidence, what: Look) -> Evidence:
+def look(case: PointCheck, seen: Evidence, what: Look) -> Evidence:
     """Return the evidence with one thing more."""
     return replace(seen, **{what.value: _LOOKS[what](case, seen)})
 
 
-def _blame(case: Case, seen: Evidence) -> Blame:
+def _blame(case: PointCheck, seen: Evidence) -> Blame:
     wrong = wrong_rule(case.q)
     if wrong is None:
         return Blame(flat_kink=on_a_flat_kink(case.q))
     return Blame(wrong[0].name, place(wrong[1]))
 
 
-def _diagnosis(case: Case, seen: Evidence) -> Explained:
+def _diagnosis(case: PointCheck, seen: Evidence) -> Explained:
     """Return the likely mistake in a claim, from the entries that are wrong."""
     if seen.many_entries:
         return explained(case, seen.projections)
@@ -74,7 +74,7 @@ def _diagnosis(case: Case, seen: Evidence) -> Explained:
     return Explained(said)
 
 
-def _function_again(case: Case, seen: Evidence) -> Again:
+def _function_again(case: PointCheck, seen: Evidence) -> Again:
     """Whether a Python function gives another value now than at first; what it keeps of its last call is plain again."""
     q = case.q
     try:
@@ -88,7 +88,7 @@ def _function_again(case: Case, seen: Evidence) -> Again:
     return Again(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
 
 
-_LOOKS: dict[Look, Callable[[Case, Evidence], Any]] = {
+_LOOKS: dict[Look, Callable[[PointCheck, Evidence], Any]] = {
     Look.DIRECTION: lambda case, seen: directional(case.q, seen.estimate(str(seen.reference))),
     Look.BLAME: _blame,
     Look.CLAIM_AGAIN: lambda case, seen: Again(claim_again(case)),

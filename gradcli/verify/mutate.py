@@ -13,7 +13,7 @@ from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
 from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Evidence, Planted
-from gradcli.verify.case import Case
+from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first
@@ -21,7 +21,7 @@ _GROSS = 0.01  # relative: entries that a mistake without a size changes by less
 Makes = Callable[[Array], Array]
 
 
-def plant_mistakes(case: Case, seen: Evidence) -> Planted:
+def plant_mistakes(case: PointCheck, seen: Evidence) -> Planted:
     """Return what became of each planted mistake, and a finding where a gross one goes unseen or none was planted.
 
     The gradient under test is the claim, or gradcli's own where there is none; no mode is run again.

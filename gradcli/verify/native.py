@@ -29,7 +29,7 @@ _LIKE = 1e-6  # a gradient so near one of a surrogate is meant to be it; how nea
 _LIKE_ULPS = 16  # the same in a narrow format
 
 
-class Own:
+class FrameworkClaim:
     """The gradient that a function's framework computes of it, along fixed weights of its outputs."""
 
     def __init__(self, f: PythonFunction, native: Native, wrt: tuple[str, ...], w: Any) -> None:
@@ -68,7 +68,7 @@ class Own:
 
 def own_gradient(
     found: Located, seed: int, order: int, expect: frozenset[str] = frozenset(), weighted: bool = False
-) -> tuple[Located, Claimed, Own] | None:
+) -> tuple[Located, Claimed, FrameworkClaim] | None:
     """Return the framework's own gradient as a claim, and the function it claims to be of; None for plain Python.
 
     Of several outputs it is that of a sum with random weights; of order 2 it is the product of the Hessian and a vector.
@@ -82,7 +82,7 @@ def own_gradient(
     y = found.points[0].value
     plain = shape(y) == () and not weighted
     w = np.float64(1.0) if plain else weights(seed, y)
-    own = Own(found.f, native, found.wrt, w)
+    own = FrameworkClaim(found.f, native, found.wrt, w)
     if expect:
         found = _as_meant(found, own, at, expect)
     text = f"{native.framework.name}'s gradient"
@@ -104,7 +104,7 @@ def own_gradient(
     return replace(found, f=projected, points=points), claim, own
 
 
-def _as_meant(found: Located, own: Own, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
+def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
     """Return the function that a deliberately other gradient is of, or the plain one where nothing of that kind is in it.
 
     What is stopped is held constant; of the surrogates for staircases it is the one of which the framework's gradient is.
@@ -147,7 +147,7 @@ def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFuncti
     return other
 
 
-def _is_of(other: PythonFunction, own: Own, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
+def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
     """Whether a claimed gradient is, nearly, that of a function."""
     scalar = of(Weighted(other, own.w, ""), at, own.wrt)
     _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)

@@ -11,9 +11,9 @@ import numpy as np
 
 from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
-from gradcli.frameworks.framework import Natively
+from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
 from gradcli.source.arguments import bound, default_of, refuse_coroutine
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
@@ -63,8 +63,8 @@ class LocateOptions:
     wrt: str | None = None
     has_gradient: bool = False
     sizes: Sizes = field(default_factory=lambda: NO_SIZES)
-    stepping: Stepping = AS_WE_LIKE
-    natively: Natively = PLAIN
+    stepping: Stepping = DEFAULT_STEPPING
+    framework_options: FrameworkOptions = PLAIN
 
 
 AS_GIVEN = LocateOptions()
@@ -82,7 +82,7 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
         found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
-    refuse_options(options.natively)
+    refuse_options(options.framework_options)
     if options.has_gradient:
         raise BadOption(
             "--value-and-grad is for Python functions", do="an expression has one value: drop --value-and-grad"
@@ -149,7 +149,7 @@ def function_at(
     cannot be called in float64 is called in float32.
     """
     refuse_coroutine(function, text)
-    native = adapted(function, text, module, options.natively, options.seed)
+    native = adapted(function, text, module, options.framework_options, options.seed)
     if native is None:
         return _at_points(function, text, given, options, typed, module)
     given = [native.numbers(with_complex(point)) for point in given]
@@ -160,9 +160,9 @@ def function_at(
     try:
         return _at_points(native, text, given, options, typed, module)
     except FunctionFailed as error:
-        if not takes_less(error.what, options.natively):
+        if not takes_less(error.what, options.framework_options):
             raise
-    narrow = adapted(function, text, module, replace(options.natively, dtype="float32"), options.seed)
+    narrow = adapted(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
     given = given if narrow is None else [narrow.numbers(point) for point in given]
     found = _at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"

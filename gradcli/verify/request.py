@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import Natively
+from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.modes.budget import WITHOUT_LIMITS, Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
-from gradcli.verify.native import Own
+from gradcli.verify.native import FrameworkClaim
 from gradcli.words import Derivative
 
 
@@ -32,10 +32,10 @@ class Request:
     allow_inconclusive: bool = False
     command: tuple[str, ...] = ()
     derivative: Derivative = "gradient"
-    stepping: Stepping = AS_WE_LIKE
+    stepping: Stepping = DEFAULT_STEPPING
     mutate: bool = False
-    own: Own | None = None  # the framework's own gradient, where it is the claim
-    natively: Natively = PLAIN
+    own: FrameworkClaim | None = None  # the framework's own gradient, where it is the claim
+    framework_options: FrameworkOptions = PLAIN
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:

@@ -9,15 +9,15 @@ from gradcli.core.shapes import shape
 from gradcli.point import Slopes
 from gradcli.report.common import Finding, finding
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
-from gradcli.verify.case import Case
 from gradcli.verify.flats import at_rest
+from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
 _MOST = 10  # entries that findings are given for
 _CLEAR = 10.0  # bounds that a claim must be off by where they are wide beside the slope
 
 
-def by_scales(case: Case, mode: str, name: str, word: Any) -> Any:
+def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
     """Return the verdicts of one input's entries where differences are one of two modes: what they do not show is open.
 
     A mode that differs from the slope of the smaller steps but fits that of the wider ones is not shown to be wrong; nor
@@ -54,7 +54,7 @@ def kinked(slopes: Slopes) -> Any:
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
 
-def scale_findings(case: Case) -> list[Finding]:
+def scale_findings(case: PointCheck) -> list[Finding]:
     """Return what differences show at the entries that are open: kinks, and second slopes."""
     outcome = case.outcomes.get("finite-difference")
     if outcome is None or outcome.estimate is None:
@@ -75,14 +75,14 @@ def _first(mask: Any) -> Iterator[tuple[int, ...]]:
     return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
 
 
-def _entry(case: Case, name: str, k: tuple[int, ...]) -> str:
+def _entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
     """Return an entry in words: `x[1]`, or of a vector `output [0] by x[1]`."""
     outputs = len(shape(case.q.value))
     entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
     return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
 
 
-def _kink(case: Case, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _kink(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     left, right = float(slopes.left[k]), float(slopes.right[k])
     says = (
         f"f has a kink at {_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
@@ -90,7 +90,7 @@ def _kink(case: Case, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
-def _two(case: Case, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _two(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     """Return that there are two slopes: a staircase where f jumps between their scales, else fine structure."""
     found = case.estimate("finite-difference")
     value, bound = (float(np.asarray(part[name])[k]) for part in (found.value, found.bound))

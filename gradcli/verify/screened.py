@@ -15,7 +15,7 @@ from gradcli.point import Array
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Entries, Mismatch
 from gradcli.verdict.evidence import Explained, Projections
-from gradcli.verify.case import Case
+from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
 from gradcli.words import Kind, Severity
 
@@ -24,7 +24,7 @@ _MOST_CALLS = 20_000
 _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
 
 
-def applies(case: Case) -> bool:
+def applies(case: PointCheck) -> bool:
     """Whether only function values are there, and too many entries to move each of them alone."""
     differences = case.outcomes.get("finite-difference")
     return (
@@ -38,7 +38,7 @@ def applies(case: Case) -> bool:
     )
 
 
-def projections(case: Case) -> Projections:
+def projections(case: PointCheck) -> Projections:
     """Return what projections show of a claim: what they cover is said, entry by entry it is not known.
 
     Cost  as many evaluations of f as the budget allows, 20,000 without one.
@@ -60,7 +60,7 @@ def projections(case: Case) -> Projections:
     )  # fmt: skip
 
 
-def explained(case: Case, found: Projections | None) -> Explained:
+def explained(case: PointCheck, found: Projections | None) -> Explained:
     """Return the likely mistake, from the entries that were measured alone; without them, that the claim is not finite."""
     q = case.q
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
@@ -77,7 +77,7 @@ def explained(case: Case, found: Projections | None) -> Explained:
     return Explained(None if said.kind in ("unknown", "approximation") else said)
 
 
-def _names(case: Case) -> tuple[str, ...]:
+def _names(case: PointCheck) -> tuple[str, ...]:
     """Return the inputs that the claim is for."""
     claim = case.estimate("claim").value
     return tuple(name for name in case.q.wrt if name in claim)

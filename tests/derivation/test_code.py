@@ -15,7 +15,7 @@ from scipy import special
 from gradcli.derivation.code import c, languages
 from gradcli.derivation.code.c import C, c_code, spelled
 from gradcli.derivation.code.dialect import ARRAYS, JAX, NUMPY, TORCH, Dialect
-from gradcli.derivation.code.languages import Wanted, in_arrays, of_numbers
+from gradcli.derivation.code.languages import CodeRequest, in_arrays, of_numbers
 from gradcli.derivation.code.ranks import PLAIN, rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, name, text
@@ -236,8 +236,8 @@ def test_what_a_dialect_cannot_say_is_refused(dialect: Dialect, e: E, why: str) 
         Writer(dialect, RANKS, "x").code(e)
 
 
-def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> Wanted:
-    return Wanted(Statements(parts, e), "gradient", dims_of([shapes]), wrt)
+def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> CodeRequest:
+    return CodeRequest(Statements(parts, e), "gradient", dims_of([shapes]), wrt)
 
 
 @pytest.mark.parametrize(("inputs", "parts", "lacks"), [

@@ -11,7 +11,7 @@ import gradcli
 from gradcli.derivation import expression as ex
 from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code import languages
-from gradcli.derivation.code.languages import Wanted
+from gradcli.derivation.code.languages import CodeRequest
 from gradcli.derivation.expression import E, call, matmul, mul, name, number
 from gradcli.derivation.selftest import SelfTest
 
@@ -120,12 +120,12 @@ NUMBERS = [
 
 def derived(
     f: str, shapes: Mapping[str, str], assume: Mapping[str, str], wrt: str, order: int
-) -> tuple[Wanted, SelfTest]:
+) -> tuple[CodeRequest, SelfTest]:
     """Return what is to be written as code, and its test."""
-    kept: list[tuple[Wanted, SelfTest | None]] = []
+    kept: list[tuple[CodeRequest, SelfTest | None]] = []
     real = languages.every
 
-    def every(wanted: Wanted, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
+    def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
         kept.append((wanted, test))
         return real(wanted, test)
 

@@ -1,4 +1,4 @@
-"""What the fast path records is what the long way records, and what a lean tape forgets no rule reads."""
+"""What the fast path records is what the long way records, and what a tape that is swept once forgets no rule reads."""
 
 import gc
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.core.shapes import Forgotten
 from gradcli.core.tracer import Tracer
-from gradcli.interpreters.lean import read_by_rules, without
+from gradcli.interpreters.liveness import read_by_rules, without
 from gradcli.interpreters.program import record, value_and_pulled
 from gradcli.interpreters.tape import Recorded, held_bytes
 from gradcli.primitives.kinds import Partial
@@ -100,9 +100,9 @@ def test_a_lean_tape_holds_what_the_way_back_needs() -> None:
         return np.sum(np.tanh(y))
 
     x = np.ones(10_000)
-    full, lean = (held_bytes(record(f, [x], lean=lean)[2]) for lean in (False, True))
+    full, swept_once = (held_bytes(record(f, [x], swept_once=swept_once)[2]) for swept_once in (False, True))
     assert full > 100 * x.nbytes
-    assert lean < 2 * x.nbytes
+    assert swept_once < 2 * x.nbytes
 
 
 def test_the_collector_is_as_it_was() -> None:

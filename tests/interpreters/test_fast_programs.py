@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.interpreters import lean, tape
+from gradcli.interpreters import liveness, tape
 from gradcli.primitives import kinds
 
 PROGRAMS = 200
@@ -57,7 +57,13 @@ def statement(rng: random.Random) -> str:
 
 @pytest.fixture(autouse=True)
 def _everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((lean, "_LARGE"), (kinds, "_REUSED"), (kinds, "LARGE"), (kinds, "_BLOCK"), (tape, "LARGE")):
+    for module, name in (
+        (liveness, "_LARGE"),
+        (kinds, "_REUSED"),
+        (kinds, "LARGE"),
+        (kinds, "_BLOCK"),
+        (tape, "LARGE"),
+    ):
         monkeypatch.setattr(module, name, 2)
 
 

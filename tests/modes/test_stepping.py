@@ -10,7 +10,7 @@ from gradcli.errors import BadOption
 from gradcli.modes.budget import NotRun
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import AS_WE_LIKE, Stepping
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression
 from gradcli.verify.witness import directional
@@ -47,12 +47,17 @@ def test_values_are_inside_where_every_entry_is(names: tuple[str, ...], xs: tupl
 
 def test_an_input_that_is_not_named_has_no_edges() -> None:
     assert EDGES.of("x") == (0.0, 2.0)
-    assert EDGES.of("z") == AS_WE_LIKE.of("x") == (-INF, INF)
+    assert EDGES.of("z") == DEFAULT_STEPPING.of("x") == (-INF, INF)
 
 
 def test_by_default_nothing_is_said() -> None:
-    assert (AS_WE_LIKE.h, AS_WE_LIKE.edges, AS_WE_LIKE.scales, AS_WE_LIKE.budget) == (None, {}, {}, None)
-    assert AS_WE_LIKE.inside(("x",), (np.array([-1e300, 1e300]),))
+    assert (DEFAULT_STEPPING.h, DEFAULT_STEPPING.edges, DEFAULT_STEPPING.scales, DEFAULT_STEPPING.budget) == (
+        None,
+        {},
+        {},
+        None,
+    )
+    assert DEFAULT_STEPPING.inside(("x",), (np.array([-1e300, 1e300]),))
 
 
 # fmt: off
@@ -137,7 +142,7 @@ def test_at_an_edge_differences_are_one_sided(
 
 
 def test_only_the_entry_at_the_edge_is_one_sided() -> None:
-    free = differences("sum(exp(x))", ON_EDGES, AS_WE_LIKE)
+    free = differences("sum(exp(x))", ON_EDGES, DEFAULT_STEPPING)
     edged = differences("sum(exp(x))", ON_EDGES, Stepping(edges={"x": (0.0, 2.0)}))
     assert edged.bound["x"][0] > 10 * edged.bound["x"][1]
     assert free.bound["x"][0] < 10 * free.bound["x"][1]

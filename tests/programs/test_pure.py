@@ -11,7 +11,7 @@ import pytest
 import gradcli
 from gradcli.programs.pure import Isolation, Outside
 from gradcli.programs.repeated import CALLS, Repeated
-from gradcli.programs.straight_line import Unread
+from gradcli.programs.straight_line import CannotCompile
 from tests.interpreters.test_fast_programs import BEGINNING, END, MATRICES, SCALARS, VECTORS, loaded
 
 COUNTED = [0]
@@ -125,7 +125,7 @@ def test_an_isolated_function_sees_nothing_else() -> None:
     isolated: Any = Isolation(Outside(), lambda x: x).isolated(branching)
     assert isolated.__globals__.keys() == {"np", "__builtins__"}
     assert isolated.__globals__["__builtins__"] == {}
-    with pytest.raises(Unread, match="print"):
+    with pytest.raises(CannotCompile, match="print"):
         Isolation(Outside(), lambda x: x).isolated(lambda x: print(x))
 
 

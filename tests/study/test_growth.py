@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.commands.asks import Ask
-from gradcli.commands.check import Wanted, request
+from gradcli.commands.check import CheckOptions, request
+from gradcli.commands.target_requests import TargetRequest
 from gradcli.errors import BadOption, TooLarge
 from gradcli.options import Options
 from gradcli.report.growth import Cell, Growth, Row
@@ -39,7 +39,9 @@ def grown(
     mode_timeout: float = 10.0,
 ) -> Growth:
     settings = Settings(Options(modes=modes, mode_timeout=mode_timeout))
-    return growth(name, sizes, lambda n: request(Ask(target, at, wrt=wrt), Wanted(settings, sizes={name: n})))
+    return growth(
+        name, sizes, lambda n: request(TargetRequest(target, at, wrt=wrt), CheckOptions(settings, sizes={name: n}))
+    )
 
 
 @pytest.fixture(name="wide", scope="module")

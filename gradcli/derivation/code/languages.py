@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CodeRequest:
     """What code is to compute: a program named as its `kind`, a function of the inputs `dims`, among them `wrt`."""
 
     made: Statements
@@ -43,7 +43,7 @@ class Wanted:
         return found
 
 
-def every(wanted: Wanted, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
+def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the code by language, and for every language that cannot say it the reason.
 
     Raises  NotSupported where numpy, in which all are checked, cannot.
@@ -61,7 +61,7 @@ def every(wanted: Wanted, test: SelfTest | None) -> tuple[dict[str, str], dict[s
     return found, refused
 
 
-def in_arrays(wanted: Wanted, dialect: Dialect, test: SelfTest | None = None) -> str:
+def in_arrays(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = None) -> str:
     """Return a function of all inputs by keyword, named as its kind, that reads sizes from shapes. Raises NotSupported."""
     taken = {*wanted.dims, *wanted.owners(), *(n for n, _ in wanted.made.parts)}
     if clash := sorted(taken & dialect.owned):
@@ -80,7 +80,7 @@ def in_arrays(wanted: Wanted, dialect: Dialect, test: SelfTest | None = None) ->
     return "\n".join([*imports, "", "", body]) + tested if imports else body + tested
 
 
-def of_numbers(wanted: Wanted, test: SelfTest | None = None) -> str:
+def of_numbers(wanted: CodeRequest, test: SelfTest | None = None) -> str:
     """Return a file in C, for a function of numbers that is a number. Raises NotSupported."""
     known = dict.fromkeys(wanted.dims, 0)
     arrays: Sequence[str] = [name for name, dims in wanted.dims.items() if dims]

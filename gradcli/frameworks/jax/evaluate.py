@@ -12,7 +12,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
-from gradcli.frameworks.jax.known import known
+from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.jax.solving import solved
 from gradcli.frameworks.ops import TABLE
 

@@ -20,7 +20,7 @@ from gradcli.core.provenance import is_users, position, shown
 from gradcli.errors import NotSupported, Place
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
-from gradcli.frameworks.jax.known import known
+from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.ops import TABLE
 from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, ran
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from gradcli.core.shapes import shape, unbroadcast
-from gradcli.diagnosis.local import Replaced, evaluated_at
+from gradcli.diagnosis.partial_slips import Replaced, evaluated_at
 from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
 from gradcli.report.point_report import Diagnosis
 
 
-def other_turns(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find a line of a loop whose partial was evaluated one turn too early or too late."""
     program = search.wrong.q.recording
     tape = program.tape

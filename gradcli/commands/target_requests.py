@@ -20,7 +20,7 @@ _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TargetRequest:
     """One target with what belongs to it alone.
 
     `word` is its number among the targets; `line` is where it stood on standard input, `text` what stood there, `own` its
@@ -40,7 +40,7 @@ class Ask:
     text: str = ""
 
 
-def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
+def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
     """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
 
     Raises  BadOption, NotSupported.
@@ -56,7 +56,7 @@ def asks(words: Sequence[str], options: Options, world: World) -> Iterator[Ask]:
             for ask in _lines(world, common, claim, options.wrt):
                 yield replace(ask, may_run=options.allow_python, word=word)
         else:
-            yield Ask(target, common, claim, options.wrt, word=word)
+            yield TargetRequest(target, common, claim, options.wrt, word=word)
 
 
 def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
@@ -84,15 +84,21 @@ def _quoted(words: Sequence[str]) -> str:
     return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
 
 
-def _lines(world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Iterator[Ask]:
+def _lines(
+    world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
+) -> Iterator[TargetRequest]:
     for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
-            ask = _object(text, number, at, claim, wrt) if text.startswith("{") else Ask(text, at, claim, wrt, number)
+            ask = (
+                _object(text, number, at, claim, wrt)
+                if text.startswith("{")
+                else TargetRequest(text, at, claim, wrt, number)
+            )
             yield replace(ask, text=text)
 
 
-def only(found: Iterator[Ask]) -> Ask:
+def only(found: Iterator[TargetRequest]) -> TargetRequest:
     """Return the one target of a command that takes one. Raises BadOption."""
     targets = list(found)
     if len(targets) != 1:
@@ -105,11 +111,13 @@ def several(words: Sequence[str]) -> bool:
     return words[:1] == ["-"] or sum(k == 0 or not _ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
 
 
-def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None) -> Ask:
+def _object(
+    text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
+) -> TargetRequest:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return Ask(text, at, claim, wrt, number, problem="this line is not a JSON object")
+        return TargetRequest(text, at, claim, wrt, number, problem="this line is not a JSON object")
     here, grad = found.get("at"), found.get("grad")
     if (
         set(found) - {"target", "grad", "at", "wrt"}
@@ -119,19 +127,19 @@ def _object(text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] 
         or not isinstance(grad, str | dict | None)
     ):
         says = "a line's object has target, grad, at and wrt, as texts (grad and at also as objects)"
-        return Ask(text, at, claim, wrt, number, problem=says)
+        return TargetRequest(text, at, claim, wrt, number, problem=says)
     try:
         said = grad if not isinstance(grad, dict) else ", ".join(f"{n}={_written(n, g, True)}" for n, g in grad.items())
     except BadPoint as error:
-        return Ask(text, at, claim, wrt, number, problem=error.what)
+        return TargetRequest(text, at, claim, wrt, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
     own = tuple(text for text in (said, here) if isinstance(text, str))
     claimed = ("grad", said) if said is not None else claim
-    return Ask(found["target"], points, claimed, found.get("wrt", wrt), number, values, own=own)
+    return TargetRequest(found["target"], points, claimed, found.get("wrt", wrt), number, values, own=own)
 
 
-def with_values(ask: Ask) -> tuple[str, ...]:
+def with_values(ask: TargetRequest) -> tuple[str, ...]:
     """Return the point's texts, a JSON object's values among them written out.
 
     Raises  BadPoint for a value that is not numeric.

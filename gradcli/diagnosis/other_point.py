@@ -22,7 +22,7 @@ _PROBE = 1e-6  # of the point: the step of the derivative of the gradient
 _EVEN = 1e-3  # how near the distance is rounded to be shown
 
 
-def elsewhere(wrong: Wrong) -> Diagnosis | None:
+def of_another_point(wrong: Wrong) -> Diagnosis | None:
     """Return the other point at which the claim would be right."""
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_work > _MOST_WORK:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.core.primitive import PRIMITIVES, Primitive
-from gradcli.diagnosis.local import _LINEAR, SLIPS, LocalSlip, negated, omitted, replacements
+from gradcli.diagnosis.partial_slips import _LINEAR, SLIPS, LocalSlip, negated, omitted, replacements
 from gradcli.primitives.kinds import Partial
 from tests.diagnosis.planting import Rules, checked, diagnosis_of, named, on_line, with_planted
 

@@ -17,7 +17,7 @@ from gradcli.report.common import finding
 from gradcli.report.native import Aspect, Exactness
 from gradcli.report.point_report import Diagnosis, PointReport
 from gradcli.source.python import PythonFunction
-from gradcli.verify.native import Own, own_gradient
+from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located
 from gradcli.words import Kind, Severity, Verdict
 
@@ -47,13 +47,18 @@ def exactness(
     )
 
 
-def scaled(own: Own, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array]) -> Aspect:
+def scaled(
+    own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array]
+) -> Aspect:
     """Return what a GradScaler makes of a gradient: the loss is scaled up, the gradient down, by less where it overflows."""
     scale = _SCALE
     for _ in range(_HALVINGS):
         try:
             with np.errstate(all="ignore"):
-                claim = {name: g / scale for name, g in Own(own.f, own.native, own.wrt, own.w * scale)(values).items()}
+                claim = {
+                    name: g / scale
+                    for name, g in FrameworkClaim(own.f, own.native, own.wrt, own.w * scale)(values).items()
+                }
         except GradcliError as error:
             return Aspect("GradScaler", "wrong", message=f"scaled by {scale:,.0f}: {error.what}")
         if all(np.all(np.isfinite(g)) for g in claim.values()):
@@ -69,7 +74,7 @@ def _entries(count: int) -> str:
 
 
 def told_apart(
-    request: "Request", report: CheckReport, own: Own, verify: Callable[["Request"], CheckReport]
+    request: "Request", report: CheckReport, own: FrameworkClaim, verify: Callable[["Request"], CheckReport]
 ) -> CheckReport:
     """Say of a wrong gradient in a narrow format whether it is right in float64: it is too inexact then."""
     native = own.native
@@ -102,7 +107,7 @@ def _error(point: PointReport) -> float | None:
     return float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else None
 
 
-def _in_float64(request: "Request", own: Own) -> "Request | None":
+def _in_float64(request: "Request", own: FrameworkClaim) -> "Request | None":
     """Return the request for the same function in float64; None where it takes no float64, or casts on the way."""
     f: PythonFunction = copy.copy(own.f)
     values = dict(request.points[0].values)

@@ -1,4 +1,4 @@
-"""One point under way: what the modes said of it, and what was found."""
+"""The evidence gathered at one point so far: what the modes said, and what was found."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +13,8 @@ from gradcli.words import Severity
 
 
 @dataclass
-class Case:
-    """One point under way: what the modes said, and what was found."""
+class PointCheck:
+    """The evidence gathered at one point so far."""
 
     q: Question
     outcomes: dict[str, Outcome]
