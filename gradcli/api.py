@@ -19,7 +19,7 @@ from gradcli.numerics.jacobians import by_rows
 from gradcli.options import claim_of, from_keywords, keywords
 from gradcli.primitives.kinds import Partial
 from gradcli.programs.repeated import Repeated
-from gradcli.render import rendered
+from gradcli.render import reports_print_themselves
 from gradcli.report.check import CheckReport
 from gradcli.report.derive import DeriveReport
 from gradcli.source.call import Call, Function, Wrt, as_float, own
@@ -34,9 +34,7 @@ from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
 
-# rendering is a floor above reports, which therefore cannot print themselves
-CheckReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
-DeriveReport.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
+reports_print_themselves()
 
 __all__ = [
     "check", "checkpoint", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
@@ -119,9 +117,8 @@ def derive(
     >>> gradcli.derive("sum((W@x - y)**2)", {"W": "m n", "x": "n", "y": "m"}, wrt="x").results[0].formula.expression
     '2*(W.T@(W@x - y))'
     """
-    from gradcli.derivation.facts import dims_of
-    from gradcli.derivation.given import given_at
-    from gradcli.derivation.study import DeriveOptions, of_callable, of_python
+    from gradcli.derivation.problem import dims_of
+    from gradcli.derivation.study import DeriveOptions, given_at, of_callable, of_python
     from gradcli.derivation.study import derive as study
 
     dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())

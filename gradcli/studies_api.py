@@ -6,7 +6,6 @@ from typing import Any
 from gradcli.api import found_at
 from gradcli.modes.mode import Question
 from gradcli.options import Options
-from gradcli.render import rendered
 from gradcli.report.compare import CompareReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
@@ -17,9 +16,6 @@ from gradcli.study.walkthrough import walkthrough
 from gradcli.verify.build import request_for, settings_of
 from gradcli.verify.claims import Claiming
 from gradcli.verify.request import Request
-
-for _kind in (CompareReport, SweepReport, TraceReport):  # rendering is a floor above reports
-    _kind.__str__ = lambda report: rendered("text", report)  # type: ignore[method-assign]
 
 __all__ = ["compare_modes", "sweep", "trace"]
 

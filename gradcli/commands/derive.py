@@ -12,8 +12,7 @@ from gradcli.source.targets import is_python
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.derivation.given import Given
-    from gradcli.derivation.study import DeriveOptions
+    from gradcli.derivation.study import DeriveOptions, Given
     from gradcli.source.function import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "latex")
@@ -40,7 +39,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
     Formats: text, json, ndjson, markdown, latex.
     """
-    from gradcli.derivation.facts import dims_of
+    from gradcli.derivation.problem import dims_of
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
     from gradcli.derivation.study import derive as study
 
@@ -69,7 +68,7 @@ def _function(target: str, wanted: "DeriveOptions") -> "Function":
 
 def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "Given":
     """Return the target at the point that --at, or NAME=VALUE, gives."""
-    from gradcli.derivation.given import given_at
+    from gradcli.derivation.study import given_at
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
     from gradcli.verify.probe import LocateOptions, locate

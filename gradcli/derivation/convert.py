@@ -10,9 +10,8 @@ import numpy as np
 from gradcli.core.primitive import by_name
 from gradcli.derivation import rules  # noqa: F401  (products are tidied by them)
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
-from gradcli.derivation.constants import named
 from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
-from gradcli.derivation.indexing import INDEXING
+from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.products import ONE, multiply, power, product
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, placed
 from gradcli.errors import NotSupported

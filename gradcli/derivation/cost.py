@@ -15,8 +15,7 @@ from fractions import Fraction
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
 from gradcli.derivation.algebra import FUNCTIONS
-from gradcli.derivation.code.chains import chained
-from gradcli.derivation.code.writer import solved
+from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.expression import E, Op
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported

@@ -8,27 +8,25 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.derivation import notation, second
+from gradcli.derivation import notation
 from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.cost import cost_of
 from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.index_notation import indexed
+from gradcli.derivation.jacobians import OPEN, Begun, directed, unseeded
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.parts import with_single_axes
+from gradcli.derivation.notes import first_refused
+from gradcli.derivation.operands import with_single_axes
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
-from gradcli.derivation.record import SEED, Sweep, gradient_of, swept
-from gradcli.derivation.refusals import first_refused
-from gradcli.derivation.seeds import unseeded
-from gradcli.derivation.selftest import self_test
+from gradcli.derivation.record import SEED, Sweep, gradient_of, sizes_of, swept
 from gradcli.derivation.simplify import bulk, simplified
-from gradcli.derivation.sizes import sizes_of
 from gradcli.derivation.statements import Statements, program, replaced
 from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
-from gradcli.derivation.verified import ALLOWED, Verifier
+from gradcli.derivation.verified import ALLOWED, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.tape import Recorded
 from gradcli.report.derive import DerivedKind, Formula, Result
@@ -66,7 +64,7 @@ class Derivation:
         self.problem = problem
         self.sizes = dict(sizes or sizes_of(problem))
         self.points = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
-        self.begun: second.Begun | None = None
+        self.begun: Begun | None = None
         self.wrt: str | None = None
         self.squeezed = (
             False if any("1" in own for own in problem.dims.values()) else None
@@ -80,18 +78,18 @@ class Derivation:
         """Return what derives by one input: of order two, from the gradient's closed form, by a matrix along a direction."""
         if self.problem.order == 1 or self.wrt == wrt:
             return self
-        own = Derivation(second.directed(self.problem, wrt), self.sizes)
+        own = Derivation(directed(self.problem, wrt), self.sizes)
         own.wrt, own.begun = wrt, own.begin(wrt)
         return own
 
-    def begin(self, wrt: str) -> second.Begun | None:
+    def begin(self, wrt: str) -> Begun | None:
         """Return the gradient's closed form, checked; None where it has none.
 
         What is assumed of the input itself holds at a point and not around it: inv(S).T is inv(S), and yet moves otherwise.
         """
         problem = self.problem
         words = problem.facts.get(wrt, frozenset())
-        facts = {**problem.facts, wrt: words & second.OPEN}
+        facts = {**problem.facts, wrt: words & OPEN}
         dims = {n: d for n, d in problem.dims.items() if n != problem.direction}
         own = replace(problem, order=1, dims=dims, facts=facts, direction=None, layout="denominator")
         drawn = replace(own, facts={**facts, wrt: frozenset("symmetric" if w == "tied" else w for w in words)})
@@ -104,7 +102,7 @@ class Derivation:
                 return None
         except GradcliError:  # the recorded gradient may have a derivative that has a form all the same
             return None
-        return second.Begun(f, closed.made, {e: name for e, name in closed.known.items() if name != problem.direction})
+        return Begun(f, closed.made, {e: name for e, name in closed.known.items() if name != problem.direction})
 
     def closed(self, wrt: str) -> Closed:
         """Return the closed form of the derivative by one input, not yet checked. Raises NotSupported."""

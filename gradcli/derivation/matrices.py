@@ -6,10 +6,20 @@ from fractions import Fraction
 from gradcli.derivation import expression as ex
 from gradcli.derivation.expression import E, Op, call, matmul, mul, number, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, magnitude, slot
-from gradcli.derivation.parts import entries, pad_of, slice_of, squeezed
-from gradcli.derivation.pieces import Part, Piece, piece
+from gradcli.derivation.operands import (
+    Part,
+    Piece,
+    entries,
+    kept,
+    pad_of,
+    piece,
+    product_of,
+    slice_of,
+    squeezed,
+    times,
+    triangle_of,
+)
 from gradcli.derivation.products import is_product
-from gradcli.derivation.triangles import kept, product_of, times, triangle_of
 from gradcli.errors import NotSupported
 
 _NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}

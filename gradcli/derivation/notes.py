@@ -1,4 +1,4 @@
-"""What deserves a note before anything is derived: names and operations that may mean something else than they say."""
+"""What deserves a note before anything is derived, and why something has no closed form."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
-from gradcli.derivation.facts import Dims
-from gradcli.derivation.problem import Problem
-from gradcli.errors import BadOption
+from gradcli.derivation.convert import Reader
+from gradcli.derivation.problem import Dims, Problem
+from gradcli.derivation.record import Sweep
+from gradcli.errors import BadOption, NotSupported
 from gradcli.report.common import Finding, finding
 from gradcli.source.expression import Expression
 from gradcli.source.instructions import Instruction
@@ -88,3 +90,20 @@ def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
         base = step.span.source.partition("^")[0].partition("**")[0].strip()
         return f"taken entry by entry: for the inverse of the matrix write inv({base})"
     return None
+
+
+def first_refused(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
+    """Return the refusal of the first line that has no formula, with its place; the one given where every line has one."""
+    tapes = [s.tape for s in sweeps]
+    for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
+        same = (primitive, slots)
+        if any(k >= len(t.lines) or (t.primitive(k), t.operands(k)) != same for t in tapes[1:]):
+            says, longest = "the program is another one at another size", max(tapes, key=lambda t: len(t.lines))
+            return NotSupported(says, where=place(longest.position(k)), do="give sizes as numbers: --shapes x:3")
+        if primitive is not None:
+            try:
+                reader.read([t.value(k) for t in tapes])
+            except NotSupported as found:
+                found.where = place(position)
+                return found
+    return error

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from gradcli.derivation.algebra import inverse_of_product, over_itself
 from gradcli.derivation.index import (
     Factor,
     Index,
@@ -17,7 +18,6 @@ from gradcli.derivation.index import (
     size_of,
     unbound,
 )  # fmt: skip
-from gradcli.derivation.inverses import inverse_of_product, over_itself
 from gradcli.derivation.products import COUNTING, ONE, RULES, identity, one, power, sum_over, summed_still, without
 from gradcli.derivation.units import at_rows, at_unit
 

@@ -12,10 +12,10 @@ from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import text
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.index_notation import indexed
+from gradcli.derivation.jacobians import Begun
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import RULES, Sweep
-from gradcli.derivation.second import Begun
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, products, where

@@ -1,12 +1,13 @@
 """Nothing is shown that was not checked: the printed form and the code are run against certified derivatives."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
-from gradcli.derivation.selftest import SelfTest
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.budget import Budget
@@ -18,6 +19,203 @@ from gradcli.report.derive import Check
 from gradcli.source.derived import Gradient, Weighted
 from gradcli.source.expression import Expression
 from gradcli.verify.run_modes import attempt
+
+TOLERANCE = 1e-9
+# the first at which f has a derivative is taken; where all is numbers, all of them
+_STARTS = ("{sine}", "2 + {sine}", "0.5*{sine}", "{sine} - 3")
+_RANDOM = 3  # points of those at which formulas are checked, too, where all is numbers
+_NUDGE = 1e-12  # of all inputs, where all is numbers: a point is left out at which it moves the derivative by
+_MOVES = 1e-7  # more than this, for rounding of 1e-16 moves it there by more than 1e-11
+#                how a value x of size n is made into one of which the fact holds
+MADE: dict[str, str] = {
+    "symmetric":    "({x} + {x}.T)/2",
+    "tied":         "({x} + {x}.T)/2",
+    "spd":          "{x}@{x}.T + np.eye(len({x}))",
+    "diagonal":     "np.diag(np.diag({x}))",
+    "orthogonal":   "np.linalg.qr({x})[0]",
+    "simplex":      "np.abs({x})/np.sum(np.abs({x}))",
+    "simplex rows": "np.abs({x})/np.sum(np.abs({x}), axis=1, keepdims=True)",
+    "onehot":       "np.eye(len({x}))[0]",
+    "onehot rows":  "np.eye({x}.shape[1])[np.arange(len({x})) % {x}.shape[1]]",
+    "signs":        "np.where({x} < 0, -1.0, 1.0)",
+    "positive":     "np.abs({x}) + 0.3",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """Points with the derivative at each: one that lines make or, where all is numbers, several that are written out."""
+
+    lines: tuple[str, ...]
+    points: tuple[tuple[Mapping[str, Any], Any], ...]
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether the inputs are numbers, and the derivative is one."""
+        return all(np.ndim(x) == 0 for point, derivative in self.points for x in (*point.values(), derivative))
+
+    def holds(self, value: Callable[[Mapping[str, Any]], Any]) -> bool:
+        """Whether a function of points passes the test, as the lines of the test decide it."""
+        with np.errstate(all="ignore"):
+            return all(_near(np.asarray(value(point)), derivative) for point, derivative in self.points)
+
+
+def self_test(
+    problem: Problem,
+    kind: str,
+    sizes: Mapping[str, int],
+    truth: Callable[[dict[str, Any]], Any],
+    known: Sequence[tuple[dict[str, Any], Any]],
+) -> SelfTest | None:
+    """Return a test of the code, for when it is run as a program: at a point that a line can make or, where f has no
+    derivative there, at the first `known` one, written out; None where an input has the name of the function or of the
+    module. A function of numbers, which may have branches, is tested at several points.
+    """
+    if {kind, "np"} & set(problem.dims):
+        return None
+    written = [({n: at[n] for n in problem.dims}, d) for at, d in known[:_RANDOM] if _defined(problem, at)]
+    fallback = ({n: known[0][0][n] for n in problem.dims}, known[0][1])
+    if not any(problem.dims.values()) and np.ndim(known[0][1]) == 0:
+        made = [one[1:] for start in _STARTS if (one := _made(problem, sizes, start, truth)) is not None]
+        steady = [one for one in (*made, *written) if _steady(*one, truth)]
+        return SelfTest((), tuple(steady or [*made, *written, fallback][:1]))
+    for start in _STARTS:
+        if (one := _made(problem, sizes, start, truth)) is not None:
+            return SelfTest(tuple(one[0]), (one[1:],))
+    chosen = (*written, fallback)[0]
+    return SelfTest(tuple(_literal(chosen[0])), (chosen,))
+
+
+def _made(
+    problem: Problem, sizes: Mapping[str, int], start: str, truth: Callable[[dict[str, Any]], Any]
+) -> tuple[list[str], dict[str, Any], Any] | None:
+    """Return lines that make a point, the point, and the derivative there; None where there is none."""
+    lines = _lines(problem, sizes, start)
+    scope: dict[str, Any] = {"np": np}
+    try:
+        exec("\n".join(lines), scope)  # our own text: names are identifiers, all else from the tables above
+        point = {name: np.asarray(scope[name], dtype=np.float64)[()] for name in problem.dims}
+        at = point | {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in point}
+        derivative = truth(at) if _defined(problem, at) else None
+    except (np.linalg.LinAlgError, GradcliError):
+        return None
+    return None if derivative is None else (lines, point, derivative)
+
+
+def _steady(point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]) -> bool:
+    """Whether rounding, which libraries do not do alike, leaves a derivative as it is."""
+    moved = truth({name: x * (1 + _NUDGE) for name, x in point.items()})
+    return moved is not None and bool(abs(moved - derivative) <= _MOVES * (1 + abs(derivative)))
+
+
+def _defined(problem: Problem, at: Mapping[str, Any]) -> bool:
+    """Whether f has a value at a point, and all that it is made of."""
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            return bool(np.all(np.isfinite(problem.f({n: at[n] for n in problem.f.inputs}))))
+    except (FloatingPointError, np.linalg.LinAlgError, GradcliError):
+        return False
+
+
+def _literal(point: Mapping[str, Any]) -> list[str]:
+    return [f"{name} = {f'np.array({x.tolist()})' if np.ndim(x) else repr(float(x))}" for name, x in point.items()]
+
+
+def _weights(x: Any) -> Any:
+    return np.cos(np.arange(np.size(x))).reshape(np.shape(x))
+
+
+def _near(found: Any, derivative: Any) -> bool:
+    if found.shape != np.shape(derivative):
+        return False
+    apart = abs(np.sum((found - derivative) * _weights(derivative)))
+    return bool(apart < TOLERANCE * (1 + np.max(np.abs(found)) * found.size))
+
+
+def _lines(problem: Problem, sizes: Mapping[str, int], start: str) -> list[str]:
+    lines = []
+    for k, (name, dims) in enumerate(problem.dims.items(), 1):
+        shape = [sizes.get(d) or int(d) for d in dims]
+        sine = f"np.sin({k}.0 + np.arange({int(np.prod(shape, dtype=int))})**2)" if shape else f"np.sin({k}.0)"
+        value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
+        lines.append(f"{name} = {value}")
+        lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
+    return lines
+
+
+#                 an input as an argument, and the result as an array of numpy
+_CALLED = {
+    "numpy": ("{0}", "np.asarray({0})"),
+    "torch": ("torch.as_tensor({0}, dtype=torch.float64)", "{0}.numpy()"),
+    "jax": ("jnp.asarray({0})", "np.asarray({0})"),
+}
+_FIRST = {"jax": ('jax.config.update("jax_enable_x64", True)',)}
+
+
+def in_python(test: SelfTest, kind: str, dialect: Dialect, above: Sequence[str]) -> str:
+    """Return the lines at the bottom of a module, below the imports `above`, that say "ok" when it is run, or fail."""
+    given, result = _CALLED[dialect.name]
+    names = tuple(test.points[0][0])
+    call = result.format(f"{kind}({', '.join(f'{name}={given.format(name)}' for name in names)})")
+    body = _at_numbers(test, names, call) if test.of_numbers else _at_arrays(test, names, call)
+    lines = [*_FIRST.get(dialect.name, ()), *body, 'print("ok")']
+    imports = [line for line in imported({**dialect.imports, **NUMPY.imports}, "\n".join(lines)) if line not in above]
+    whole = [*imports, "", *lines] if imports else lines
+    return '\n\nif __name__ == "__main__":\n' + "".join(f"    {line}\n" if line else "\n" for line in whole)
+
+
+def _at_arrays(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
+    found, weights = (_new(word, names) for word in ("found", "weights"))
+    ((_, derivative),) = test.points
+    expected = float(np.sum(derivative * _weights(derivative)))
+    return [
+        *test.lines, f"{found} = {call}", f"assert {found}.shape == {np.shape(derivative)}",
+        f"{weights} = np.cos(np.arange({found}.size)).reshape({found}.shape)",
+        f"assert abs(np.sum({found}*{weights}) - {expected!r}) < {TOLERANCE}*(1 + np.max(np.abs({found}))*{found}.size)",
+    ]  # fmt: skip
+
+
+def _at_numbers(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
+    points, found, expected = (_new(word, names) for word in ("points", "found", "expected"))
+    head = ", ".join([*names, expected])
+    return [
+        f"{points} = [  # {head}", *(f"    ({', '.join(row)})," for row in _rows(test)), "]", f"for {head} in {points}:",
+        f"    {found} = {call}",
+        f"    assert {found}.shape == () and abs({found} - {expected}) < {TOLERANCE}*(1 + abs({expected}))",
+    ]  # fmt: skip
+
+
+def _rows(test: SelfTest) -> list[list[str]]:
+    return [[repr(float(x)) for x in (*point.values(), derivative)] for point, derivative in test.points]
+
+
+def _new(word: str, taken: Sequence[str]) -> str:
+    return word if word not in taken else _new(f"{word}_", taken)
+
+
+def in_c(test: SelfTest, kind: str) -> str:
+    """Return a main for a file of C, which says "ok" when it is run, or what it found."""
+    rows = _rows(test)
+    count, width = len(rows), len(rows[0])
+    given = ", ".join(f"at[{k}]" for k in range(width - 1))
+    lines = [
+        f"static const double points[{count}][{width}] = {{",
+        *(f"    {{{', '.join(row)}}}," for row in rows),
+        "};",
+        f"for (int k = 0; k < {count}; k++) {{",
+        "    const double *at = points[k];",
+        f"    const double expected = at[{width - 1}];",
+        f"    const double found = {kind}({given});",
+        f"    if (!(fabs(found - expected) < {TOLERANCE}*(1.0 + fabs(expected)))) {{",
+        '        printf("found %.17g, expected %.17g\\n", found, expected);',
+        "        return 1;",
+        "    }",
+        "}",
+        'puts("ok");',
+        "return 0;",
+    ]
+    return "\n\n#include <stdio.h>\n\nint main(void) {\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+
 
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
+from gradcli.report.common import Printed
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -31,6 +33,11 @@ PICTURES = ("svg", "png", "pdf")  # forms for files only
 def rendered(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report in one form, ending in a line break."""
     return cast(str, _module(form).render(report, page or Page()))
+
+
+def reports_print_themselves() -> None:
+    """Let `str(report)` be the report's text. Rendering is a floor above reports, which therefore cannot know it."""
+    Printed.text_form = lambda report: rendered("text", report)
 
 
 def as_file(form: str, report: Any, page: Page | None = None) -> bytes:

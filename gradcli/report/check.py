@@ -9,7 +9,7 @@ from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Code, Headline, Paragraph
 from gradcli.report.check_blocks import other_points, point_blocks
-from gradcli.report.common import Target
+from gradcli.report.common import Printed, Target
 from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Status
 from gradcli.report.escape import cut
 from gradcli.report.native import NativeReport
@@ -22,7 +22,7 @@ _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(Printed):
     """Everything `gradcli check` found for one target.
 
     target       What was checked.

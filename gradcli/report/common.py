@@ -1,9 +1,21 @@
 """What all reports share: the target, findings, the environment."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from gradcli.errors import ErrorKind, GradcliError, Place, Span
 from gradcli.words import Kind, Severity, TargetKind
+
+
+class Printed:
+    """A report that prints itself: `str(report)` is its text. The form is set once, where reports are given to Python."""
+
+    __slots__ = ()
+    text_form: ClassVar[Callable[[Any], str]] = repr
+
+    def __str__(self) -> str:
+        return Printed.text_form(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.report import numbers, shown_entries
 from gradcli.report.blocks import WORDS, Block, Cell, Headline, Paragraph, Picture, Piece, Table, Tone
-from gradcli.report.common import Finding, Target
+from gradcli.report.common import Finding, Printed, Target
 from gradcli.report.compare_pictures import pictures
 from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
 from gradcli.report.encode import ABSENT, Absent, Given, Status, Values
@@ -19,7 +19,7 @@ from gradcli.words import Derivative, Kind, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport:
+class CompareReport(Printed):
     """All modes at one point, and error against step size.
 
     target        What was differentiated.

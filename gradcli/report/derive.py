@@ -6,7 +6,7 @@ from typing import Literal
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table
-from gradcli.report.common import ErrorDetail, Finding, Target
+from gradcli.report.common import ErrorDetail, Finding, Printed, Target
 from gradcli.report.encode import ABSENT, TEXT_ONLY, Absent, Given, Status, Values
 from gradcli.words import Verdict
 
@@ -158,7 +158,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class DeriveReport:
+class DeriveReport(Printed):
     """Closed forms of the derivatives of one function.
 
     target       What was differentiated.

@@ -18,7 +18,7 @@ from gradcli.report.blocks import (
     Tone,
     drawable,
 )
-from gradcli.report.common import Finding, Target
+from gradcli.report.common import Finding, Printed, Target
 from gradcli.report.encode import ABSENT, Absent, Status, Values
 from gradcli.report.escape import cut
 from gradcli.report.sweep_rows import Curve, Noise, Taylor, derivative_of
@@ -37,7 +37,7 @@ PICTURED = 6  # rays that have a picture
 
 
 @dataclass(frozen=True, slots=True)
-class SweepReport:
+class SweepReport(Printed):
     """Error against step size at one point; the outputs of a vector function are summed with `weights`.
 
     target       What was differentiated.

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Graph, Paragraph, Piece, Table
-from gradcli.report.common import Finding, Target
+from gradcli.report.common import Finding, Printed, Target
 from gradcli.report.encode import ABSENT, Absent, Given, Status, Values
 
 
@@ -57,7 +57,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceReport:
+class TraceReport(Printed):
     """The recorded program at one point, every node with its forward value and its adjoint.
 
     target       What was recorded.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.code.chains import chained
+from gradcli.derivation.code.writer import chained
 from gradcli.derivation.expression import COMPARE, E, matmul, name, text
 
 RANKS = {"A": 2, "B": 2, "C": 2, "x": 1, "y": 1}

@@ -19,7 +19,7 @@ from gradcli.derivation.code.languages import CodeRequest, in_arrays, of_numbers
 from gradcli.derivation.code.ranks import PLAIN, rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, name, text
-from gradcli.derivation.facts import dims_of
+from gradcli.derivation.problem import dims_of
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
 from gradcli.source.expression import Expression

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.facts import FACTS, dims_of, drawn, facts_of
+from gradcli.derivation.problem import FACTS, dims_of, drawn, facts_of
 from gradcli.errors import BadOption
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {

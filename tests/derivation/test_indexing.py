@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.constants import named
 from gradcli.derivation.index import fresh
-from gradcli.derivation.indexing import Pick, picks
-from gradcli.derivation.spans import Span, at, span_of
+from gradcli.derivation.indexing import Pick, named, picks
+from gradcli.derivation.units import Span, at, span_of
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation.index import Tensor, fresh
-from gradcli.derivation.logistic import complemented
-from gradcli.derivation.simplify import expanded
+from gradcli.derivation.simplify import complemented, expanded
 from tests.derivation.evaluate import at_point, factor, known, of, sum_of, tensor
 
 i, j, k = fresh("n"), fresh("n"), fresh("n")

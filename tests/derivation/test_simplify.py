@@ -9,8 +9,8 @@ import pytest
 
 from gradcli.derivation import rules  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.index import Tensor, add, fresh
+from gradcli.derivation.jacobians import unseeded
 from gradcli.derivation.products import multiply, sum_over
-from gradcli.derivation.seeds import unseeded
 from gradcli.derivation.simplify import bulk, collected, simplified
 from tests.derivation.evaluate import at_point, factor, known, sum_of, tensor
 

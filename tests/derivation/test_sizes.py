@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from gradcli.derivation.facts import dims_of, facts_of
-from gradcli.derivation.problem import RECORDINGS, Problem
-from gradcli.derivation.sizes import sizes_of
+from gradcli.derivation.problem import RECORDINGS, Problem, dims_of, facts_of
+from gradcli.derivation.record import sizes_of
 from gradcli.source.expression import Expression
 
 # fmt: off

@@ -13,7 +13,7 @@ from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code import languages
 from gradcli.derivation.code.languages import CodeRequest
 from gradcli.derivation.expression import E, call, matmul, mul, name, number
-from gradcli.derivation.selftest import SelfTest
+from gradcli.derivation.verified import SelfTest
 
 rng = np.random.default_rng(3)
 x, y, u, A, S, X, s, n, m = (name(w) for w in ("x", "y", "u", "A", "S", "X", "s", "n", "m"))

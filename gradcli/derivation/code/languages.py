@@ -9,9 +9,9 @@ from gradcli.derivation.code.dialect import ARRAYS, NUMPY, Dialect, imported
 from gradcli.derivation.code.ranks import rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E
-from gradcli.derivation.facts import Dims
-from gradcli.derivation.selftest import SelfTest, in_c, in_python
+from gradcli.derivation.problem import Dims
 from gradcli.derivation.statements import Statements
+from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported
 
 LANGUAGES = (*(d.name for d in ARRAYS), "c")

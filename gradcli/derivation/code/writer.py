@@ -5,11 +5,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from gradcli.derivation.code.chains import chained
 from gradcli.derivation.code.dialect import Dialect
 from gradcli.derivation.code.ranks import PLAIN, rank
 from gradcli.derivation.expression import COMPARE, E, Op, matmul, name, neg, number, text, written
 from gradcli.errors import NotSupported
+
+
+def chained(e: E, known: Mapping[str, int]) -> E:
+    """Return an expression whose matrices are multiplied by the vector after them from the right: A.T @ (A @ x).
+
+    From the left, A.T @ A would be a product of matrices. `known` has the ranks of names. Raises NotSupported.
+    """
+    args = tuple(chained(a, known) for a in e.args)
+    first = next((k for k, a in enumerate(args) if rank(a, known) == 1), 0) if e.op == Op.MATMUL else 0
+    if not first:
+        return replace(e, args=args)
+    inner = args[first]
+    for a in reversed(args[1:first]):
+        inner = E(Op.MATMUL, (a, inner))
+    return E(Op.MATMUL, (args[0], inner, *args[first + 1 :]))
+
 
 _LARGE = 2**31  # whole numbers from here on do not fit where arrays keep theirs: they are written as floats
 _CONSTANT = re.compile(r"(?:(.+)([*/]))?(pi|(?:sqrt|log)\(.+\))")  # a multiple of it, or of its reciprocal

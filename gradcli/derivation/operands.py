@@ -1,15 +1,49 @@
-"""Parts of arrays as they are written: entries, spans, and vectors among zeros."""
+"""What is joined to products of matrices: parts of arrays, vectors among zeros, triangles."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from gradcli.derivation.expression import E, Op, call, indexed, mul, name, text, transpose
+from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, text, transpose
 from gradcli.derivation.index import SINGLE, Atom, Factor, Index
-from gradcli.derivation.pieces import Part, piece
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.source.expression import Expression
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An expression that can be written with its axes in either order."""
+
+    at: tuple[Index, ...]
+    write: Callable[[tuple[Index, ...]], E]
+    natural: tuple[Index, ...] = ()
+
+    def e(self, at: tuple[Index, ...]) -> E:
+        """Return the expression, its axes in this order."""
+        return self.write(at)
+
+
+def piece(e: E, at: tuple[Index, ...]) -> Piece:
+    """Return an expression as a piece: in the other order it is transposed."""
+    return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A factor of a product: pieces of the same axes, over others."""
+
+    at: tuple[Index, ...]
+    top: tuple[Piece, ...]
+    low: tuple[Piece, ...] = ()
+
+    def e(self, at: tuple[Index, ...] | None = None) -> E:
+        """Return the product, its axes in this order."""
+        order = self.at if at is None else at
+        return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
+
 
 Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
 
@@ -99,3 +133,56 @@ def _less(whole: str, part: str) -> int:
     if a != c:
         raise NotSupported("a span has a size of its own")
     return int(d or 0) - int(b or 0)
+
+
+def times(a: E, v: E) -> E:
+    """Return the product of a matrix and a vector: with a triangle of ones, which no one forms, as cumsum(v)."""
+    *before, last = a.args if a.op == Op.MATMUL else (a,)
+    rows = last.op == "index" and _of_ones(last.args[0])
+    if _of_ones(last) or rows:
+        v = replace(last, args=(call("cumsum", v),)) if rows else call("cumsum", v)
+    elif last.op == Op.TRANSPOSE and _of_ones(last.args[0]):
+        v = _turned(call("cumsum", _turned(v)))
+    else:
+        return matmul(a, v)
+    return matmul(*before, v) if before else v
+
+
+def kept(parts: Sequence[E]) -> list[E]:
+    """Return matrices to be multiplied entry by entry, a triangle of ones among them as tril or triu of the others."""
+    for k, a in enumerate(parts):
+        lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
+        upper = (
+            a.op == Op.TRANSPOSE
+            and a.args[0].op == "call"
+            and a.args[0].text == "tril"
+            and a.args[0].args[0].text == "ones"
+        )
+        others = [b for n, b in enumerate(parts) if n != k]
+        if others and lower:
+            return [call("tril", mul(others), *a.args[1:])]
+        if others and upper:
+            return [call("triu", mul(others), *map(neg, a.args[0].args[1:]))]
+    return list(parts)
+
+
+def triangle_of(atom: Atom, order: tuple[int, ...]) -> E:
+    """Return a triangle of ones."""
+    ones = call("ones", *(name(d) for d in atom.dims))
+    e = call("tril", ones, *([] if atom.name == "0" else [number(Fraction(atom.name))]))
+    return e if order == tuple(sorted(order)) else transpose(e)
+
+
+def product_of(logs: E) -> E:
+    """Return exp(sum(log(u))) as the product of the entries of u."""
+    if logs.op == "call" and logs.text == "sum" and logs.args[0].op == "call" and logs.args[0].text == "log":
+        return E("call", logs.args[0].args, "prod", options=logs.options)
+    return call("exp", logs)
+
+
+def _of_ones(e: E) -> bool:
+    return e.op == "call" and e.text == "tril" and len(e.args) == 1 and e.args[0].text == "ones"
+
+
+def _turned(v: E) -> E:
+    return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)

@@ -1,10 +1,16 @@
-"""Jacobians: the coefficient of the seed of a reverse sweep, which is linear in it."""
+"""Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again."""
 
+from dataclasses import dataclass, replace
+
+from gradcli.derivation.expression import E, text
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, fresh, of_atom
+from gradcli.derivation.problem import Problem, first_free
 from gradcli.derivation.products import identity, multiply, product, sum_over, tidied
 from gradcli.derivation.simplify import expanded
+from gradcli.derivation.statements import Statements
 from gradcli.derivation.units import cut, rows
 from gradcli.errors import NotSupported
+from gradcli.source.expression import Expression
 
 
 def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
@@ -77,3 +83,30 @@ def _holds(atom: Atom, name: str) -> bool:
     if atom.op == "input":
         return atom.name == name
     return any(_holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
+
+
+OPEN = {"positive"}  # facts that hold all around a point: what they allow can be differentiated
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The gradient's closed form, at which a second derivative begins: as a function, as it is shown, and its names."""
+
+    f: Expression
+    made: Statements
+    known: dict[E, str]
+
+    def text(self, letter: str) -> str:
+        """Return it as statements, the last of which gives its name."""
+        return "; ".join([*(f"{n} = {text(e)}" for n, e in self.made.parts), f"{letter} = {text(self.made.result)}"])
+
+
+def directed(problem: Problem, wrt: str) -> Problem:
+    """Return the problem with a direction as one more input where the second derivative has four indices or more."""
+    dims = problem.dims[wrt]
+    if len(dims) < 2:
+        return problem
+    v = first_free(("V", f"d{wrt}"), "V", {*problem.dims, *problem.names})
+    tied = "tied" in problem.facts.get(wrt, ())
+    facts = {**problem.facts, **({v: frozenset({"symmetric"})} if tied else {})}
+    return replace(problem, dims={**problem.dims, v: dims}, facts=facts, direction=v)
