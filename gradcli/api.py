@@ -13,15 +13,15 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadShape
+from gradcli.forms import reports_print_themselves
 from gradcli.interpreters import dual, program
 from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
 from gradcli.options import claim_of, from_keywords, keywords
 from gradcli.primitives.kinds import Partial
 from gradcli.programs.repeated import Repeated
-from gradcli.render import reports_print_themselves
-from gradcli.report.check import CheckReport
-from gradcli.report.derive import DeriveReport
+from gradcli.reports.check import CheckReport
+from gradcli.reports.derive import DeriveReport
 from gradcli.source.call import Call, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
 from gradcli.source.expression import Expression

@@ -33,7 +33,7 @@ class _Pickler(pickle.Pickler):
         home = (x if named else type(x)).__module__ or "builtins"
         if home.partition(".")[0] in _EVERYWHERE:
             return NotImplemented
-        from gradcli.report.encode import Opaque
+        from gradcli.reports.encode import Opaque
 
         return Opaque, (x.__name__ if named else type(x).__name__,)
 

@@ -6,9 +6,9 @@ from typing import Any
 from gradcli.api import found_at
 from gradcli.modes.mode import Question
 from gradcli.options import Options
-from gradcli.report.compare import CompareReport
-from gradcli.report.sweep import SweepReport
-from gradcli.report.trace import TraceReport
+from gradcli.reports.compare import CompareReport
+from gradcli.reports.sweep import SweepReport
+from gradcli.reports.trace import TraceReport
 from gradcli.source.call import Function
 from gradcli.study import compare as comparing
 from gradcli.study import sweep as sweeping

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
     ("errors", "words", "threads"),
-    ("point", "report"),
+    ("point", "reports"),
     ("core",),
     ("primitives",),
     ("lowering",),
@@ -26,7 +26,7 @@ FLOORS = (
     ("verify",),
     ("study",),
     ("derivation",),
-    ("render",),
+    ("forms",),
     (
         "api",
         "studies_api",
@@ -135,7 +135,7 @@ def test_a_file_imports_only_from_below(path: Path) -> None:
     [
         "from gradcli.modes.mode import Question",
         "import gradcli.verify.check",
-        "def f():\n    from gradcli.render import Page\n",
+        "def f():\n    from gradcli.forms import Page\n",
         "from ..render import Page",
     ],
 )
@@ -148,10 +148,10 @@ def test_a_peer_renderer_is_seen_as_its_own_folder_only() -> None:
     assert not trespasses("numerics", "from gradcli.interpreters.tape import Tape")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "render").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "forms").glob("*.py")), ids=lambda path: path.stem)
 def test_no_renderer_imports_another(path: Path) -> None:
-    renderers = (other for other in (ROOT / "render").glob("*.py") if "\ndef render(" in other.read_text())
-    others = {f"gradcli.render.{other.stem}" for other in renderers}
+    renderers = (other for other in (ROOT / "forms").glob("*.py") if "\ndef render(" in other.read_text())
+    others = {f"gradcli.forms.{other.stem}" for other in renderers}
     assert not imports(path.read_text()) & others
 
 

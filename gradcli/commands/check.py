@@ -18,7 +18,7 @@ from gradcli.words import Exit, Kind, worst
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport
+    from gradcli.reports.check import CheckReport
     from gradcli.verify.build import Settings
     from gradcli.verify.request import Request
 
@@ -136,7 +136,7 @@ def _one(
 def _announce(asked: "Request", to: Output, world: World) -> None:
     """Say before the work what it takes, where arrays are large."""
     from gradcli.core.shapes import size as size_of
-    from gradcli.report import numbers
+    from gradcli.reports import numbers
 
     values = asked.points[0].values
     entries = sum(int(size_of(values[name])) for name in asked.wrt if name in values)
@@ -148,7 +148,7 @@ def _announce(asked: "Request", to: Output, world: World) -> None:
 
 
 def _unfinished(over: TimeIsUp, ask: TargetRequest, wanted: CheckOptions) -> "CheckReport":
-    from gradcli.report.common import Target
+    from gradcli.reports.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]

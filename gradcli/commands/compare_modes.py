@@ -65,7 +65,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
 
 def columns_of(text: str | None) -> tuple[str, ...]:
     """Return the columns that `--columns` names. Raises BadOption."""
-    from gradcli.report.compare import COLUMNS
+    from gradcli.reports.compare import COLUMNS
 
     found = words_of(text)
     if text is not None and not found:

@@ -13,9 +13,9 @@ from gradcli.errors import OutOfTime, Place, ProcessEnded
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport
-    from gradcli.report.common import Target
-    from gradcli.report.point_report import PointReport
+    from gradcli.reports.check import CheckReport
+    from gradcli.reports.common import Target
+    from gradcli.reports.point_report import PointReport
 
 _SHOWN = 300  # characters of a target, the last ones: they name the file
 _ENOUGH = 10.0  # seconds: no shorter time is worth trying again
@@ -74,10 +74,10 @@ def unfinished_check(
     over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
     """Return the report of what was checked in time."""
-    from gradcli.report.check import CheckReport
-    from gradcli.report.common import finding
-    from gradcli.report.encode import ABSENT
-    from gradcli.report.point_report import Detects, Entries, PointReport
+    from gradcli.reports.check import CheckReport
+    from gradcli.reports.common import finding
+    from gradcli.reports.encode import ABSENT
+    from gradcli.reports.point_report import Detects, Entries, PointReport
     from gradcli.verify.environment import environment
 
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)

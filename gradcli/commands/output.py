@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
+from gradcli.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 from gradcli.options import Options
-from gradcli.render import ENDINGS, PICTURES, Page, as_file, encodable, rendered
-from gradcli.report.common import error_report
-from gradcli.report.escape import workflow_data
+from gradcli.reports.common import error_report
+from gradcli.reports.escape import workflow_data
 from gradcli.world import World
 
 DATA = ("json", "ndjson")
@@ -51,7 +51,7 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
     drawn = {form for form, _ in files if form in PICTURES}
     if drawn:
-        from gradcli.render.figure import need_matplotlib, refuse_large
+        from gradcli.forms.figure import need_matplotlib, refuse_large
 
         need_matplotlib()
         if options.size is not None and "png" in drawn:
@@ -99,7 +99,7 @@ def page(world: World, stream: TextIO, color: bool | None) -> Page:
 
 def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
     """Write blocks to standard output as text, an empty line before them where they are `apart`."""
-    from gradcli.render.text import blocks_as_text
+    from gradcli.forms.text import blocks_as_text
 
     text = blocks_as_text(tuple(blocks), shown)
     world.stdout.write(_safe("\n" * apart + text, world, world.stdout))
@@ -124,7 +124,7 @@ def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool 
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
     if any(form in PICTURES for form, _ in to.files) and not to.quiet:
-        from gradcli.render.figure import left_out
+        from gradcli.forms.figure import left_out
 
         for sentence in left_out(report.pictures()):
             world.tell(sentence)
@@ -160,7 +160,7 @@ def print_error(
         world.stdout.write(rendered(form, dataclasses.replace(report, line=line)))
         world.stdout.flush()
         return
-    from gradcli.render.text import error_as_text
+    from gradcli.forms.text import error_as_text
 
     if world.on_github:
         world.stdout.write(f"::error title=gradcli::{workflow_data(error.what)}\n")

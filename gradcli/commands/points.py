@@ -11,7 +11,7 @@ from gradcli.errors import BadOption
 from gradcli.words import Verdict
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport
+    from gradcli.reports.check import CheckReport
 
 _ENDINGS = (".npz", ".json")
 
@@ -62,7 +62,7 @@ def _as_json(at: Mapping[str, Any]) -> str:
 def _plain(x: Any) -> Any:
     import numpy as np
 
-    from gradcli.report.encode import encode
+    from gradcli.reports.encode import encode
 
     plain = np.asarray(x).tolist()
     return f"int({plain})" if np.asarray(x).dtype.kind in "iu" else encode(plain)

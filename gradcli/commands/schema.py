@@ -13,15 +13,15 @@ EXAMPLES = """Examples:
     gradcli schema check > check.schema.json
 """
 TYPES = {
-    "check": ("gradcli.report.check", "CheckReport"),
-    "compare-modes": ("gradcli.report.compare", "CompareReport"),
-    "sweep": ("gradcli.report.sweep", "SweepReport"),
-    "derive": ("gradcli.report.derive", "DeriveReport"),
-    "grad": ("gradcli.report.grad", "GradReport"),
-    "trace": ("gradcli.report.trace", "TraceReport"),
-    "modes": ("gradcli.report.listing", "ModesReport"),
-    "ops": ("gradcli.report.listing", "OpsReport"),
-    "error": ("gradcli.report.common", "ErrorReport"),
+    "check": ("gradcli.reports.check", "CheckReport"),
+    "compare-modes": ("gradcli.reports.compare", "CompareReport"),
+    "sweep": ("gradcli.reports.sweep", "SweepReport"),
+    "derive": ("gradcli.reports.derive", "DeriveReport"),
+    "grad": ("gradcli.reports.grad", "GradReport"),
+    "trace": ("gradcli.reports.trace", "TraceReport"),
+    "modes": ("gradcli.reports.listing", "ModesReport"),
+    "ops": ("gradcli.reports.listing", "OpsReport"),
+    "error": ("gradcli.reports.common", "ErrorReport"),
 }
 
 
@@ -32,7 +32,7 @@ def schema(
     """Print the JSON Schema of a document, generated from the report's type."""
     import importlib
 
-    from gradcli.report.schema import schema_of
+    from gradcli.reports.schema import schema_of
 
     short, _, number = name.removeprefix("gradcli.").partition("/")
     if short not in TYPES:

@@ -8,8 +8,8 @@ from gradcli.commands.output import DATA, Output, emit, for_several, page, writt
 from gradcli.world import World
 
 if TYPE_CHECKING:
-    from gradcli.report.check import CheckReport
-    from gradcli.report.suite import CheckRow
+    from gradcli.reports.check import CheckReport
+    from gradcli.reports.suite import CheckRow
 
 
 class SuitePage:
@@ -24,7 +24,7 @@ class SuitePage:
 
     def add(self, name: str, report: "CheckReport | None", error: str | None, seconds: float) -> "CheckRow | None":
         """Show one check on a line, and return what the page keeps of it: nothing where each has a document of its own."""
-        from gradcli.report.suite import CheckRow, unlike
+        from gradcli.reports.suite import CheckRow, unlike
 
         if self._to.form in DATA and not self._to.files:
             return None
@@ -37,8 +37,8 @@ class SuitePage:
 
     def end(self) -> None:
         """Show what did not pass in full, and the counts, on standard output; whole pages in the other forms and in files."""
-        from gradcli.report.blocks import Paragraph, Piece
-        from gradcli.report.suite import SuiteReport
+        from gradcli.reports.blocks import Paragraph, Piece
+        from gradcli.reports.suite import SuiteReport
 
         if self._to.form in DATA and not self._to.files:
             return

@@ -12,7 +12,7 @@ from gradcli.derivation.convert import Reader
 from gradcli.derivation.problem import Dims, Problem
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, NotSupported
-from gradcli.report.common import Finding, finding
+from gradcli.reports.common import Finding, finding
 from gradcli.source.expression import Expression
 from gradcli.source.instructions import Instruction
 from gradcli.words import Kind, Severity

@@ -20,7 +20,7 @@ from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, products, where
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
-from gradcli.report.derive import Step
+from gradcli.reports.derive import Step
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines of a program that are told one by one

@@ -15,7 +15,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
 from gradcli.point import Point
-from gradcli.report.derive import Check
+from gradcli.reports.derive import Check
 from gradcli.source.derived import Gradient, Weighted
 from gradcli.source.expression import Expression
 from gradcli.verify.run_modes import attempt

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.numerics.noise import EPS
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 _SAMPLES = 4  # wrong entries at which steps are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)

@@ -16,7 +16,7 @@ from gradcli.diagnosis.on_tape import by_share, on_tape
 from gradcli.diagnosis.other_point import of_another_point
 from gradcli.diagnosis.residual import by_law, pattern
 from gradcli.diagnosis.wrong import Wrong
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
     as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,

@@ -10,7 +10,7 @@ from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.factors import factor_of, named_factor
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 _SLIGHT = 0.1  # a factor nearer to one than this is an entry that is off, not a factor that is missing
 

@@ -7,7 +7,7 @@ from gradcli.diagnosis.partial_slips import Replaced, evaluated_at
 from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 
 def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:

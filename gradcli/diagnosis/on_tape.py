@@ -15,7 +15,7 @@ from gradcli.diagnosis.search import Edge, Search, changed, edges_of, key_of, sa
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Tape
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 MOST_WORK = 3e9  # scalar operations that the search may take
 _PER_LINE, _PER_OPERATION = 6_000, 4  # scalar operations of a sweep

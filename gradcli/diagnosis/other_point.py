@@ -12,7 +12,7 @@ from gradcli.interpreters.program import record
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Array
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 _TURNS = 8  # of Newton's method for how far a point was moved
 _LINEAR = 0.7  # of the error that a first step must explain before it is followed

@@ -10,7 +10,7 @@ from gradcli.core.shapes import shape
 from gradcli.diagnosis.partial_slips import Replaced, omitted
 from gradcli.diagnosis.search import Changed, Edge, Search, through
 from gradcli.interpreters.tape import CONSTANT, Tape
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 _MOST_USES = 40  # of one value, in turns: more are no paths one writes out
 _PAIRS = 12  # siblings of which two may be missing together

@@ -7,8 +7,8 @@ import numpy as np
 
 from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
-from gradcli.report import numbers
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports import numbers
+from gradcli.reports.point_report import Diagnosis
 
 _ALIKE = 1e-6  # relative: what is less beside the first singular value is rounding
 _FEWEST = 3  # entries whose errors must follow a law

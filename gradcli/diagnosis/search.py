@@ -16,7 +16,7 @@ from gradcli.errors import GradcliError, Place, Span
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT
 from gradcli.numerics.jacobians import directions, stacked
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.point_report import Diagnosis
 
 Changed = dict[int, dict[int, Rule]]
 

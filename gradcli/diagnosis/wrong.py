@@ -9,8 +9,8 @@ import numpy as np
 from gradcli.core.shapes import shape, size
 from gradcli.modes.mode import Question
 from gradcli.point import Array
-from gradcli.report import numbers
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports import numbers
+from gradcli.reports.point_report import Diagnosis
 
 Gradient = dict[str, Array]
 CLOSE = 1e-7  # a mistake explains a claim if what it makes of the right gradient is this near, relative to its size

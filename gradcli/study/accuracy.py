@@ -10,7 +10,7 @@ from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
 from gradcli.interpreters.formula import written
 from gradcli.primitives.kinds import Factor, Partial
-from gradcli.report.listing import Operation
+from gradcli.reports.listing import Operation
 from gradcli.source.names import FUNCTIONS
 from gradcli.study.isolation import CannotTell, holds_up
 from gradcli.study.samples import PARAMS

@@ -9,7 +9,7 @@ from gradcli.core.shapes import shape
 from gradcli.errors import BadOption
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.modes.mode import Question
-from gradcli.report.compare_rows import Accumulation
+from gradcli.reports.compare_rows import Accumulation
 
 _ROUNDING = 1e-9  # relative: a larger difference is no rounding
 

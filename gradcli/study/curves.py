@@ -12,8 +12,8 @@ from gradcli.interpreters.low import GUARD, nearest_of, of_bits
 from gradcli.lowering.floats import Format
 from gradcli.numerics.schemes import Scheme
 from gradcli.numerics.slopes import log_slope, neighbours
-from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless, Why
+from gradcli.reports.encode import ABSENT, Absent
+from gradcli.reports.sweep_rows import Best, Curve, Predicted, Useless, Why
 from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size

@@ -5,9 +5,9 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
-from gradcli.report.common import Target
-from gradcli.report.encode import ABSENT
-from gradcli.report.grad import GradReport
+from gradcli.reports.common import Target
+from gradcli.reports.encode import ABSENT
+from gradcli.reports.grad import GradReport
 from gradcli.verify.environment import environment
 from gradcli.words import Exit
 

@@ -19,7 +19,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.numerics.slopes import log_slope
 from gradcli.numerics.steps import TAME
-from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
+from gradcli.reports.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import checkpointing, cost
 from gradcli.study.counts import Counts
 from gradcli.study.prediction import Prediction

@@ -6,7 +6,7 @@ from gradcli.core.primitive import Primitive
 from gradcli.errors import BadOption
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
-from gradcli.report.listing import ModeEntry, ModesReport, Operation, OpsReport
+from gradcli.reports.listing import ModeEntry, ModesReport, Operation, OpsReport
 from gradcli.source.loading import load
 from gradcli.source.names import FUNCTIONS, nearest
 from gradcli.source.targets import is_python

@@ -9,7 +9,7 @@ from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.noise import left_over, near
 from gradcli.numerics.schemes import SCHEMES
-from gradcli.report.sweep_rows import Noise, NoisyStep
+from gradcli.reports.sweep_rows import Noise, NoisyStep
 from gradcli.study.curves import absolute
 from gradcli.study.rays import Ray, common_ray, directions, entry_rays, weights
 

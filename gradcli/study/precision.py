@@ -14,7 +14,7 @@ from gradcli.interpreters.program import record
 from gradcli.lowering.floats import Format
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
-from gradcli.report.compare_rows import Precision
+from gradcli.reports.compare_rows import Precision
 from gradcli.source.derived import Gradient
 
 _HEADROOM = 2  # powers of two that an automatic loss scale leaves below the largest number

@@ -21,11 +21,11 @@ from gradcli.modes.work import Effort
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
-from gradcli.report import numbers
-from gradcli.report.common import Finding, Target, finding
-from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.sweep import SweepReport
-from gradcli.report.sweep_rows import Curve, Noise, Taylor
+from gradcli.reports import numbers
+from gradcli.reports.common import Finding, Target, finding
+from gradcli.reports.encode import ABSENT, Absent
+from gradcli.reports.sweep import SweepReport
+from gradcli.reports.sweep_rows import Curve, Noise, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps

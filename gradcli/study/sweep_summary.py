@@ -7,8 +7,8 @@ from gradcli.lowering.floats import FLOAT64
 from gradcli.modes.mode import Question
 from gradcli.numerics.noise import EPS
 from gradcli.numerics.schemes import SCHEMES
-from gradcli.report import numbers
-from gradcli.report.compare_rows import SchemeSummary
+from gradcli.reports import numbers
+from gradcli.reports.compare_rows import SchemeSummary
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import steps
 from gradcli.study.sweep import Study, SweepOptions, calls_of

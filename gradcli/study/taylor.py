@@ -7,7 +7,7 @@ import numpy as np
 from gradcli.modes.mode import Question
 from gradcli.numerics.noise import left_over, near
 from gradcli.numerics.slopes import log_slope
-from gradcli.report.sweep_rows import Taylor
+from gradcli.reports.sweep_rows import Taylor
 from gradcli.study.rays import Ray, Rays
 from gradcli.study.truth import slope_along
 from gradcli.words import Remains

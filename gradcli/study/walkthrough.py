@@ -16,10 +16,10 @@ from gradcli.interpreters import lines
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
-from gradcli.report import numbers
-from gradcli.report.common import Target, finding
-from gradcli.report.encode import ABSENT
-from gradcli.report.trace import Contribution, Node, TraceReport
+from gradcli.reports import numbers
+from gradcli.reports.common import Target, finding
+from gradcli.reports.encode import ABSENT
+from gradcli.reports.trace import Contribution, Node, TraceReport
 from gradcli.study.adjoints import Use, formula
 from gradcli.verify.environment import environment
 from gradcli.words import Kind, Severity

@@ -9,8 +9,8 @@ from gradcli.errors import TraceDiffers
 from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Contradiction
 from gradcli.point import Witness
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis
 from gradcli.verdict.detects import detects_of
 from gradcli.verdict.entries import AGREE, DISAGREE
 from gradcli.verdict.evidence import Evidence, Hull, Look, NotSeen, Projections, known

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gradcli.point import Array, Estimate
-from gradcli.report.point_report import NO_SIZE, Detects
+from gradcli.reports.point_report import NO_SIZE, Detects
 from gradcli.verdict.entries import AGREE, allowed
 from gradcli.verdict.evidence import Evidence, Hull
 from gradcli.words import Verdict

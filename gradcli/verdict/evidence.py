@@ -11,8 +11,8 @@ import numpy as np
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Mode
 from gradcli.point import Array, Estimate, Witness
-from gradcli.report.common import Finding
-from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
+from gradcli.reports.common import Finding
+from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.verdict.entries import AGREE, DISAGREE, Tolerance
 from gradcli.words import ModeStatus
 

@@ -12,10 +12,10 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Point
-from gradcli.report.check import CheckReport
-from gradcli.report.common import Finding, Target, finding
-from gradcli.report.encode import Absent
-from gradcli.report.point_report import Detects, PointReport
+from gradcli.reports.check import CheckReport
+from gradcli.reports.common import Finding, Target, finding
+from gradcli.reports.encode import Absent
+from gradcli.reports.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import Look, Outcome

@@ -15,12 +15,12 @@ from gradcli.frameworks.surrogate import is_choice
 from gradcli.modes.problem import MANY
 from gradcli.modes.work import Effort
 from gradcli.numerics.steps import Line, derivative
-from gradcli.report import numbers
-from gradcli.report.check import CheckReport
-from gradcli.report.common import Finding, finding
-from gradcli.report.encode import ABSENT, Absent
-from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
-from gradcli.report.point_report import PointReport
+from gradcli.reports import numbers
+from gradcli.reports.check import CheckReport
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.encode import ABSENT, Absent
+from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport, Part
+from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of, signature_of
 from gradcli.verify.narrow_formats import exactness, rooms, scaled, told_apart

@@ -16,8 +16,8 @@ from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.margins import nearest
 from gradcli.point import Estimate
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
 from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome

@@ -11,7 +11,7 @@ from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
-from gradcli.report.common import finding
+from gradcli.reports.common import finding
 from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
 from gradcli.verdict.evidence import Again, Blame, Evidence, Explained, Look, Pieces, TraceSeen

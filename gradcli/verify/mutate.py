@@ -9,8 +9,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Array, Estimate, Witness
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Mutant
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import Mutant
 from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Evidence, Planted
 from gradcli.verify.point_check import PointCheck

@@ -11,11 +11,11 @@ from gradcli.core.shapes import end_to_end
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
 from gradcli.point import Array, Point
-from gradcli.report import numbers
-from gradcli.report.check import CheckReport
-from gradcli.report.common import finding
-from gradcli.report.native import Aspect, Exactness
-from gradcli.report.point_report import Diagnosis, PointReport
+from gradcli.reports import numbers
+from gradcli.reports.check import CheckReport
+from gradcli.reports.common import finding
+from gradcli.reports.native import Aspect, Exactness
+from gradcli.reports.point_report import Diagnosis, PointReport
 from gradcli.source.python import PythonFunction
 from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located

@@ -5,8 +5,8 @@ from typing import Any
 
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import Diagnosis
 from gradcli.verdict.entries import Tolerance
 from gradcli.verdict.evidence import Outcome
 from gradcli.words import Severity

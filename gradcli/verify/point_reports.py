@@ -9,8 +9,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Witness
-from gradcli.report.encode import ABSENT, MAX_ENTRIES, Absent
-from gradcli.report.point_report import Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.reports.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.reports.point_report import Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.source.derived import STEP
 from gradcli.source.outputs import named_outputs
 from gradcli.verdict.decide import Decision

@@ -10,7 +10,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.modes.claim import Claimed, WrongShape, in_shape
 from gradcli.modes.mode import Question
-from gradcli.report.common import Finding, finding
+from gradcli.reports.common import Finding, finding
 from gradcli.source.derived import Weighted
 from gradcli.words import Kind, Severity
 

@@ -9,7 +9,7 @@ from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import timed
 from gradcli.modes.mode import Contradiction, Mode, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.report.common import Finding, finding
+from gradcli.reports.common import Finding, finding
 from gradcli.verdict.evidence import Outcome
 from gradcli.words import Kind, Severity
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.point import Slopes
-from gradcli.report.common import Finding, finding
+from gradcli.reports.common import Finding, finding
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, USEFUL
 from gradcli.verify.flats import at_rest
 from gradcli.verify.point_check import PointCheck

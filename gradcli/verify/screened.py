@@ -12,8 +12,8 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import Limits, Screened, Suspect, screen
 from gradcli.point import Array
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import NO_SIZE, Detects, Entries, Mismatch
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
 from gradcli.verdict.evidence import Explained, Projections
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at

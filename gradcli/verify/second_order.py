@@ -10,8 +10,8 @@ from gradcli.modes.mode import Question
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import PointReport
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import STEP, Gradient, direction, gradient_in
 from gradcli.source.function import of
 from gradcli.words import Kind, Severity, Verdict

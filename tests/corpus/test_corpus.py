@@ -12,8 +12,8 @@ import gradcli
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
 from gradcli.options import Options
-from gradcli.report.check import CheckReport
-from gradcli.report.point_report import ModeResult
+from gradcli.reports.check import CheckReport
+from gradcli.reports.point_report import ModeResult
 from gradcli.source.points import WHOLE
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check

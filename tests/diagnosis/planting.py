@@ -14,8 +14,8 @@ import gradcli
 from gradcli.core.primitive import Rule
 from gradcli.core.provenance import place
 from gradcli.interpreters import program as programs
-from gradcli.report.check import CheckReport
-from gradcli.report.point_report import Diagnosis
+from gradcli.reports.check import CheckReport
+from gradcli.reports.point_report import Diagnosis
 
 Point = dict[str, Any]
 MODES = "reverse,finite-difference"

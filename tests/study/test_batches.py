@@ -9,7 +9,7 @@ import pytest
 from gradcli.errors import BadOption
 from gradcli.modes.mode import Question
 from gradcli.point import Point
-from gradcli.report.compare_rows import Accumulation
+from gradcli.reports.compare_rows import Accumulation
 from gradcli.source.arguments import bound
 from gradcli.source.expression import Expression
 from gradcli.study.batches import accumulated

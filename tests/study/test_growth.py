@@ -11,7 +11,7 @@ from gradcli.commands.check import CheckOptions, request
 from gradcli.commands.target_requests import TargetRequest
 from gradcli.errors import BadOption, TooLarge
 from gradcli.options import Options
-from gradcli.report.growth import Cell, Growth, Row
+from gradcli.reports.growth import Cell, Growth, Row
 from gradcli.study import growth as study
 from gradcli.study import prediction
 from gradcli.study.growth import growth
@@ -381,7 +381,7 @@ def test_a_program_that_returns_a_constant_has_nothing_to_recompute(tmp_path: Pa
 
 
 def test_a_crossing_says_which_is_quicker_from_where_on() -> None:
-    from gradcli.report.growth import Crossing, Growth
+    from gradcli.reports.growth import Crossing, Growth
 
     found = Growth("n", (), {}, (Crossing("reverse", "forward", 39.0, True),), ()).blocks()
     assert [block.text for block in found] == ["From about n=39 on reverse is quicker than forward, by estimate."]

@@ -12,7 +12,7 @@ from gradcli.lowering.floats import format_of
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point
-from gradcli.report.compare_rows import Precision
+from gradcli.reports.compare_rows import Precision
 from gradcli.source.expression import Expression
 from gradcli.study.precision import in_format
 

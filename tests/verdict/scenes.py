@@ -12,8 +12,8 @@ from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Contradiction
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Slopes
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Diagnosis, Entries
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import Diagnosis, Entries
 from gradcli.verdict.decide import Decision, decide
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verdict.evidence import (

@@ -12,8 +12,8 @@ import pytest
 
 from gradcli.errors import NotSupported
 from gradcli.point import Estimate
-from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Detects, Diagnosis, Entries, Mismatch
+from gradcli.reports.common import Finding, finding
+from gradcli.reports.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.verdict.decide import decide, entries_to_explain
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, Tolerance, entrywise, scale_of, word_of
 from gradcli.verdict.evidence import (

@@ -7,9 +7,9 @@ import pytest
 
 import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
-from gradcli.report import numbers
-from gradcli.report.check import CheckReport
-from gradcli.report.suite import CheckRow
+from gradcli.reports import numbers
+from gradcli.reports.check import CheckReport
+from gradcli.reports.suite import CheckRow
 from gradcli.verify.check import check
 from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request

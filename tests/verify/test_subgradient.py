@@ -8,7 +8,7 @@ import pytest
 import gradcli
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
-from gradcli.report.check import CheckReport
+from gradcli.reports.check import CheckReport
 from gradcli.verify.probe import locate
 from gradcli.verify.subgradient import CLOSE, Hull, hull
 from tests.diagnosis.planting import checked

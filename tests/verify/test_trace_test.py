@@ -11,7 +11,7 @@ import pytest
 
 import gradcli
 from gradcli.errors import TraceDiffers
-from gradcli.report.check import CheckReport
+from gradcli.reports.check import CheckReport
 
 X = np.array([0.3, 0.7, 1.9])
 WEIGHTS = [1.0, 1e-3, 1e-6]

@@ -1,0 +1,44 @@
+"""Check reports as GitHub workflow commands: one annotation a finding that matters."""
+
+from gradcli.forms import Page
+from gradcli.reports.check import CheckReport
+from gradcli.reports.escape import workflow_data
+from gradcli.reports.suite import SuiteReport
+from gradcli.words import Verdict
+
+MOST = 10  # annotations: GitHub shows ten of a step
+_LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS: "notice"}
+
+
+def render(report: CheckReport | SuiteReport, page: Page) -> str:
+    """Return the verdict as an annotation, at the file and line of the claim where there is one; of several, the worst."""
+    return _several(report) if isinstance(report, SuiteReport) else _annotation(report)
+
+
+def _several(suite: SuiteReport) -> str:
+    open_ = [check for check in suite.checks if check.counted != "passed"]
+    open_.sort(key=lambda check: ("failed", "errors", "inconclusive").index(check.counted))
+    found = [
+        f"::error title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
+        if check.report is None
+        else _annotation(check.report)
+        for check in open_[:MOST]
+    ]
+    left = len(open_) - len(found)
+    return "".join([*found, *([f"::warning title=gradcli::and {left} more\n"] if left else [])])
+
+
+def _annotation(report: CheckReport) -> str:
+    place = next(
+        (f for p in report.points for f in (p.diagnosis, *p.findings) if f is not None and f.file is not None), None
+    )
+    properties = {"title": f"gradcli: {report.target.text}"[:120]}
+    if place is not None:
+        properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}
+    said = [report.sentence(), *(p.diagnosis.message for p in report.points if p.diagnosis)]
+    listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
+    return f"::{_LEVELS[report.verdict]} {listed}::{workflow_data('; '.join(dict.fromkeys(said)))}\n"
+
+
+def _property(text: str) -> str:
+    return workflow_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,89 @@
+"""Check reports as JUnit XML, one test case a point."""
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+from gradcli.forms import Page
+from gradcli.reports import numbers
+from gradcli.reports.blocks import Code, Paragraph, text_of
+from gradcli.reports.check import CheckReport, replay
+from gradcli.reports.check_blocks import MAX_ROWS
+from gradcli.reports.escape import visible
+from gradcli.reports.point_report import PointReport
+from gradcli.reports.suite import CheckRow, SuiteReport
+from gradcli.source.targets import is_python
+from gradcli.words import Verdict
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
+
+
+def render(report: CheckReport | SuiteReport, page: Page) -> str:
+    """Return a test suite: a wrong gradient is a failure, no verdict is an error. Of several checks, each is a test case."""
+    if isinstance(report, SuiteReport):
+        return _several(report)
+    counts = {verdict: sum(p.verdict == verdict for p in report.points) for verdict in _TAGS}
+    cases = "".join(_case(report, point, k) for k, point in enumerate(report.points))
+    wrong, open_ = counts[Verdict.FAIL], counts[Verdict.INCONCLUSIVE]
+    head = f'name="gradcli" tests="{len(report.points)}" failures="{wrong}" errors="{open_}"'
+    return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
+
+
+def _several(suite: SuiteReport) -> str:
+    words = [check.counted for check in suite.checks]
+    open_ = words.count("inconclusive") + words.count("errors")
+    head = f'name="gradcli" tests="{len(words)}" failures="{words.count("failed")}" errors="{open_}" time="{suite.seconds:.6f}"'
+    cases = "".join(map(_of_suite, suite.checks))
+    return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
+
+
+def _of_suite(check: CheckRow) -> str:
+    file = check.id.rpartition(":")[0] if is_python(check.id.partition("#")[0]) else "gradcli.check"
+    head = f'  <testcase classname={_attribute(file)} name={_attribute(check.id)} time="{check.seconds:.6f}"'
+    properties = "" if check.report is None else _properties(check.report)
+    if check.counted == "passed":
+        return f"{head}>{properties}</testcase>\n"
+    tag = "failure" if check.counted == "failed" else "error"
+    lines = [check.said()] if check.report is None else _lines(check.report)
+    detail = escape(_legal("\n".join(lines)))
+    return f"{head}>{properties}\n    <{tag} message={_attribute(check.said())}>{detail}</{tag}>\n  </testcase>\n"
+
+
+def _properties(report: CheckReport) -> str:
+    found = {"seed": str(report.seed), "replay": replay(report.command)}
+    inside = "".join(f"<property name={quoteattr(key)} value={_attribute(text)}/>" for key, text in found.items())
+    return f"<properties>{inside}</properties>"
+
+
+def _lines(report: CheckReport) -> list[str]:
+    wrong = [line for point in report.points for line in _mismatches(point)]
+    return [report.sentence(), *wrong, *(text_of(b.text) for b in report.blocks() if isinstance(b, Paragraph | Code))]
+
+
+def _mismatches(point: PointReport) -> list[str]:
+    return [
+        f"{numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())}: "
+        f"claimed {numbers.full(m.claimed)}, {point.reference} {numbers.full(m.reference)}"
+        for m in point.mismatches[:MAX_ROWS]
+    ]
+
+
+def _case(report: CheckReport, point: PointReport, number: int) -> str:
+    name = f"{report.target.text} point {number + 1}"
+    seconds = sum(float(mode.seconds or 0.0) for mode in point.modes.values())
+    head = f'  <testcase classname="gradcli.check" name={_attribute(name)} time="{seconds:.6f}"'
+    if point.verdict == Verdict.PASS:
+        return head + "/>\n"
+    tag = _TAGS[point.verdict]
+    lines = [text_of(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
+    lines = [*_mismatches(point), *lines]
+    detail = escape(_legal("\n".join([report.sentence(), *lines])))
+    return f"{head}>\n    <{tag} message={_attribute(report.sentence())}>{detail}</{tag}>\n  </testcase>\n"
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub("\ufffd", visible(text))
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_legal(text), {"\n": "&#10;"})

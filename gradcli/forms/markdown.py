@@ -1,0 +1,49 @@
+"""Reports in GitHub's Markdown; everything from outside is escaped."""
+
+import re
+from typing import Any
+
+from gradcli.forms import Page, chart, writes_braille
+from gradcli.reports.blocks import Block, Cell, Chart, Code, Headline, Paragraph, Table, text_of
+from gradcli.reports.escape import visible
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@-])")
+
+
+def render(report: Any, page: Page) -> str:
+    """Return the report as Markdown."""
+    return "\n\n".join(filter(None, (_block(block, page) for block in report.blocks()))) + "\n"
+
+
+def _block(block: Block, page: Page) -> str:
+    if isinstance(block, Headline):
+        return f"**{block.word}** {escaped(block.sentence)}"
+    if isinstance(block, Paragraph):
+        return escaped(text_of(block.text))
+    if isinstance(block, Chart):
+        return _block(Code(chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
+    if isinstance(block, Code):
+        longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        return f"{fence}{block.language}\n{visible(block.text)}\n{fence}"
+    if isinstance(block, Table):
+        return _table(block)
+    return ""
+
+
+def _table(table: Table) -> str:
+    head = "| " + " | ".join(escaped(column) for column in table.columns) + " |"
+    rule = "| " + " | ".join("---:" if k in table.right else "---" for k in range(len(table.columns))) + " |"
+    rows = [_row(row, len(table.columns)) for row in table.rows]
+    title = f"{escaped(table.title)}\n\n" if table.title else ""
+    return title + "\n".join([head, rule, *rows])
+
+
+def _row(row: tuple[Cell, ...], columns: int) -> str:
+    cells = [escaped(text_of(cell)) for cell in row] + [""] * (columns - len(row))
+    return "| " + " | ".join(cells) + " |"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", visible(text).replace("\n", " ").replace("\t", " "))

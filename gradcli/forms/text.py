@@ -1,0 +1,207 @@
+"""Reports for a terminal or a pipe, by rich; nothing in a text is ever taken for markup."""
+
+import dataclasses
+import io
+import itertools
+from textwrap import indent
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from gradcli.errors import GradcliError
+from gradcli.forms import Page, chart, encodable, writes_braille
+from gradcli.reports.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Graph,
+    Headline,
+    Paragraph,
+    Piece,
+    Table,
+    Tone,
+    pieces_of,
+    text_of,
+)
+from gradcli.reports.escape import visible
+
+_SHORT = 26  # columns wider than this hold text, which is folded
+_STYLES: dict[Tone, str] = {
+    "plain": "",
+    "good": "green",
+    "bad": "red",
+    "unsure": "yellow",
+    "dim": "dim",
+    "strong": "bold",
+}
+_SERIES = ("cyan", "magenta", "yellow", "green", "blue", "red")  # of the eight that every terminal has
+
+
+def render(report: Any, page: Page) -> str:
+    """Return a report's blocks as text."""
+    return blocks_as_text(report.blocks(), page)
+
+
+def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
+    """Return blocks as text within the page's width."""
+    written = io.StringIO()
+    console = Console(
+        file=written, width=page.width, force_terminal=page.color, color_system="standard" if page.color else None,
+        no_color=not page.color, highlight=False, markup=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    shown = [block for block in blocks if not isinstance(block, Graph)]
+    for before, block in itertools.pairwise([None, *shown]):
+        if before is not None and _apart(before, block):
+            console.print()
+        if block is not None:
+            _show(console, block, page)
+    return _tidy(written.getvalue(), page)
+
+
+def _apart(before: Block, block: Block | None) -> bool:
+    kinds = (type(before), type(block))
+    return kinds[0] is not kinds[1] or kinds[0] in (Table, Chart)
+
+
+def _show(console: Console, block: Block, page: Page) -> None:
+    if isinstance(block, Code):
+        shown = visible(block.text)
+        console.print(Text(shown if block.language == "text" else indent(shown, "  ")), soft_wrap=True)
+        return
+    if isinstance(block, Chart):
+        console.print(_chart(block, page), soft_wrap=True)
+        return
+    console.print(_renderable(block, console.width))
+
+
+def _renderable(block: Block, width: int) -> RenderableType:
+    if isinstance(block, Headline):
+        grid = Grid.grid(padding=(0, 2, 0, 0))
+        grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
+        return grid
+    if isinstance(block, Paragraph):
+        return Padding(_text(block.text), (0, 0, 0, block.indent))
+    if isinstance(block, Table):
+        parts = [_grid(part, width) for part in _in_parts(block, width)]
+        return Group(*[line for part in parts for line in ("", part)][1:])
+    return Text("")
+
+
+def _chart(block: Chart, page: Page) -> Text:
+    """Return a chart in colours; its words are spelled first in what the page can show, for they must fit."""
+
+    def spelled(text: str) -> str:
+        return encodable(text, page.encoding)
+
+    series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
+    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series)
+    shown = chart.lines(block, page.width - 2, writes_braille(page.encoding))
+    return Text("\n").join(
+        Text.assemble(
+            "  ", *((part, _SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink]) for part, ink in line)
+        )
+        for line in shown
+    )
+
+
+def _in_parts(table: Table, width: int) -> list[Table]:
+    """Return a table as it is or, where short columns do not fit beside each other, in parts to stand below one another."""
+    count = len(table.columns)
+    width -= 2  # the indent
+    widths = [_longest(table, k) + 2 for k in range(count)]
+    widths[0] = max(widths[0], len(table.columns[0]) + 2)  # its name is not folded
+    lead = max(1, min(table.right, default=1))
+    if (
+        sum(widths) <= width
+        or any(w > _SHORT for w in widths[lead:])
+        or sum(widths[:lead]) + max(widths[lead:], default=0) > width
+    ):
+        return [table]
+    groups: list[list[int]] = [[]]
+    for k in range(lead, count):
+        if groups[-1] and sum(widths[:lead]) + sum(widths[j] for j in groups[-1]) + widths[k] > width:
+            groups.append([])
+        groups[-1].append(k)
+    parts = []
+    for number, group in enumerate(groups):
+        kept = [*range(lead), *group]
+        rows = tuple(
+            tuple(row[k] for k in kept) if len(row) == count else row
+            for row in table.rows
+            if len(row) == count or number == len(groups) - 1
+        )
+        right = frozenset(kept.index(k) for k in kept if k in table.right)
+        title = table.title if number == 0 else ""
+        parts.append(Table(tuple(table.columns[k] for k in kept), rows, right, title))
+    return parts
+
+
+def _grid(table: Table, width: int) -> RenderableType:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim")
+    widths = len(table.columns)
+    fits = sum(_longest(table, k) + 2 for k in range(widths)) <= width
+    roomy = sum(max(_longest(table, k), len(table.columns[k])) + 2 for k in range(widths)) <= width - 2
+    for k, column in enumerate(table.columns):
+        whole = fits and (k == 0 or k in table.right)
+        grid.add_column(
+            Text(visible(column)),
+            justify="right" if k in table.right else "left",
+            overflow="fold",
+            no_wrap=k == 0,
+            min_width=_longest(table, k) if whole and roomy else None,
+            width=_longest(table, k) if whole and not roomy else None,  # names fold, figures do not
+        )
+    spanning = [row for row in table.rows if len(row) < widths]
+    for row in table.rows:
+        if len(row) == widths:
+            grid.add_row(*(_text(cell) for cell in row))
+    below = [
+        Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0))
+        for row in spanning
+    ]
+    title = [Text(table.title, style="dim")] if table.title else []
+    return Padding(Group(*title, grid, *below), (0, 0, 0, 2))
+
+
+def _longest(table: Table, k: int) -> int:
+    """Return the width that keeps a column's cells, and each word of its name, on one line."""
+    words = max((len(word) for word in table.columns[k].split()), default=0)
+    cells = max((len(text_of(row[k])) for row in table.rows if len(row) == len(table.columns)), default=0)
+    return max(words, cells)
+
+
+def _text(cell: Cell) -> Text:
+    return Text.assemble(*((visible(piece.text), _STYLES[piece.tone]) for piece in pieces_of(cell)))
+
+
+def error_as_text(error: GradcliError, page: Page) -> str:
+    """Return an error: what happened, the place with a caret, what to do."""
+    written = io.StringIO()
+    console = Console(
+        file=written,
+        width=10_000,
+        force_terminal=page.color,
+        color_system="standard" if page.color else None,
+        no_color=not page.color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    console.print(_text((Piece("error: ", "bad"), Piece(error.what))))
+    if error.where is not None:
+        line, carets = error.where.caret()
+        console.print(Text("  " + visible(line.replace("\t", " "))))
+        if carets:
+            console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
+    if error.do:
+        console.print(Text("  " + visible(error.do)))
+    return _tidy(written.getvalue(), page)
+
+
+def _tidy(text: str, page: Page) -> str:
+    """Return text without trailing blanks, in characters the page can show."""
+    return encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)

@@ -1,0 +1,173 @@
+"""The report of `check`: what was found at each point, and what it comes to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcli.errors import NotConfirmed
+from gradcli.reports import numbers
+from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph
+from gradcli.reports.check_blocks import other_points, point_blocks
+from gradcli.reports.common import Printed, Target
+from gradcli.reports.encode import ABSENT, TEXT_ONLY, Absent, Status
+from gradcli.reports.escape import cut
+from gradcli.reports.native import NativeReport
+from gradcli.reports.point_report import Detects, PointReport
+from gradcli.reports.tidy import entries
+from gradcli.words import Derivative, Kind, Severity, Verdict
+
+COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
+_WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport(Printed):
+    """Everything `gradcli check` found for one target.
+
+    target       What was checked.
+    claim        The claimed gradient as it was given; null where there is none, and gradcli's own is checked.
+    seed         The seed of everything that was drawn.
+    command      The words of the command that repeats this check.
+    exit_status  The exit status of this check.
+    verdict      The verdict over all points.
+    detects      How small an error would have been seen at every point.
+    points       What was found at each point, in the order in which they were checked.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    derivative   Which derivative was checked.
+    line         The line of standard input that asked for this check, counted from 1.
+    native       What was found of a function that is written in a framework.
+    """
+
+    target: Target
+    claim: str | None
+    seed: int
+    command: tuple[str, ...]
+    exit_status: Status
+    verdict: Verdict
+    detects: Detects
+    points: tuple[PointReport, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.check/2"
+    derivative: Derivative = "gradient"
+    line: int | Absent = ABSENT
+    native: NativeReport | Absent = ABSENT
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gradient was confirmed."""
+        return self.verdict == Verdict.PASS
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def raise_if_failed(self, allow: Sequence[str] = ()) -> None:
+        """Raise NotConfirmed unless every gradient was confirmed, or every reason against it is in `allow`."""
+        open_ = {f.kind for point in self.points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
+        if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(allow)):
+            return
+        found = [point.diagnosis.message for point in self.points if point.diagnosis]
+        raise NotConfirmed(f"{WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {said}" for said in found[:1]))
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return what people read: the verdict, then what lets them believe it, then what to do."""
+        word, tone = WORDS[self.verdict]
+        left = self._unclaimed()
+        word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
+        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text)}: {self.sentence()}")]
+        worst = min(range(len(self.points)), key=lambda k: _WORST.index(self.points[k].verdict))
+        for number in range(len(self.points)) if self.full else (worst,):
+            blocks += point_blocks(self, self.points[number], number)
+        blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
+        blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        if self.command:
+            blocks += [Paragraph("Again:"), Code(replay(self.command))]
+        return tuple(blocks)
+
+    def _unclaimed(self) -> tuple[str, ...]:
+        """Return the inputs that the claim leaves out."""
+        return self.points[0].not_claimed or ()
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every entry of every mode at every point as a row."""
+        rows: list[tuple[object, ...]] = []
+        for number, point in enumerate(self.points):
+            for mode, result in point.modes.items():
+                for name, x in result.values.items():
+                    bounds = (result.bound or {})[name]
+                    both = zip(entries(x), entries(np.broadcast_to(bounds, np.shape(x))), strict=True)
+                    rows += [
+                        (number, mode, name, index, g, b, result.verdict or "", point.verdict)
+                        for (index, g), (_, b) in both
+                    ]
+        return COLUMNS, rows
+
+    def sentence(self) -> str:
+        """Return the verdict in words."""
+        wrong = sum(point.entries.wrong for point in self.points)
+        compared = sum(point.entries.compared for point in self.points)
+        least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
+        if self.verdict == Verdict.FAIL:
+            shape = next(
+                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None
+            )
+            if shape:
+                return shape
+            whose = self._whose()
+            also = [f for p in self.points for f in p.findings if f.severity == Severity.ERROR]
+            first = [f for f in also if f.kind == Kind.FIRST_ORDER]
+            if first:
+                return first[0].message
+            if not wrong and also:
+                return f"{also[0].kind}: {also[0].message}"
+            return (
+                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+                if wrong
+                else f"{whose} is contradicted"
+            )
+        if self.verdict == Verdict.INCONCLUSIVE:
+            found = [f for p in self.points for f in p.findings if f.severity == Severity.INCONCLUSIVE]
+            found.sort(key=lambda f: f.kind != Kind.NOT_A_SUBGRADIENT)
+            said = found[0].message if found else "the modes cannot tell"
+            return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
+        better = f" {self.limit()}" if self.limit() else ""
+        if self.claim is not None:
+            return f"{self._whose()} is right{better}{self._format()}"
+        return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def limit(self) -> str:
+        """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
+        if self.detects.relative is not None:
+            return f"to better than {numbers.power(self.detects.relative)}"
+        if self.detects.absolute is not None:
+            return f"to within {numbers.power(self.detects.absolute)} (absolute: every entry is 0)"
+        return ""
+
+    def short(self) -> str:
+        """Return why it did not pass, without the name of what was checked."""
+        wrong, compared = (sum(getattr(p.entries, word) for p in self.points) for word in ("wrong", "compared"))
+        if self.verdict == Verdict.FAIL and wrong and self.sentence().endswith(("entry", "entries")):
+            return f"{wrong:,} of {compared:,} entr{'y' if compared == 1 else 'ies'} wrong"
+        return self.sentence()
+
+    def _whose(self) -> str:
+        if isinstance(self.native, NativeReport):
+            return str(self.claim)
+        return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
+
+    def _format(self) -> str:
+        """Say in which format a gradient is right, where that is not float64."""
+        narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
+        return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
+
+    def _option(self) -> str:
+        return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+
+
+def replay(command: tuple[str, ...]) -> str:
+    """Return a command as one would type it."""
+    import shlex
+
+    return " ".join(shlex.quote(word) for word in command)

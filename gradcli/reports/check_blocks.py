@@ -1,0 +1,259 @@
+"""What people read of a point that was checked: blocks, which renderers turn into text."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcli.reports import numbers, shown_entries
+from gradcli.reports.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.reports.common import Finding, Target
+from gradcli.reports.encode import Absent, Given, Values
+from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport
+from gradcli.words import Derivative, Kind, Severity, Verdict
+
+MAX_ROWS = 10
+_LOOKED_AT = {  # what the derivative is of, where it is not the target itself
+    "Hessian": "gradient of {}", "product H v": "gradient of {} along v", "product J v": "{} along v",
+    "product w J": "w . {}",
+}  # fmt: skip
+_TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
+_SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
+
+
+class Checked(Protocol):
+    """What the blocks of a point show of the whole report."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def derivative(self) -> Derivative: ...
+
+    @property
+    def points(self) -> tuple[PointReport, ...]: ...
+
+
+def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block]:
+    blocks: list[Block] = []
+    place = ", ".join(f"{name} = {_at(point, name, report.seed)}" for name in point.at)
+    looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
+    head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.value(point.value)}")
+    at = f"at {place}" if place else ""
+    if len(report.points) > 1:
+        word, tone = WORDS[point.verdict]
+        blocks.append(Paragraph((Piece(f"point {number + 1}  ", "strong"), Piece(word.lower(), tone)), 0))
+    blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
+    if point.mismatches:
+        blocks += _mismatch_blocks(point)
+    blocks += [*_gradient_table(report, point), _modes_table(point)]
+    blocks += [block for f in point.findings for block in _finding_blocks(f)]
+    if point.diagnosis is not None and point.diagnosis.kind != "shape":
+        blocks += _diagnosis_blocks(point.diagnosis)
+    if point.verdict == Verdict.PASS:
+        blocks.append(Paragraph(confirmed_by(point)))
+    return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
+
+
+def other_points(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
+    """Return one line for each of these points: its verdict, how many entries are wrong, and where it is."""
+    rows: list[tuple[Cell, ...]] = []
+    for number in numbers_of:
+        point = report.points[number]
+        word, tone = WORDS[point.verdict]
+        wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
+        place = ", ".join(f"{name} = {_briefly(x)}" for name, x in point.at.items())
+        rows.append((f"point {number + 1}", Piece(word.lower() + wrong, tone), f"at {place}"))
+    return [Table(("", "", ""), tuple(rows))] if rows else []
+
+
+def _briefly(x: Given) -> str:
+    return numbers.short(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.value(x)
+
+
+def _at(point: PointReport, name: str, seed: int) -> str:
+    shown = numbers.value(point.at[name])
+    return f"{shown} (drawn, seed {seed})" if name in point.drawn else shown
+
+
+def _finding_blocks(f: Finding) -> list[Block]:
+    tone: Tone = "unsure" if f.severity in (Severity.INCONCLUSIVE, Severity.WARNING) else "plain"
+    blocks: list[Block] = [Paragraph((Piece(f"{f.kind}: ", tone), Piece(f.message)))]
+    if f.source and f.line is not None and f.file:
+        blocks.append(Paragraph(Piece(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
+    elif f.source and f.line is not None:
+        blocks.append(Paragraph(Piece(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
+    if f.hint:
+        blocks.append(Paragraph(f.hint, 4))
+    return blocks
+
+
+def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
+    head = "" if d.kind == "unknown" else "Likely mistake: "
+    blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
+    if d.source and d.file:
+        blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
+    return blocks + ([Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else [])
+
+
+def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
+    """Show what became of planted mistakes."""
+    rows: list[tuple[Cell, ...]] = []
+    for m in mutants:
+        if m.sizeless:
+            tone: Tone = "good" if m.caught == m.planted else "bad"
+            rows.append((m.mistake, Piece(f"caught in {m.caught:,} of {m.planted:,}", tone)))
+        else:
+            every = (
+                "none in every entry" if m.smallest_in_every is None else f"{m.smallest_in_every:.0e} in every entry"
+            )
+            rows.append((m.mistake, f"{every}, {m.smallest_in_any:.0e} in the best"))
+    return [Table(("planted mistake", "smallest caught"), tuple(rows))]
+
+
+def _mismatch_blocks(point: PointReport) -> list[Block]:
+    rows: list[tuple[Cell, ...]] = []
+    for m in point.mismatches[:MAX_ROWS]:
+        output = m.output if isinstance(m.output, tuple) else ()
+        entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
+        claimed, right = numbers.apart(m.claimed, m.reference)
+        rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
+    blocks: list[Block] = [
+        Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}))
+    ]
+    left = point.entries.wrong - len(rows)
+    agree = point.entries.compared - point.entries.wrong - point.entries.undecided
+    if left > 0:
+        blocks.append(Paragraph(f"{left} more wrong entries"))
+    if agree > 0:
+        blocks.append(Paragraph(f"{agree} more {'entries agree' if agree > 1 else 'entry agrees'}"))
+    return blocks
+
+
+def _modes_table(point: PointReport) -> Block:
+    """Show scalars in full, a column each; arrays by the number of right digits alone."""
+    names = point.differentiated
+    answered = (result.values for result in point.modes.values() if result.status == "ok")
+    reference = point.modes[point.reference].values if point.reference else next(answered, {})
+    scalar = _in_full(point, reference)
+    columns = (
+        ("mode", *(f"df/d{name}" for name in names), "right digits")
+        if scalar
+        else ("mode", "right digits", "largest bound")
+    )
+    rows = [
+        _mode_row(point, mode, result, reference, scalar)
+        for mode, result in point.modes.items()
+        if result.status == "ok"
+    ]
+    return Table(columns, (*rows, *_silent_rows(point)))
+
+
+def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
+    """Show the reference's gradient, and the claim's, where the table of modes does not show values."""
+    reference = point.modes[point.reference].values if point.reference else {}
+    if _in_full(point, reference) or not reference:
+        return []
+    others = [result.values for result in point.modes.values() if result.status == "ok"]
+    entries = shown_entries.shown(reference, others)
+    axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
+    rows: list[tuple[Cell, ...]] = []
+    for mode in dict.fromkeys(("claim", str(point.reference))):
+        values = point.modes[mode].values if mode in point.modes else {}
+        cells = [numbers.short(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries]
+        rows += [(mode, *cells)] if values else []
+    of = (point.outputs or ()) if report.derivative == "Hessian" else ()
+    columns = ("", *(shown_entries.named(entry, axes, of) for entry in entries))
+    return [Table(columns, tuple(rows), title=shown_entries.title(reference, entries))]
+
+
+def _in_full(point: PointReport, reference: dict[str, Values]) -> bool:
+    """Whether the table of modes has a column for each entry."""
+    single = isinstance(point.value, Absent) or np.ndim(point.value) == 0
+    return single and all(np.ndim(x) == 0 for x in reference.values()) and len(point.differentiated) <= 2
+
+
+def _silent_rows(point: PointReport) -> list[tuple[Cell, ...]]:
+    """Return the modes that did not answer, those with the same reason on one line."""
+    reasons: dict[str, list[str]] = {}
+    for mode, result in point.modes.items():
+        if result.status != "ok":
+            reasons.setdefault(f"{result.status}: {result.message}" if result.message else result.status, []).append(
+                mode
+            )
+    return [(", ".join(modes), Piece(reason, "dim")) for reason, modes in reasons.items()]
+
+
+def _mode_row(
+    point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool
+) -> tuple[Cell, ...]:
+    digits = _digits(mode, point, result, reference)
+    if not scalar:
+        largest = max((float(np.max(b, initial=0.0)) for b in (result.bound or {}).values()), default=0.0)
+        return (mode, digits, f"{numbers.power(largest)}{' (proved)' if result.proved else ''}")
+    cells: list[Cell] = []
+    for name in point.differentiated:
+        if name not in result.values:
+            cells.append(Piece("not claimed", "dim"))
+        elif mode == "finite-difference" and isinstance(result.bound, dict):
+            cells.append(numbers.within(float(result.values[name]), float(result.bound[name])))
+        else:
+            cells.append(numbers.compared(float(result.values[name]), float(reference.get(name, np.nan))))
+    return (mode, *cells, digits)
+
+
+def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
+    verdict = result.verdict if isinstance(result.verdict, str) else "agree"
+    tone = _TONES.get(verdict, "unsure")
+    if mode == point.reference and result.proved:
+        return Piece(f"{proved_digits(result):.0f} (proved)", tone)
+    if mode == point.reference:
+        return Piece("reference", tone)
+    if point.reference is None:
+        return Piece(_SHORT[verdict].strip() or verdict, tone)
+    sizes = _sizes(point.modes[point.reference])
+    found = [
+        numbers.right_digits(x, reference[name], sizes[name]) for name, x in result.values.items() if name in reference
+    ]
+    worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
+    return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
+
+
+def _sizes(result: ModeResult) -> dict[str, Any]:
+    """Return from where digits of an entry count that may be zero, as far as is known: from the largest one; 0 for others."""
+    largest = max((float(np.max(np.abs(x), initial=0.0)) for x in result.values.values()), default=0.0)
+    bounds = result.bound or {}
+    return {name: np.where(np.abs(x) <= bounds.get(name, 0.0), largest, 0.0) for name, x in result.values.items()}
+
+
+def proved_digits(result: ModeResult) -> float:
+    """Return how many digits of the worst entry the bound proves."""
+    worst, sizes = np.inf, _sizes(result)
+    for name, x in result.values.items():
+        bound = np.asarray((result.bound or {})[name])
+        size = np.where(sizes[name] == 0, np.where(np.asarray(x) == 0, 1.0, np.abs(x)), sizes[name])
+        with np.errstate(all="ignore"):
+            digits = np.where(bound == 0, 99.0, -np.log10(bound / size))
+        worst = min(worst, float(np.min(digits, initial=99.0)))
+    return worst
+
+
+def confirmed_by(point: PointReport) -> str:
+    """Return which modes confirmed the gradient and what they rest on."""
+    agreeing = {name: result for name, result in point.modes.items() if result.verdict == "agree"}
+    values = [n for n, r in agreeing.items() if r.rests_on == ("function values",)]
+    rules = [
+        n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
+    ]
+    calls = sum(int(r.evaluations or 0) for r in point.modes.values())
+    if values and "claim" in agreeing and any(f.kind == Kind.UNTRACED for f in point.findings):
+        return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
+    if any(f.kind == Kind.COVERAGE for f in point.findings):
+        return "Confirmed by projections of function values alone, within the limits above."
+    if not values or not rules:
+        return f"{calls} evaluations of f."
+    both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"
+    return f"Confirmed {both}, which are independent. {calls} evaluations of f."

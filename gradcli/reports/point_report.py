@@ -1,0 +1,213 @@
+"""What a report of `check` says of one point."""
+
+from dataclasses import dataclass, field
+
+from gradcli.reports.common import Finding
+from gradcli.reports.encode import ABSENT, TEXT_ONLY, Absent, Given, Values
+from gradcli.words import Agreement, ModeStatus, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Detects:
+    """The smallest relative error of an entry that the check would have seen, and the entry where it is largest.
+
+    Where every entry is 0 there is no relative error: `absolute` is the smallest error that would have been seen.
+
+    relative  The smallest relative error that would have been seen in every entry; null where no error was sure to be
+              seen.
+    at        The entry in which only larger errors are seen, such as `x[3]`; null where there is none.
+    """
+
+    relative: float | None
+    at: str | None
+    absolute: float | None = field(default=None, metadata={TEXT_ONLY: True})
+
+
+NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One entry of a claim that is wrong.
+
+    input       The input that the entry differentiates by.
+    index       The index of the entry in this input, counted from 0; empty for a number.
+    claimed     The claimed value, in units of f per unit of the input.
+    reference   The right value, in the same units.
+    difference  The claimed value minus the right one, in the same units.
+    bound       How far apart the two could be if the claim were right, in the same units.
+    ratio       The claimed value divided by the right one.
+    output      The index of the output, counted from 0, where the result is no scalar.
+    """
+
+    input: str
+    index: tuple[int, ...]
+    claimed: float
+    reference: float
+    difference: float
+    bound: float
+    ratio: float
+    output: tuple[int, ...] | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mistake planted in the gradient under test: in how many entries, each alone, and how many would be caught.
+
+    For a mistake of a size: the smallest at which every entry would be caught, and the smallest for any.
+
+    mistake            The planted mistake, in words.
+    planted            The number of entries in which it was planted, one at a time.
+    caught             The number of these that the check would have found wrong.
+    smallest_in_every  The smallest relative size of the mistake that is caught in every entry; null where there is
+                       none.
+    smallest_in_any    The smallest relative size that is caught in at least one entry; null where the mistake has no
+                       size.
+    """
+
+    mistake: str
+    planted: int
+    caught: int
+    smallest_in_every: float | None
+    smallest_in_any: float | None
+
+    @property
+    def sizeless(self) -> bool:
+        """Whether the mistake has no size that could be smaller."""
+        return self.smallest_in_any is None
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """How many entries were compared, and how that went.
+
+    compared   The number of entries that were compared.
+    wrong      The number of these that are wrong.
+    undecided  The number of these of which nothing could be said.
+    """
+
+    compared: int
+    wrong: int
+    undecided: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The likely mistake behind a wrong claim.
+
+    kind       The name of the mistake, such as sign, factor or shape; `unknown` where none explains the claim.
+    message    The mistake, as a sentence.
+    file       The file of the code with the mistake; null where it is not known.
+    line       The line of the mistake, counted from 1; null where it is not known.
+    source     The text of this line, null where it is not known.
+    corrected  What the worst entry should be, or the line as it should be; null where this is not known.
+    """
+
+    kind: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    source: str | None = None
+    corrected: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeResult:
+    """What one mode answered, or why it did not.
+
+    status       Whether the mode answered, and if not, why.
+    gradient     The gradient by input, each shaped as the input, for a scalar result.
+    jacobian     The Jacobian by input, indexed [output, input], for a result that is no scalar.
+    bound        A bound on the error of each entry by input, shaped as the gradient or Jacobian.
+    decimals     The entries as decimal strings by input, where more digits are known than float64 holds.
+    proved       Whether the bound is proved, not estimated.
+    verdict      Whether the mode agrees with the reference.
+    evaluations  The number of evaluations of f that the mode took.
+    seconds      The time that the mode took, in seconds.
+    rests_on     What the answer depends on; two modes confirm each other only where they share none of it.
+    message      Why there is no answer, as a sentence.
+    hint         What to do to get an answer, null where nothing is known to help.
+    """
+
+    status: ModeStatus
+    gradient: dict[str, Values] | Absent = ABSENT
+    jacobian: dict[str, Values] | Absent = ABSENT
+    bound: dict[str, Values] | Absent = ABSENT
+    decimals: dict[str, Values] | Absent = ABSENT
+    proved: bool | Absent = ABSENT
+    verdict: Agreement | Absent = ABSENT
+    evaluations: int | Absent = ABSENT
+    seconds: float | Absent = ABSENT
+    rests_on: tuple[str, ...] | Absent = ABSENT
+    message: str | Absent = ABSENT
+    hint: str | Absent | None = ABSENT
+
+    @property
+    def values(self) -> dict[str, Values]:
+        """The gradient or Jacobian, by input."""
+        return self.gradient or self.jacobian or {}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """Whether the recorded program gives the function's values beside the point; None where this could not be compared.
+
+    `detects` is the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
+
+    agrees       Whether the two agree; null where they could not be compared.
+    detects      The smallest lost term that would have been seen, relative to all contributions; null where nothing was
+                 compared.
+    evaluations  The number of evaluations of f that the test took.
+    message      Why they could not be compared, as a sentence.
+    """
+
+    agrees: bool | None
+    detects: float | None
+    evaluations: int
+    message: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class PointReport:
+    """One point: the value, every mode, and the verdict.
+
+    at              The value of every input by name.
+    drawn           The inputs whose values were drawn at random.
+    differentiated  The inputs whose derivatives were compared.
+    constant        The inputs that no derivative is taken by.
+    value           The value of f at the point, left out where there is none.
+    verdict         The verdict at this point.
+    reference       The mode that the others are compared with; null where none answered.
+    gradient        The gradient of the reference by input, each shaped as the input.
+    jacobian        The Jacobian of the reference by input, indexed [output, input].
+    entries         How many entries were compared, and how many are wrong or open.
+    mismatches      The wrong entries of the claim, the worst first, at most 1000 of each input.
+    modes           What each mode answered, by its name; `claim` is the claimed gradient.
+    findings        What is worth knowing of the function, the point and the claim.
+    diagnosis       The likely mistake behind a wrong claim; null where nothing is wrong.
+    detects         How small an error would have been seen at this point.
+    outputs         The names of the outputs, for a result that is no scalar.
+    mutants         What became of planted mistakes (--mutate).
+    trace_test      Whether the recorded program is the function, compared beside the point.
+    not_claimed     The inputs that the claim leaves out.
+    """
+
+    at: dict[str, Given]
+    drawn: tuple[str, ...]
+    differentiated: tuple[str, ...]
+    constant: tuple[str, ...]
+    value: Values | Absent
+    verdict: Verdict
+    reference: str | None
+    gradient: dict[str, Values] | Absent
+    jacobian: dict[str, Values] | Absent
+    entries: Entries
+    mismatches: tuple[Mismatch, ...]
+    modes: dict[str, ModeResult]
+    findings: tuple[Finding, ...]
+    diagnosis: Diagnosis | None
+    detects: Detects
+    outputs: tuple[str, ...] | Absent = ABSENT
+    mutants: tuple[Mutant, ...] | Absent = ABSENT
+    trace_test: TraceReport | Absent = ABSENT
+    not_claimed: tuple[str, ...] | Absent = ABSENT

@@ -1,0 +1,156 @@
+"""The report of `trace`: the computation as a walkthrough, forward and back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcli.reports import numbers
+from gradcli.reports.blocks import Block, Cell, Graph, Paragraph, Piece, Table
+from gradcli.reports.common import Finding, Printed, Target
+from gradcli.reports.encode import ABSENT, Absent, Given, Status, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one use of a node adds to its adjoint: the using node's adjoint times the local partial.
+
+    from_    The name of the node that uses this one.
+    adjoint  The adjoint of the node that uses this one, shaped as its value.
+    partial  The local partial, or the name of a linear operation's transpose.
+    product  What this use adds to the adjoint, shaped as the value of this node.
+    formula  The same as a product of matrices, such as `(dL/dz) xᵀ`.
+    """
+
+    from_: str
+    adjoint: Values
+    partial: Values | str
+    product: Values
+    formula: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
+
+    id             The number of the node in the recorded program, counted from 0.
+    name           The name of the node: an input, a name of the user's, `result`, or % and a number.
+    operation      The operation, `input` for an input.
+    inputs         The operands: names of nodes, and constants as text.
+    value          The forward value.
+    adjoint        The derivative of the sum of all outputs by this node, shaped as its value.
+    partials       The local partial by operand, or the name of a linear operation's transpose.
+    contributions  What each use of the node adds to its adjoint.
+    line           The line of the code, counted from 1; null where it is not known.
+    text           The operation as the user wrote it.
+    """
+
+    id: int
+    name: str
+    operation: str
+    inputs: tuple[str, ...]
+    value: Values
+    adjoint: Values
+    partials: dict[str, Values | str]
+    contributions: tuple[Contribution, ...]
+    line: int | None
+    text: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport(Printed):
+    """The recorded program at one point, every node with its forward value and its adjoint.
+
+    target       What was recorded.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    nodes        The nodes in the order in which they were computed.
+    findings     What is worth knowing of the function and the point.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    exit_status  The exit status of this command.
+    line         The line of standard input that asked for it, counted from 1.
+    """
+
+    target: Target
+    at: dict[str, Given]
+    drawn: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    findings: tuple[Finding, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.trace/1"
+    exit_status: Status = 0
+    line: int | Absent = ABSENT
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the forward table, the backward table, and the graph."""
+        blocks: list[Block] = [
+            self._forward(),
+            Paragraph((Piece(f"backward, last line first; L is {self._loss()}", "strong"),)),
+            self._backward(),
+        ]
+        blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
+        return (*blocks, self.graph())
+
+    def _loss(self) -> str:
+        """Return what the adjoints are derivatives of."""
+        last = self.nodes[-1]
+        return f"the sum of {last.name}" if np.ndim(last.value) else last.name
+
+    def _forward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in self.nodes:
+            if node.operation == "input":
+                continue
+            text = node.text if isinstance(node.text, str) else node.operation
+            known = {name: p for name, p in node.partials.items() if not isinstance(p, str)}
+            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in known.items())
+            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
+        return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
+
+    def _backward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in reversed(self.nodes):
+            products = [_product(c) for c in node.contributions]
+            how = " + ".join(products)
+            if len(products) > 1:
+                how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
+            rows.append((f"dL/d{node.name}", numbers.value(node.adjoint), f"= {how}" if how else ""))
+        return Table(("adjoint", "value", "from the operations that use it"), tuple(rows))
+
+    def graph(self) -> Graph:
+        """Return the nodes with their values, and the edges with their local partials."""
+        names = {node.name: str(node.id) for node in self.nodes}
+        nodes = tuple(
+            (str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}")
+            for n in self.nodes
+        )
+        edges = tuple(
+            (names[operand], str(node.id), shown(partial))
+            for node in self.nodes
+            for operand, partial in node.partials.items()
+            if operand in names
+        )
+        return Graph(nodes, edges)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the nodes as rows."""
+        return ("id", "name", "operation", "inputs", "value", "adjoint"), [
+            (n.id, n.name, n.operation, " ".join(n.inputs), _record(n.value), _record(n.adjoint)) for n in self.nodes
+        ]
+
+
+def _product(c: Contribution) -> str:
+    """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
+    plain = not isinstance(c.partial, str) and not np.ndim(c.partial) and not np.ndim(c.adjoint)
+    numbered = f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})"
+    return numbered if plain or isinstance(c.formula, Absent) else c.formula
+
+
+def _record(x: Values) -> object:
+    """Return a scalar as a number, an array in short."""
+    return float(x) if getattr(x, "ndim", 0) == 0 else numbers.value(x)
+
+
+def shown(x: Values | str) -> str:
+    """Return a partial: a number, an array by its shape, or the words for a linear operation."""
+    return x if isinstance(x, str) else numbers.value(x) if getattr(x, "ndim", 0) else numbers.short(x, 8)
