@@ -1,4 +1,4 @@
-"""Custom backward passes in JAX: no right one is flagged, every wrong one is caught and named, in the middle of a program."""
+"""Custom backward passes that JAX has ways of its own for (forward rules, residuals, loops): no right one is flagged, every wrong one is caught and named, in the middle of a program."""
 
 import pytest
 
@@ -14,7 +14,7 @@ WRONG = {f"{case.name}: {says}": (case, wrong) for case in CASES for says, wrong
 
 
 def test_there_are_enough() -> None:
-    assert len(RIGHT) >= 22
+    assert len(RIGHT) >= 14
     assert all(case.wrong for case in CASES)
 
 

@@ -25,25 +25,9 @@ def slope(f: Function, partial_of: Function) -> Function:
     return lambda xs, xdots: (f(*xs), partial_of(*xs) * xdots[0])
 
 
-def gelu_tanh(x: Any) -> Any:
-    return x * (1 + jnp.tanh(C * (x + 0.044715 * x**3))) / 2
-
-
 def _gelu_tanh(x: Any, third: float = 3.0, c: float = C) -> Any:
     t = jnp.tanh(c * (x + 0.044715 * x**3))
     return (1 + t) / 2 + x * (1 - t**2) * c * (1 + third * 0.044715 * x**2) / 2
-
-
-def gelu_tanh_bwd(saved: Any, ybar: Any) -> Any:
-    return (ybar * _gelu_tanh(saved[0]),)
-
-
-def gelu_tanh_cube(saved: Any, ybar: Any) -> Any:
-    return (ybar * _gelu_tanh(saved[0], third=1.0),)
-
-
-def gelu_tanh_rounded(saved: Any, ybar: Any) -> Any:
-    return (ybar * _gelu_tanh(saved[0], c=0.7979),)
 
 
 def gelu_erf(x: Any) -> Any:
@@ -94,28 +78,6 @@ def hypotenuse_jvp_one(xs: Any, xdots: Any) -> Any:
     return r, (x * xdot + x * ydot) / r
 
 
-def swish(x: Any, beta: Any) -> Any:
-    return x * jax.nn.sigmoid(beta * x)
-
-
-def swish_bwd(saved: Any, ybar: Any) -> Any:
-    x, beta = saved
-    s = jax.nn.sigmoid(beta * x)
-    return ybar * (s + beta * x * s * (1 - s)), jnp.sum(ybar * x**2 * s * (1 - s))
-
-
-def swish_no_beta(saved: Any, ybar: Any) -> Any:
-    x, beta = saved
-    s = jax.nn.sigmoid(beta * x)
-    return ybar * (s + x * s * (1 - s)), jnp.sum(ybar * x**2 * s * (1 - s))
-
-
-def swish_last(saved: Any, ybar: Any) -> Any:
-    x, beta = saved
-    s = jax.nn.sigmoid(beta * x)
-    return ybar * (s + beta * x * s * (1 - s)), jnp.sum(ybar[-1] * x[-1] ** 2 * s[-1] * (1 - s[-1]))
-
-
 def clip(x: Any, low: Any, high: Any) -> Any:
     return jnp.minimum(jnp.maximum(x, low), high)
 
@@ -164,28 +126,6 @@ def huber_unit(delta: float, x: Any, ybar: Any) -> Any:
 
 def huber_no_sign(delta: float, x: Any, ybar: Any) -> Any:
     return (ybar * jnp.where(jnp.abs(x) < delta, x, delta),)
-
-
-def cross_entropy(logits: Any, labels: Any) -> Any:
-    rows = jnp.arange(logits.shape[0])
-    return -jnp.mean(jax.nn.log_softmax(logits)[rows, labels])
-
-
-def cross_entropy_bwd(saved: Any, ybar: Any) -> Any:
-    logits, labels = saved
-    hot = jax.nn.one_hot(labels, logits.shape[1])
-    return ybar * (jax.nn.softmax(logits) - hot) / logits.shape[0], None
-
-
-def cross_entropy_sum(saved: Any, ybar: Any) -> Any:
-    logits, labels = saved
-    return ybar * (jax.nn.softmax(logits) - jax.nn.one_hot(labels, logits.shape[1])), None
-
-
-def cross_entropy_axis(saved: Any, ybar: Any) -> Any:
-    logits, labels = saved
-    hot = jax.nn.one_hot(labels, logits.shape[1])
-    return ybar * (jax.nn.softmax(logits, axis=0) - hot) / logits.shape[0], None
 
 
 def logsumexp(x: Any) -> Any:
@@ -255,22 +195,16 @@ def forward_case(name: str, f: Function, partial_of: Function, wrong: dict[str, 
 
 
 SCALARS = (
-    case("gelu_tanh", gelu_tanh, kept(gelu_tanh), gelu_tanh_bwd, {"the cube's factor 3": gelu_tanh_cube, "sqrt(2/pi) as 0.7979": gelu_tanh_rounded}, x=drawn(5)),
     forward_case("gelu_erf", gelu_erf, _gelu_erf, {"exp(-x^2) for exp(-x^2/2)": _gelu_erf_width, "of the approximation by tanh": _gelu_tanh}, x=drawn(4)),
     forward_case("softplus", softplus, jax.nn.sigmoid, {"of -x": lambda x: jax.nn.sigmoid(-x)}, x=drawn(4)),
     forward_case("sinc", sinc, _sinc, {"not divided by x twice": _sinc_no_quotient}, x=drawn(4, low=0.3)),
     forward_case("log1mexp", log1mexp, lambda x: 1 / jnp.expm1(x), {"exp for expm1": lambda x: jnp.exp(-x)}, x=drawn(4, low=0.3)),
     Case("hypotenuse", with_jvp(hypotenuse, hypotenuse_jvp), {"x for y": with_jvp(hypotenuse, hypotenuse_jvp_one)},
          {"x": drawn(3), "y": drawn(3, low=0.2)}),
-    case("swish", swish, kept(swish), swish_bwd,
-         {"beta is left out": swish_no_beta, "not summed over the entries": swish_last}, x=drawn(4), beta=np.float64(1.7)),
     case("clip", clip, kept(clip), clip_bwd,
          {"only from above": clip_one_side, "the ends are swapped": clip_ends_swapped},
          x=drawn(8), low=np.float64(-0.6), high=np.float64(0.4)),
     HUBER,
-    case("cross_entropy", cross_entropy, kept(cross_entropy), cross_entropy_bwd,
-         {"not divided by the batch": cross_entropy_sum, "softmax along the batch": cross_entropy_axis},
-         logits=drawn(3, 4), labels=np.array([1, 3, 0])),
     LOGSUMEXP,
     case("weighted_error", weighted_error, kept(weighted_error), weighted_error_bwd,
          {"divided by the rows alone": weighted_error_rows, "the sign of the target's": weighted_error_target},
