@@ -1,1 +1,1 @@
-"""Floor 1: tracing. It knows that rules exist and knows no rule."""
+"""Floor 1: tracing. This package defines what a derivative rule is, and contains no rule."""

@@ -1,4 +1,4 @@
-"""From a numpy function to what runs in its place when an argument is traced."""
+"""The table of handlers: for each numpy function, the function that runs in its place when an argument is traced."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +7,17 @@ from gradcli.errors import NoRule
 
 Function = Callable[..., Any]
 HANDLERS: dict[Function, Function] = {}
-METHODS: dict[str, Function] = {}  # of ufuncs: reduce, accumulate, outer, at, reduceat
-VIEWS: set[Function] = set()  # functions of one array whose result may share its memory; storage asks numpy whether
+METHODS: dict[str, Function] = {}  # handlers of ufunc methods: reduce, accumulate, outer, at, reduceat
+VIEWS: set[Function] = set()  # functions of one array whose result may be a view of it; storage.py checks whether it is
 REASONS: dict[Function, tuple[str, str]] = {}  # why a function has no rule, and what to write instead
 _LATE: list[Callable[[Function], Function | None]] = []
 
 
 def handles(*functions: Function | None) -> Callable[[Function], Function]:
-    """Declare that the decorated function stands for each of the numpy `functions`, those it has, on traced arguments."""
+    """Register the decorated function as the handler of each of `functions`.
+
+    None, which stands for a function that the installed numpy lacks, is skipped.
+    """
 
     def declare(handler: Function) -> Function:
         HANDLERS.update({function: handler for function in functions if function is not None})
@@ -24,7 +27,7 @@ def handles(*functions: Function | None) -> Callable[[Function], Function]:
 
 
 def handles_method(name: str) -> Callable[[Function], Function]:
-    """Declare that the decorated function stands for a method of every ufunc: it is called with the ufunc first."""
+    """Register the decorated function as the handler of a method of every ufunc; its first argument is the ufunc."""
 
     def declare(handler: Function) -> Function:
         METHODS[name] = handler
@@ -34,19 +37,19 @@ def handles_method(name: str) -> Callable[[Function], Function]:
 
 
 def found_late(lookup: Callable[[Function], Function | None]) -> None:
-    """Add a look-up for functions that are met before they are imported here (scipy.special's)."""
+    """Add a look-up for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late."""
     _LATE.append(lookup)
 
 
 def handler(function: Function) -> Function:
-    """Return what stands for `function` on traced arguments.
+    """Return the handler that runs in place of `function` on traced arguments.
 
-    Raises  NoRule.
+    Raises  NoRule if there is none; the error says why, and what to write instead.
     """
     known = HANDLERS.get(function)
     if known is not None:
         return known
-    original = getattr(function, "__wrapped__", None)  # a stand-in, met while it acts
+    original = getattr(function, "__wrapped__", None)  # a stand-in that replaces a numpy function in a trace
     if original in HANDLERS:
         return HANDLERS[original]
     for lookup in _LATE:
@@ -60,5 +63,8 @@ def handler(function: Function) -> Function:
 
 
 def bind(function: Function, *args: Any, **kwargs: Any) -> Any:
-    """Call what stands for the numpy `function`."""
+    """Call the handler of the numpy `function`.
+
+    Raises  NoRule if there is none.
+    """
     return handler(function)(*args, **kwargs)

@@ -1,20 +1,20 @@
-"""The garbage collector while a tape is written: it seldom looks.
+"""A context in which Python's garbage collector runs rarely, for use while a tape is recorded.
 
-A tape is a list of tuples that all live until the way back. Python's collector goes through young objects whenever 700 more
-of them live than before, and through all of them ever so often: on a long tape it finds nothing, again and again.
+A tape is a list of tuples that all stay alive until the reverse sweep. By default, Python's collector scans the young objects
+whenever there are 700 more of them, and all objects from time to time. On a long tape these scans find nothing to free.
 """
 
 import gc
 import threading
 
-_SELDOM = 100_000  # objects; a function that makes garbage of its own is still collected
+_SELDOM = 100_000  # objects; not infinite, so that garbage made by the user's function is still collected
 _LOCK = threading.Lock()
 _UNDER_WAY = [0]
 _USUAL = [gc.get_threshold()]
 
 
 class SeldomCollected:
-    """Inside, the collector waits for many more objects; what was set before is put back when the last one ends."""
+    """A context in which the collector waits for many more objects; the last one to end restores the usual threshold."""
 
     __slots__ = ()
 

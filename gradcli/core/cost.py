@@ -1,4 +1,4 @@
-"""What one evaluation of a primitive takes, in scalar operations, counted from the shapes of its operands and its result."""
+"""The cost of one evaluation of a primitive: scalar operations, counted from the shapes of its operands and its result."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ Values = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Scalar operations; comparisons count as additions, and a square root as transcendental."""
+    """Numbers of scalar operations; a comparison counts as an addition, a square root as transcendental."""
 
     additions: int = 0
     multiplications: int = 0
@@ -34,25 +34,28 @@ class Operations:
         return self + other.times(-1)
 
     def times(self, count: int) -> "Operations":
-        """Return the operations of so many runs."""
+        """Return the operations of `count` runs."""
         return Operations(count * self.additions, count * self.multiplications, count * self.transcendental)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What decides whether a mode is run: results computed one by one, and multiply-adds of matrix products."""
+    """A coarse measure of work, compared with the limits of a mode.
+
+    `entries` counts results that are computed entry by entry, `products` the multiply-adds of matrix products.
+    """
 
     entries: int = 0
     products: int = 0
 
     @property
     def operations(self) -> int:
-        """Scalar operations: a multiply-add is two."""
+        """The number of scalar operations; a multiply-add counts as two."""
         return self.entries + 2 * self.products
 
 
 def entries_of(xs: Values, y: Any) -> int:
-    """Return the entries of the largest operand, or of the result where that is larger."""
+    """Return the number of entries of the largest value among the operands and the result."""
     return max(size(y), *(size(x) for x in xs))
 
 
@@ -60,8 +63,8 @@ def entries_of(xs: Values, y: Any) -> int:
 class Cost:
     """The cost of a primitive, as functions of its operands, its result and its parameters.
 
-    `operations` is what reports count, `work` what limits count, and `terms` how many terms of its operands the result
-    has as a formula.
+    `operations` is shown in reports, and `work` is compared with limits. `terms` is the number of terms that one entry of
+    the result has when it is written out as a formula of the operands.
     """
 
     operations: Callable[[Values, Any, Params], Operations]
@@ -118,7 +121,10 @@ def _products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, 
 
 
 def factored(products: int, expanded: bool = False) -> Cost:
-    """Return the cost of factoring a matrix: multiply-adds for each entry and row; `expanded` where formulas multiply out."""
+    """Return the cost of a matrix factorisation: `products` multiply-adds for each entry and row of the matrix.
+
+    With `expanded`, a formula of the result writes out a determinant: n * n! terms for n rows.
+    """
 
     def work(xs: Values, y: Any, params: Params) -> Work:
         return Work(products=products * size(xs[0]) * max(shape(xs[0])[-2:], default=1))

@@ -1,4 +1,4 @@
-"""Where on the real line an elementwise operation is smooth, and which numbers try it hard."""
+"""Domains: where on the real line an elementwise operation is smooth, and which numbers there are hard to compute with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ _NEAR_ONE = 1 - np.array([1e-15, 1e-10, 1e-5, 1e-2])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """An open set of real numbers, `contains(x)` elementwise, with `hard`: tiny, ordinary, huge and saturated members.
+    """An open set of real numbers; `contains(x)` tests membership elementwise.
 
-    A `dense` one leaves out single points; beyond the others a function has no value, or stands still.
+    `hard` lists members for tests of accuracy: tiny, ordinary, huge and saturated numbers. A `dense` domain leaves out
+    isolated points only. Outside a domain that is not dense, a function has no value or is constant.
     """
 
     name: str
@@ -24,7 +25,10 @@ class Domain:
     dense: bool = False
 
     def sample(self, rng: Any, count: int) -> Any:
-        """Return `count` ordinary members, away from the edges."""
+        """Return `count` random members of ordinary size, none of them within 0.05 of zero.
+
+        Shapes  the result has the shape (count,).
+        """
         drawn = np.concatenate(
             [rng.normal(size=50 * count), rng.uniform(0, 1, 20 * count), 1 + rng.exponential(size=20 * count)]
         )
@@ -54,7 +58,7 @@ NOT_POLE = Domain(
 )
 NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
 
-# where float kernels hold, and operations of frameworks, which were measured there alone
+# where float kernels and operations of frameworks are accurate; their error was measured on these sets only
 NEAR_0 = Domain("|x| < 0.15", lambda x: abs(x) < 0.15, _both(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149])))
 NEAR_1 = Domain("|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _both(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149])))
 ABOVE_12 = Domain("x > 12", lambda x: x > 12, np.concatenate([np.array([12.1, 25.9, 300.0]), _HUGE]))

@@ -1,4 +1,4 @@
-"""How deep the sweeps are nested: each has a level, so that tangents and cotangents of different sweeps never mix."""
+"""Levels of nested sweeps: each sweep has its own, so that tangents and cotangents of different sweeps never mix."""
 
 import itertools
 import math
@@ -9,20 +9,20 @@ from contextvars import ContextVar
 _UNIQUE = 2.0**-40
 _depth: ContextVar[int] = ContextVar("depth", default=0)
 _number = itertools.count(1)
-LIVE: set[float] = {0, 1, 2, 3, math.inf}  # the levels under way, and whole ones, which no sweep is given
+LIVE: set[float] = {0, 1, 2, 3, math.inf}  # levels of open sweeps, and whole numbers, which no sweep gets
 
 
 def depth() -> int:
-    """The number of sweeps under way."""
+    """Return the number of open sweeps."""
     return _depth.get()
 
 
 @contextmanager
 def sweep() -> Iterator[float]:
-    """Open a sweep and yield its level, closed again also when user code raises.
+    """Open a sweep and yield its level; close the sweep on exit, also when user code raises.
 
-    A level lies between its depth, 1 for the outermost, and the next, and is given once: what the user's code keeps of one
-    sweep is not taken for a value of another.
+    A level is the depth of the sweep, 1 for the outermost, plus a fraction that no other sweep has. A value that user code
+    keeps from one sweep is therefore never mistaken for a value of another.
     """
     depth = _depth.get() + 1
     level = depth + next(_number) % 2**39 * _UNIQUE

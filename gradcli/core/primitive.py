@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.core.cost import FUNCTION, Cost
 from gradcli.core.domain import REAL, Domain
 from gradcli.core.levels import LIVE
-from gradcli.core.shapes import Value as Value  # for all who import it with a primitive
+from gradcli.core.shapes import Value as Value  # exported again for modules that also import Primitive
 from gradcli.errors import TraceEnded
 from gradcli.words import RuleKind
 
@@ -18,7 +18,7 @@ Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
 
-ON_COMPLEX: list[Callable[..., Value]] = []  # what runs a primitive when a plain complex operand meets a traced one
+ON_COMPLEX: list[Callable[..., Value]] = []  # runs a primitive on plain complex and traced operands together
 _MAY_BE_COMPLEX = {np.ndarray, complex, np.complex128, np.complex64}
 
 
@@ -26,24 +26,25 @@ class Rule(Protocol):
     """How a tangent is pushed and a cotangent is pulled through one argument."""
 
     def push(self, primitive: "Primitive", i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        """Return the part of ydot that argument `i`, moving with `xdot`, contributes."""
+        """Return the contribution of argument `i` to the tangent of `y`, given its tangent `xdot`."""
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        """Return the cotangent of argument `i`, in its shape."""
+        """Return the cotangent of argument `i`, in the shape of that argument, given the cotangent `ybar` of `y`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
-    """One row of the rule table: called on numpy values it computes, called on tracers it lets the innermost one act.
+    """One row of the rule table. Called on numpy values, it computes; called on tracers, it lets the innermost one run it.
 
-    `on_complex` is the function at complex numbers near the real axis, where `fun` does not take them; `complex_loss` is the
-    relative error of its values there, where it is more than a few roundings.
+    `on_complex` computes the function at complex numbers near the real axis if `fun` does not accept them. `complex_loss`
+    is the relative error of the values there if it is larger than a few rounding errors.
 
-    A row with a `body` is made of numpy calls: an arithmetic that does not know it by name runs these. What is made of
-    pieces has the weights of its operands in the piece that was taken, `branch(y, *xs)`, and what is zero where two of them
-    meet, `margin(*xs)`.
+    With `body`, `fun` consists of numpy calls, and an arithmetic that has no entry for the primitive runs these calls. A
+    function made of pieces has two more fields: `branch(y, *xs)` returns the weights of the operands in the piece that
+    was taken, and `margin(*xs)` returns a value that is zero where two pieces meet.
 
     Shapes  as `fun`; positional arguments may be differentiated, keyword `params` never are.
+    Raises  TraceEnded if an operand depends on the inputs of a sweep that has ended.
     """
 
     name: str
@@ -65,16 +66,16 @@ class Primitive:
 
     @property
     def constant(self) -> bool:
-        """Whether the derivative is zero wherever it exists (floor, comparisons), so that nothing is recorded."""
+        """Whether the derivative is zero wherever it exists (floor, comparisons), so that no line is recorded."""
         return not self.rules
 
     @property
     def dense(self) -> bool:
-        """Whether it has a value for all numbers but single ones; unknown, as for functions with an order, is no."""
+        """Whether it has a value at all numbers but isolated ones; False if the domain is not declared."""
         return self.constant or (bool(self.on) and all(domain.dense for domain in self.on))
 
     def rule(self, i: int) -> Rule:
-        """The rule of argument `i`; the last one serves all further arguments (concatenate, einsum)."""
+        """Return the rule of argument `i`; the last one serves all further arguments (concatenate, einsum)."""
         return self.rules[i] if i < len(self.rules) else self.rules[-1]
 
     def __call__(self, *xs: Value, **params: Any) -> Value:
@@ -99,7 +100,7 @@ class Primitive:
         return top.process(self, xs, params)
 
     def is_a(self, *others: "Primitive") -> bool:
-        """Whether it is one of these operations, with their rules or with others."""
+        """Return whether it is one of these operations; names are compared, so that its rules may differ."""
         return any(self.name == other.name for other in others)
 
     def __repr__(self) -> str:
@@ -110,13 +111,16 @@ class Primitive:
 
 
 class Interpreted:
-    """What a primitive needs to know of a tracer: its nesting level, and that it takes over the call."""
+    """The part of a tracer that a primitive uses: its nesting level, and the method that takes over the call."""
 
     __slots__ = ()
     level: float
 
     def settle(self) -> Value:
-        """Return the value under this tracer, whose sweep is over. Raises TraceEnded if it moved in that sweep."""
+        """Return the value under this tracer, whose sweep has ended.
+
+        Raises  TraceEnded if the value depends on the inputs of that sweep.
+        """
         raise NotImplementedError
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
@@ -125,15 +129,15 @@ class Interpreted:
 
 
 def kept() -> TraceEnded:
-    """Return the error that ends a trace in which a value of an earlier one is used."""
+    """Return the error for a trace in which user code uses a value of an earlier trace."""
     says = "a value that the function kept from an earlier trace is used again"
     return TraceEnded(says, do="do not keep values between calls: they belong to one evaluation")
 
 
 def settled(x: Value) -> Value:
-    """Return a value without the tracers of sweeps that are over, which the user's code may have kept.
+    """Return `x` without tracers of sweeps that have ended, which user code may have kept.
 
-    Raises  TraceEnded if it moved in such a sweep.
+    Raises  TraceEnded if `x` depends on the inputs of such a sweep.
     """
     while isinstance(x, Interpreted) and x.level not in LIVE:
         x = x.settle()
@@ -144,17 +148,23 @@ PRIMITIVES: dict[str, Primitive] = {}
 
 
 def named(name: str) -> Primitive:
-    """Return the primitive called `name`."""
+    """Return the primitive called `name`.
+
+    Raises  KeyError if there is none.
+    """
     return PRIMITIVES[name]
 
 
 def by_name(table: Mapping[Primitive, T]) -> dict[str, T]:
-    """Return a table of primitives by their names: it holds for an operation with other rules, too."""
+    """Return a table of primitives by their names, so that it also serves a primitive whose rules were replaced."""
     return {primitive.name: entry for primitive, entry in table.items()}
 
 
 def declare(primitive: Primitive) -> Primitive:
-    """Add a row to the table; a name is declared once."""
+    """Add a row to the table and return it.
+
+    Raises  ValueError if the name is already declared.
+    """
     if primitive.name in PRIMITIVES:
         raise ValueError(f"{primitive.name} is declared twice")
     PRIMITIVES[primitive.name] = primitive

@@ -1,7 +1,7 @@
-"""Which piece of the user's code is running, so that a recorded line can be traced back to it.
+"""Positions: which piece of the user's code is running, so that a recorded line can be traced back to it.
 
-An expression sets the position as it runs. Python code has none to set: there a position is the innermost frame of the
-user's, as `(code, instruction)`, and only becomes a file, a line and a column when someone asks.
+An expression sets the position while it runs. For Python code, a position is the innermost frame of user code, stored as
+`(code, instruction)`. It is converted to a file, a line and a column only when it is shown.
 """
 
 import ast
@@ -24,7 +24,7 @@ _OWN: set[str] = set()
 
 
 class Here:
-    """The place in the user's program that runs now; an expression sets it, a tape reads it."""
+    """The position in an expression that is running; the expression sets it, and a tape reads it."""
 
     __slots__ = ("position",)
 
@@ -33,29 +33,29 @@ class Here:
 
 
 HERE = Here()
-WRITTEN: list[Any] = []  # positions where traced values were written as text, since the last recording began
+WRITTEN: list[Any] = []  # positions where traced values were converted to text since the last recording began
 
 
 def written() -> None:
-    """Note that a traced value is written as text here: what reads it back has lost the trace."""
+    """Record that a traced value is converted to text here; a number read back from the text is no longer traced."""
     if len(WRITTEN) < _MOST_WRITTEN:
         WRITTEN.append(position())
 
 
 def own(folder: str) -> None:
-    """Count the code in a folder as the user's, although it may be installed: it was named as the target."""
+    """Treat the code in a folder as the user's, even if it is installed, because the user named it as the target."""
     _OWN.add(str(Path(folder).resolve()) + os.sep)
     _USERS.clear()
 
 
 def no_folder_is_own() -> None:
-    """Forget all folders that `own` was called with."""
+    """Forget all folders that were passed to `own`."""
     _OWN.clear()
     _USERS.clear()
 
 
 def is_users(file: str) -> bool:
-    """Whether the code of a file is the user's: neither gradcli's nor Python's nor an installed package's."""
+    """Return whether the code of a file is the user's: not part of gradcli, of Python or of an installed package."""
     known = _USERS.get(file)
     if known is None:
         known = _USERS[file] = _is_users(file)
@@ -77,13 +77,13 @@ def _is_users(file: str) -> bool:
 
 
 def _environment_in(folder: str, file: str) -> bool:
-    """Whether a file of a folder belongs to a virtual environment that lies in it."""
+    """Return whether a file in a folder belongs to a virtual environment inside that folder."""
     inside = any(prefix.startswith(folder) and file.startswith(prefix) for prefix in _INSTALLED)
     return inside or "site-packages" in file.removeprefix(folder)
 
 
 def position() -> Any:
-    """Return where the user's code is now: an instruction of an expression, `(code, instruction)`, or None."""
+    """Return the current position in user code: an instruction of an expression, `(code, instruction)`, or None."""
     if HERE.position is not None:
         return HERE.position
     frame: Any = sys._getframe(1)
@@ -96,7 +96,7 @@ def position() -> Any:
 
 
 def place(position: Any) -> Span | Place | None:
-    """Return a recorded position as a piece of the expression, or as a line of the user's file."""
+    """Return a recorded position as a piece of the expression or a line of the user's file; None if it is unknown."""
     span = getattr(position, "span", None)
     if isinstance(span, Span | Place) or not isinstance(position, tuple):
         return span
@@ -108,18 +108,18 @@ def place(position: Any) -> Span | Place | None:
 
 
 def code_at(position: Any) -> str:
-    """Return the piece of the user's code that a recorded position is of; nothing where that is not known."""
+    """Return the user's code at a recorded position as text; an empty text if the position is unknown."""
     at = place(position)
     return at.operation if isinstance(at, Place) else at.source if isinstance(at, Span) else ""
 
 
 def raised_at(traceback: TracebackType | None) -> Place | None:
-    """Return the innermost line of the user's that an exception came through."""
+    """Return the innermost line of user code in a traceback, or None."""
     found = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
         text = code.co_filename.startswith("<") and found is not None and not found.file.startswith("<")
-        if is_users(code.co_filename) and not text:  # a text that a file runs is told by the line that runs it
+        if is_users(code.co_filename) and not text:  # for code run by exec or eval, report the line that runs it
             line, end, column, stop = _columns(code, traceback.tb_lasti)
             found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
         traceback = traceback.tb_next
@@ -127,7 +127,7 @@ def raised_at(traceback: TracebackType | None) -> Place | None:
 
 
 def place_of(function: Any) -> Place | None:
-    """Return the line where a function of the user's is written, or None."""
+    """Return the line where a function is defined, or None if it is not user code."""
     code = getattr(function, "__code__", None)
     if code is None or not is_users(code.co_filename):
         return None
@@ -152,9 +152,10 @@ def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> P
 
 @cache
 def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
-    """Return what the call at an instruction names: `("attribute", "zeros")` for `np.zeros(3)`, `("name", "zeros")`.
+    """Return how the call at an instruction names its function, and the name.
 
-    The kind is empty for calls of anything else, and where there is no source.
+    For `np.zeros(3)` the result is `("attribute", "zeros")`, for `zeros(3)` it is `("name", "zeros")`. Both parts are
+    empty for any other call, and where there is no source.
     """
     line, end, column, stop = _columns(code, instruction)
     if column is None or stop is None or end is None:
@@ -174,7 +175,7 @@ def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
 
 
 def shown(file: str) -> str:
-    """Return a path as it is shown: from the current folder where the file lies in it."""
+    """Return a path for display: relative to the current folder if the file lies in it."""
     try:
         near = os.path.relpath(file)
     except ValueError:  # another drive

@@ -1,4 +1,4 @@
-"""Shapes of values: asking for them, fitting to them, and undoing a broadcast."""
+"""Shapes of values: reading them, fitting values to them, and the transpose of a broadcast."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def spread_like(x: Value, like: Value) -> Value:
 
 
 def unbroadcast(ybar: Value, x: Value) -> Value:
-    """Return the cotangent of `x` when `x` was broadcast to the shape of `ybar`: sums over the axes that grew.
+    """Return the cotangent of `x` when `x` was broadcast to the shape of `ybar`: the sum over the broadcast axes.
 
     Shapes  ybar has the broadcast shape; the result has the shape of x.
     """
@@ -45,9 +45,9 @@ def unbroadcast(ybar: Value, x: Value) -> Value:
 
 
 def axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return `axis` as a sorted tuple of axes counted from 0; `None` is all of them.
+    """Return `axis` as a sorted tuple of axes counted from 0; `None` means all of them.
 
-    Raises  np.exceptions.AxisError, as numpy does.
+    Raises  np.exceptions.AxisError if an axis is out of range.
     """
     if axis is None:
         return tuple(range(ndim))
@@ -62,17 +62,20 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def with_kept(x: Value, over: tuple[int, ...], like: Value) -> Value:
-    """Return a reduced `x` with the reduced axes `over` of `like` put back, of length 1."""
+    """Return a reduced value `x` with the reduced axes put back.
+
+    Shapes  `like` has the shape before the reduction; the result has that shape, with length 1 along the axes `over`.
+    """
     return np.reshape(x, tuple(1 if k in over else n for k, n in enumerate(shape(like))))
 
 
 def end_to_end(xs: Iterable[Value]) -> Value:
-    """Return the entries of several values in one row."""
+    """Return the entries of several values as one vector."""
     return np.concatenate([np.reshape(x, (-1,)) for x in xs])
 
 
 def split_like(row: Value, like: Sequence[Value]) -> list[Value]:
-    """Return the entries in one row as values of the shapes of `like`."""
+    """Return the parts of a vector as values of the shapes of `like`; the inverse of `end_to_end`."""
     ends = np.cumsum([size(x) for x in like])
     return [np.reshape(row[end - size(x) : end], shape(x))[()] for x, end in zip(like, ends, strict=True)]
 
@@ -83,17 +86,17 @@ def zeros_like(x: Value) -> Any:
 
 
 def is_plain(x: Value) -> bool:
-    """Whether `x` is an ordinary float64 value, which kernels may take."""
+    """Return whether `x` is an ordinary float64 value, on which kernels may run."""
     return type(x) in _PLAIN
 
 
 def is_number(x: Value) -> bool:
-    """Whether `x` is numbers of numpy's or Python's own, which another arithmetic must lift."""
+    """Return whether `x` is a plain number or array, which another arithmetic must lift."""
     return type(x) in _NUMBERS
 
 
 class Forgotten:
-    """What is left of an array whose entries no rule will read: its shape."""
+    """A placeholder for an array whose entries no rule will read; it keeps the shape only."""
 
     __slots__ = ("shape",)
 

@@ -1,9 +1,9 @@
 """Memory shared between traced arrays: views, and writes that every view must see.
 
-Tracers are values: a write makes a new value. What numpy users expect of `y = x[1:]; y[0] = 5` is kept here. A view
-remembers its base and the numpy call that made it; which entries of the base those are is asked of numpy itself, by
-making the same call on an array of positions, and only when something is written. A write goes to the owner of the
-memory and comes back to every view that is still alive, so that reading costs nothing.
+A tracer is a value, and a write makes a new value. In numpy, `y = x[1:]; y[0] = 5` also changes `x`; this module makes
+traced arrays behave in the same way. A view stores its base and the numpy call that made it. To find which entries of
+the base it holds, the same call is made on an array of positions, but only when something is written. A write changes
+the owner of the memory and then updates every view that is still alive, so that reads cost nothing.
 """
 
 import operator
@@ -21,7 +21,7 @@ _MANY = 64
 
 
 class Shared(Protocol):
-    """A traced array: one that is rebound after a write to its memory."""
+    """A traced array, which is rebound to a new value after a write to its memory."""
 
     storage: "Storage | None"
 
@@ -32,7 +32,7 @@ class Shared(Protocol):
 
 
 class Storage:
-    """The memory behind one traced array: its base and the call that indexes it, its views, and a count of writes."""
+    """The memory behind one traced array: its views, a count of writes and, for a view, its base and the call on it."""
 
     __slots__ = ("base", "index", "version", "views")
 
@@ -44,14 +44,14 @@ class Storage:
 
 
 def storage(x: Shared) -> Storage:
-    """Return the storage of `x`, made when it is first asked for."""
+    """Return the storage of `x`, which is created on the first call."""
     if x.storage is None:
         x.storage = Storage()
     return x.storage
 
 
 def view(base: Shared, index: Callable[[Any], Any]) -> Any:
-    """Return `index(base)`, sharing memory with it where numpy would; `index` takes tracers and arrays alike."""
+    """Return `index(base)`, as a view where numpy would return one; `index` accepts tracers and plain arrays."""
     seen = index(base)
     if not seen.shape or seen is base or not base.shape:
         return seen
@@ -64,7 +64,12 @@ def view(base: Shared, index: Callable[[Any], Any]) -> Any:
 
 
 def positions(x: Shared) -> tuple[Shared, Any]:
-    """Return the owner of the memory behind `x`, and which of its entries `x` holds; a copy becomes its own owner."""
+    """Return the owner of the memory behind `x`, and the positions of the entries of `x` in it.
+
+    If numpy made a copy of the base and no view, `x` becomes the owner of its memory.
+
+    Shapes  the positions count the owner's entries in C order, and have the shape of `x`.
+    """
     memory = storage(x)
     if memory.base is None or memory.index is None:
         return x, np.arange(size(x)).reshape(x.shape)
@@ -77,15 +82,16 @@ def positions(x: Shared) -> tuple[Shared, Any]:
 
 
 def shares(x: Shared, y: Shared) -> bool:
-    """Whether two traced arrays have an entry of memory in common."""
+    """Return whether two traced arrays have an entry of memory in common."""
     (owner, mine), (other, yours) = positions(x), positions(y)
     return owner is other and np.intersect1d(mine, yours).size > 0
 
 
 def assign(x: Shared, new: Shared) -> None:
-    """Let `x` stand for `new` from now on, in every array that shares its memory.
+    """Replace the value of `x` by `new`, in every array that shares its memory.
 
-    Raises  ValueError for a view that numpy makes read-only.
+    Shapes  `new` has the shape of `x`.
+    Raises  ValueError if `x` is a view that numpy makes read-only.
     """
     owner, at = positions(x)
     if not at.flags.writeable:
@@ -101,7 +107,7 @@ def assign(x: Shared, new: Shared) -> None:
 def write(x: Any, index: Any, value: Any) -> None:
     """Write `value` into `x` at `index`, as `x[index] = value` does.
 
-    Raises  TraceEnded for a plain array.
+    Raises  TraceEnded if `x` is a plain array; ValueError if it is a read-only view.
     """
     if not hasattr(x, "storage"):
         raise TraceEnded(
@@ -115,7 +121,7 @@ def _refresh(x: Shared) -> None:
     memory = storage(x)
     memory.version += 1
     for seen in [view for ref in memory.views if (view := ref()) is not None]:
-        positions(seen)  # a call that turns out to copy ends the sharing here
+        positions(seen)  # if the call turns out to copy, this ends the sharing
         if seen.storage.base is not None:
             seen.rebind(seen.storage.index(x))
             _refresh(seen)

@@ -1,7 +1,7 @@
-"""The array-like that watches numpy calls; each interpreter is one subclass.
+"""The tracer: an array-like that intercepts numpy calls. Each interpreter is one subclass.
 
 A tracer receives ufuncs through `__array_ufunc__`, other numpy functions through `__array_function__`, and Python's
-operators and array methods here. All of them end in `bind`, which knows what stands for a numpy function.
+operators and array methods through its own methods. All of them call `bind`, which finds the handler of a numpy function.
 """
 
 import operator
@@ -17,16 +17,16 @@ from gradcli.core.provenance import written
 from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
-_AS_VALUE = np.asarray  # what stands for it takes lists with traced entries; the name itself is replaced in a trace
-_FIRST = ("a", "m", "x", "ary", "array")  # how numpy's functions of one array name it
+_AS_VALUE = np.asarray  # its handler accepts lists with traced entries; np.asarray itself is replaced in a trace
+_FIRST = ("a", "m", "x", "ary", "array")  # names of the first argument of numpy's functions of one array
 
 
 class NoLength(AttributeError, TypeError):
-    """A scalar has no length, and no attribute that would give one."""
+    """The error of `len(x)` and of `x.__len__` for a traced scalar."""
 
 
 class _OfArrays:
-    """A method that scalars do not have, so that `hasattr(x, "__len__")` says of a traced value what it says of numpy's."""
+    """A method that traced scalars lack, so that `hasattr(x, "__len__")` is the same for traced and for numpy values."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -40,23 +40,26 @@ class _OfArrays:
 
 
 class Tracer(Interpreted):
-    """A value under a sweep. Subclasses carry what their sweep needs and say how a primitive runs (`process`).
+    """A value under a sweep. A subclass stores what its sweep needs, and its `process` runs a primitive.
 
     Shapes  `shape` is the value's own; sweeps over several directions nest instead of adding an axis.
     """
 
     __slots__ = ("__weakref__", "storage")
     __array_priority__ = 1000.0
-    leads = False  # whether numpy's calls go to this tracer wherever it stands among the arguments
+    leads = False  # whether numpy's calls go to this tracer at any position among the arguments
     storage: Storage | None
     primal: Value
 
     def hold(self, x: Value) -> "Tracer":
-        """Return `x` as a value of the same sweep that does not move, and can be written into."""
+        """Return `x` as a constant of the same sweep, into which traced values can be written."""
         raise NotImplementedError
 
     def rebind(self, other: "Tracer") -> None:
-        """Become `other`, in place: the only change a tracer ever undergoes, after a write to its memory."""
+        """Take over the value of `other` after a write to this tracer's memory; a tracer changes in no other way.
+
+        Raises  TraceEnded if `other` belongs to another sweep.
+        """
         if type(other) is not type(self) or other.level != self.level:
             raise TraceEnded(
                 "an array made outside this sweep is written to inside it",
@@ -65,10 +68,10 @@ class Tracer(Interpreted):
         self._take(other)
 
     def note(self, question: Primitive, operand: Value, answer: Any) -> None:
-        """Keep what a rule asked of the value under this one, where a record is kept."""
+        """Record a comparison that a rule made on this value; only tracers with a tape do so."""
 
     def twin(self) -> "Tracer":
-        """Return the same value in memory of its own, without an operation."""
+        """Return the same value in new memory, without recording an operation."""
         twin: Tracer = object.__new__(type(self))
         twin.storage = None
         twin._take(self)
@@ -80,10 +83,10 @@ class Tracer(Interpreted):
                 if name not in ("storage", "__weakref__"):
                     setattr(self, name, getattr(other, name))
 
-    # What numpy asks.
+    # Called by numpy.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method not in ("at", "reduceat"):  # theirs may be positions
+        if method not in ("at", "reduceat"):  # their inputs may be lists of positions
             inputs = tuple(bind(_AS_VALUE, x) if isinstance(x, list | tuple) else x for x in inputs)
         if method == "__call__" and not kwargs:
             return bind(ufunc, *inputs)
@@ -94,11 +97,11 @@ class Tracer(Interpreted):
             return NotImplemented
         return call(function, *args, **kwargs)
 
-    # What Python asks.
+    # Called by Python.
 
     @property
     def under(self) -> Value:
-        """What this value is made of, one sweep further down."""
+        """The value one sweep further down."""
         return self.primal
 
     @property
@@ -119,7 +122,7 @@ class Tracer(Interpreted):
 
     @property
     def __class__(self) -> type:
-        """As numpy has it, so that `isinstance(x, np.ndarray)` in user code says what it would without tracing."""
+        """The class of the numpy value, so that `isinstance(x, np.ndarray)` in user code is the same as without tracing."""
         return np.ndarray if self.shape else np.float64
 
     @__class__.setter
@@ -196,7 +199,7 @@ class Tracer(Interpreted):
         return bind(np.divmod, other, self)
 
     def __hash__(self) -> int:
-        """As numpy has it: that of the number, so that sets and dicts find equal ones."""
+        """Return the hash of the number, as numpy does, so that sets and dicts find equal numbers."""
         if self.shape:
             raise TypeError("unhashable type: 'numpy.ndarray'")
         return hash(plain(self))
@@ -220,7 +223,7 @@ class Tracer(Interpreted):
 
 
 def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call what stands for a numpy function: views share memory, and `out=` is written into."""
+    """Call the handler of a numpy function; views share memory, and the result is written into `out=`."""
     out = kwargs.pop("out", None)
     if function in VIEWS:
         first = args[0] if args else next((kwargs.pop(name) for name in _FIRST if name in kwargs), None)
@@ -232,14 +235,14 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def calling(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """Return a numpy call waiting for its first argument, traced or not."""
+    """Return a numpy function with all arguments fixed but the first, which may be traced or plain."""
     return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
 
 
 def frozen(index: Any) -> Any:
-    """Return an index that does not change when the user's array does.
+    """Return a copy of an index, which does not change when the user's array does.
 
-    Raises  NoRule if it is, or holds, a traced value.
+    Raises  NoRule if the index is, or contains, a traced value.
     """
     kind = type(index)
     if kind is int:
@@ -260,7 +263,7 @@ def frozen(index: Any) -> Any:
 def store(target: Any, y: Value) -> Any:
     """Write a result into `out=` and return that array.
 
-    Raises  TraceEnded if it is a plain one.
+    Raises  TraceEnded if that array is plain; ValueError if it is a read-only view.
     """
     if isinstance(target, tuple):
         return tuple(store(*pair) for pair in zip(target, y, strict=True)) if len(target) > 1 else store(target[0], y)
@@ -272,7 +275,7 @@ def store(target: Any, y: Value) -> Any:
     return target
 
 
-_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # others have operators of their own
+_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # operands of other types use their own operators
 
 
 def _binary(function: Any) -> tuple[Any, Any]:
@@ -329,14 +332,14 @@ _install()
 
 
 class Arithmetic(Tracer):
-    """A tracer that is a number system of its own (balls, symbols) rather than a sweep: the innermost of a nest."""
+    """A tracer that is a number system (balls, symbols) and not a sweep; it lies underneath all sweeps."""
 
     __slots__ = ()
-    symbolic = False  # whether formulas are wanted, in which nothing overflows
+    symbolic = False  # whether its values are formulas, in which nothing overflows
 
     @classmethod
     def lift(cls, number: Value) -> Any:
-        """Return `number`, exact, in this arithmetic."""
+        """Return `number` in this arithmetic, without error if the arithmetic can represent it."""
         raise NotImplementedError
 
 
@@ -351,9 +354,9 @@ IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
 
 
 def is_zero(x: Value) -> Any:
-    """Return where a value is zero, by which a rule chooses its form; a record keeps the answer.
+    """Return where a value is zero, for a rule that has a separate formula there; a tape records the answer.
 
-    It is no branch of the user's: both forms are the same function.
+    This is not a branch of the user's code: both formulas compute the same function.
     """
     answer = np.equal(plain(x), 0)
     while isinstance(x, Tracer):
@@ -372,9 +375,9 @@ def arithmetic(x: Value) -> type[Arithmetic] | None:
 
 
 def defined(y: Value, ydot: Value) -> Value:
-    """Return a derivative, or a cotangent, of a value `y`: nan where `y` is nan, unless it is 0 there.
+    """Return a tangent or cotangent `ydot` of a value `y`, made nan where `y` is nan; zeros in an array stay zero.
 
-    What has no value has no derivative, though a formula for one may give a number: 1 / x beside log(x) for x < 0.
+    Where a function has no value it has no derivative, but the formula may give a number: 1 / x for log(x) at x < 0.
     """
     x = plain(y)
     if type(x) is np.float64:

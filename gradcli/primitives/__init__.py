@@ -1,4 +1,7 @@
-"""Floor 2: the rule table. Importing it declares every primitive; numpy only."""
+"""Floor 2: the rule table. Importing it declares every primitive; it needs numpy only.
+
+A handler without a docstring takes the arguments of the numpy function in its decorator, and returns what that returns.
+"""
 
 from gradcli.primitives import (
     calculus,

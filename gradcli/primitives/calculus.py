@@ -1,4 +1,4 @@
-"""Differences, slopes, areas, interpolation, convolution."""
+"""Finite differences, numerical integration, interpolation, convolution, and cross products."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from gradcli.primitives.sorting import searchsorted, settle
 
 
 def along(axis: int, *index: Any) -> tuple[Any, ...]:
-    """Return an index that takes every axis before `axis` whole, and then `index`."""
+    """Return an index with a full slice for every axis before `axis`, followed by `index`."""
     return (slice(None),) * axis + index
 
 
@@ -56,7 +56,11 @@ def ediff1d(ary: Value, to_end: Value = None, to_begin: Value = None) -> Value:
 
 @handles(np.gradient)
 def gradient(f: Value, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Return slopes by differences of second order inside and of `edge_order` at the ends, one array for each axis."""
+    """Return slopes by finite differences: of second order inside, and of order `edge_order` at the ends.
+
+    Shapes  each slope has the shape of f; one array for a single axis, else a tuple with one array for each axis.
+    Raises  TypeError for a wrong number of spacings; ValueError for too few entries, or if edge_order is above 2.
+    """
     f = as_value(f)
     over = (
         tuple(range(len(shape(f))))
@@ -119,7 +123,10 @@ def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: int = -1) -> Val
 
 @handles(np.unwrap)
 def unwrap(p: Value, discont: Any = None, axis: int = -1, *, period: Any = None) -> Value:
-    """Add whole periods where the phase jumps; how many is a fact of the values, and jumps of half a period are ties."""
+    """Return the phase plus constant whole periods that remove its jumps; a jump of half a period is a tie.
+
+    Raises  NoRule if the period or the discontinuity is traced.
+    """
     if is_traced(period) or is_traced(discont):
         raise NoRule("the period or the discontinuity of unwrap is a traced value", do="pass plain numbers")
     p = as_value(p)
@@ -140,7 +147,10 @@ def unwrap(p: Value, discont: Any = None, axis: int = -1, *, period: Any = None)
 
 @handles(np.interp)
 def interp(x: Value, xp: Value, fp: Value, left: Value = None, right: Value = None, period: Any = None) -> Value:
-    """Return values on the line through the knots around each x; at a knot the slopes of both sides are a tie."""
+    """Return the piecewise linear interpolation at `x`; a value of `x` on a knot is recorded as a tie.
+
+    Raises  NoRule if `xp` does not increase; ValueError if the period is 0.
+    """
     x, xp, fp = as_value(x), as_value(xp), as_value(fp)
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
@@ -200,7 +210,7 @@ def convolve(a: Value, v: Value, mode: str = "full") -> Value:
 
 @handles(np.correlate)
 def correlate(a: Value, v: Value, mode: str = "valid") -> Value:
-    a, v = as_value(a), named("real")(as_value(v))  # numpy conjugates it, which ends the complex step
+    a, v = as_value(a), named("real")(as_value(v))  # numpy conjugates v: not analytic, so no complex step
     return _part(a, np.flip(v), mode, _extent(np.correlate, shape(a)[0], shape(v)[0], mode))
 
 
@@ -211,7 +221,7 @@ def _part(a: Value, v: Value, mode: str, extent: slice) -> Value:
 
 
 def _extent(function: Any, n: int, m: int, mode: str) -> slice:
-    """Return which part of the full result a mode keeps."""
+    """Return the slice of the full convolution that a mode keeps."""
     if not n or not m:
         raise ValueError("first argument cannot be empty" if not n else "second argument cannot be empty")
     short, count = min(n, m), len(function(np.ones(n), np.ones(m), mode))

@@ -1,4 +1,4 @@
-"""Functions at complex numbers near the real axis, where numpy and scipy have values for real numbers alone."""
+"""Functions at complex numbers near the real axis, which numpy and scipy compute for real numbers only."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def expit(x: Value) -> Value:
 
 
 def log1p(z: Value) -> Any:
-    """Return log(1 + z) to its last digits where z is small, as numpy's own does for real numbers alone."""
+    """Return log(1 + z), with full accuracy for small z; numpy's log1p has it for real numbers only."""
     re, im = np.real(z), np.imag(z)
     return 0.5 * np.log1p(re * (2 + re) + im * im) + np.arctan2(im, 1 + re) * 1j
 
@@ -38,7 +38,10 @@ def logit(x: Value) -> Value:
 
 
 def gammaln(x: Value) -> Value:
-    """Return the logarithm of the gamma function of positive numbers; left of 0 is the branch cut of the complex one."""
+    """Return the logarithm of the gamma function at numbers with a positive real part.
+
+    Raises  TypeError for other numbers, where the complex function has its branch cut.
+    """
     from scipy.special import loggamma
 
     if np.any(np.real(x) <= 0):

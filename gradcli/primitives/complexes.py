@@ -145,7 +145,7 @@ def _ordered(*xs: Value, **params: Any) -> NoReturn:
 
 
 def _solve(a: Value, b: Value) -> Pair:
-    """Return the solution of a @ y = b by the real matrix of twice the size."""
+    """Return the solution of a @ y = b, by the equivalent real system of twice the size."""
     (ar, ai), (br, bi) = both(a), both(b)
     upper, lower = np.concatenate([ar, -ai], axis=-1), np.concatenate([ai, ar], axis=-1)
     y = np.linalg.solve(np.concatenate([upper, lower], axis=-2), np.concatenate([br, bi], axis=-2))

@@ -1,4 +1,4 @@
-"""Functions with a body made of primitives: numpy's own, and the activations and losses of machine learning."""
+"""Functions composed of primitives: some of numpy's, and the activations and losses of machine learning."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def sinc(x: Value) -> Value:
     q = t * t
     series = 1.0 - q / 6 * (
         1.0 - q / 20 * (1.0 - q / 42 * (1.0 - q / 72))
-    )  # exact in value, and to the ninth derivative
+    )  # at 0, exact up to the ninth derivative
     return np.where(origin, series, np.sin(safe) / safe)
 
 
@@ -139,6 +139,7 @@ def silu(x: Value) -> Value:
 def gelu(x: Value, approximate: str = "none") -> Value:
     """Return x times the normal distribution function of x, exact (erf) or by the tanh formula.
 
+    Raises  ValueError if `approximate` is neither 'none' nor 'tanh'.
     Source  Hendrycks and Gimpel (2016), arXiv 1606.08415.
     """
     if approximate == "tanh":
@@ -154,7 +155,13 @@ def mse(a: Value, b: Value) -> Value:
 
 
 def cross_entropy(z: Value, y: Value, axis: int = -1) -> Value:
-    """Return the cross entropy of logits `z` with `y` (one-hot, probabilities or class indices), the mean over rows."""
+    """Return the cross entropy of logits `z` with targets `y`, the mean over rows.
+
+    The targets are one-hot rows, probabilities, or class indices.
+
+    Shapes  `z` has the classes along `axis`; `y` has the shape of `z`, or for class indices that shape without `axis`.
+    Raises  ValueError for class indices that are not whole numbers from 0 to the number of classes - 1.
+    """
     logp = log_softmax(z, axis)
     if len(shape(y)) == len(shape(z)) - 1:
         y = _one_hot(y, z, axis)
@@ -171,7 +178,10 @@ def _one_hot(y: Value, z: Value, axis: int) -> Any:
 
 
 def layer_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: float = 1e-5) -> Value:
-    """Return w * (x - mean) / sqrt(var + eps) + b over the last axis."""
+    """Return w * (x - mean) / sqrt(var + eps) + b over the last axis.
+
+    Shapes  `w` and `b` broadcast with x.
+    """
     centred = x - np.mean(x, axis=-1, keepdims=True)
     spread = np.mean(np.square(centred), axis=-1, keepdims=True)
     return w * centred / np.sqrt(spread + eps) + b

@@ -1,6 +1,6 @@
-"""Functions whose results carry no derivative: facts of shape and type, and questions answered by the values.
+"""Functions whose results carry no derivative: shapes, types, and tests of the values.
 
-A question is asked through comparisons of the traced values, so that a recorded run knows how close each answer was.
+A test is made by comparing traced values, so that a recorded run can tell how close each comparison was.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ CONSTANTS: set[Callable[..., Any]] = set()
 
 
 def constant_of(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare what stands for numpy functions whose results are constants."""
+    """Register the decorated function as the handler of numpy functions whose results are constants."""
 
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
@@ -134,7 +134,7 @@ def isscalar(element: Any) -> bool:
     return not shape(element)
 
 
-CONSTANTS |= {  # declared elsewhere
+CONSTANTS |= {  # their handlers are in other modules
     np.argmax, np.argmin, np.argsort, np.argpartition, np.nanargmax, np.nanargmin, np.searchsorted, np.digitize,
     np.zeros_like, np.ones_like, np.empty_like, np.iscomplexobj, np.iscomplex, np.isreal, np.linalg.matrix_rank, np.fix,
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Matrix factorisations. Each reads of its argument what numpy reads, and states its differential.
+"""Matrix factorisations with their differentials; each reads the same triangle of a symmetric matrix as numpy does.
 
-Eigenvectors and singular vectors have a sign of their own, which numpy's value fixes; their derivative keeps it.
+The sign of an eigenvector or singular vector is arbitrary. numpy's value fixes it, and the derivative keeps this sign.
 """
 
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
 SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 _TRIANGLES: dict[str, Any] = {"L": "L", "U": "U"}
-ROUNDED = 8 * float(np.finfo(np.float64).eps)  # of the largest: eigenvalues nearer than that may be equal
+ROUNDED = 8 * float(np.finfo(np.float64).eps)  # relative to the largest: closer eigenvalues may be equal
 
 
 def _cholesky_differential(sdot: Value, y: Value, s: Value) -> Value:
@@ -56,13 +56,13 @@ def _differences(w: Value) -> Value:
 
 
 def _apart(a: Value, by: Value) -> Value:
-    """Return a / by, and 0 on the diagonal."""
+    """Return a / by off the diagonal, and 0 on it."""
     eye = np.eye(shape(a)[-1], dtype=bool)
     return np.where(eye, 0.0, a / np.where(eye, 1.0, by))
 
 
 def _singular_vectors(a: Value) -> Value:
-    """Return left singular vectors above right ones, in the columns of one matrix."""
+    """Return the left singular vectors stacked on top of the right ones, as columns of one matrix."""
     u, _, vt = np.linalg.svd(a, full_matrices=False)
     return np.concatenate([u, T(vt)], axis=-2)
 
@@ -78,9 +78,9 @@ def _singular_values_differential(adot: Value, y: Value, a: Value) -> Value:
 
 
 def _singular_vectors_differential(adot: Value, y: Value, a: Value) -> Value:
-    """Return udot above vdot.
+    """Return udot stacked on top of vdot; 1 / (sj^2 - si^2) is split so that nothing cancels.
 
-    Source  Giles (2008), Collected matrix derivative results, 3.3; 1/(sj^2 - si^2) split so that nothing cancels.
+    Source  Giles (2008), Collected matrix derivative results, 3.3.
     """
     rows, columns = shape(a)[-2:]
     u, v = _split(y, rows)
@@ -112,13 +112,13 @@ def _pinv_differential(adot: Value, y: Value, a: Value, *, rcond: float) -> Valu
 
 
 def _qr(a: Value) -> Value:
-    """Return Q above R, of a matrix that is not wider than high."""
+    """Return Q stacked on top of R, for a matrix with at least as many rows as columns."""
     q, r = np.linalg.qr(a)
     return np.concatenate([q, r], axis=-2)
 
 
 def _qr_differential(adot: Value, y: Value, a: Value) -> Value:
-    """Return Qdot above Rdot (Walter, Lehmann and Lamour 2012, section 2)."""
+    """Return Qdot stacked on top of Rdot (Walter, Lehmann and Lamour 2012, section 2)."""
     rows, columns = shape(a)[-2:]
     q, r = _split(y, rows)
     b = T(solved(T(r), T(adot)))
@@ -188,7 +188,10 @@ QR               = differential(_qr,                 _qr_differential,          
 
 
 def symmetric(a: Value, name: str, uplo: str = "L") -> Value:
-    """Return the symmetric matrix that one triangle of `a` stands for; the other is not read."""
+    """Return the symmetric matrix that one triangle of `a` defines; the other triangle is not read.
+
+    Raises  ValueError if `a` is not square, or `uplo` is neither 'L' nor 'U'.
+    """
     a = square(a, name)
     if uplo not in _TRIANGLES:
         raise ValueError("UPLO argument must be 'L' or 'U'")
@@ -227,7 +230,7 @@ def svdvals(x: Value) -> Value:
 
 
 class Open:
-    """What stands for a factor that nothing determines; whatever is done with it is refused."""
+    """A placeholder for a factor that the matrix does not determine; every use of it raises NoRule."""
 
     def __init__(self, what: str, do: str) -> None:
         self._refusal = (what, do)
@@ -243,7 +246,10 @@ class Open:
 
 @handles(np.linalg.svd)
 def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Return singular vectors and values; of a rectangular matrix, the vectors beyond the values are left open."""
+    """Return singular vectors and values; vectors beyond the number of values are replaced by `Open`.
+
+    Raises  NoRule if `hermitian` is true.
+    """
     a = as_value(a)
     if hermitian:
         raise NoRule("svd with hermitian=True has no derivative rule", do="np.linalg.eigh(a), or leave out hermitian=")
@@ -263,7 +269,7 @@ def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, hermitian
 
 @handles(np.linalg.pinv)
 def pinv(a: Value, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Value:
-    """Return the pseudo-inverse; differentiated at full rank, elsewhere it jumps."""
+    """Return the pseudo-inverse; it has a derivative at full rank, and jumps elsewhere."""
     a = as_value(a)
     if hermitian:
         raise NoRule("pinv with hermitian=True has no derivative rule", do="leave out hermitian=")
@@ -279,7 +285,7 @@ def matrix_rank(A: Value, tol: Any = None, hermitian: bool = False, *, rtol: Any
 
 @handles(np.linalg.qr)
 def qr(a: Value, mode: str = "reduced") -> Any:
-    """Return Q and R, or R alone (mode 'r'); the columns beyond the first square only turn with Q."""
+    """Return Q and R, or R alone (mode 'r'); in a wide matrix, columns beyond the square part are multiplied by Q.T."""
     a = as_value(a)
     rows, columns = shape(a)[-2:]
     if mode not in ("reduced", "r") and not (mode == "complete" and rows <= columns):
@@ -292,7 +298,10 @@ def qr(a: Value, mode: str = "reduced") -> Any:
 
 @handles(np.linalg.lstsq)
 def lstsq(a: Value, b: Value, rcond: Any = None) -> Any:
-    """Return the solution of least squares, squared residuals, rank and singular values. Raises NoRule below full rank."""
+    """Return the least-squares solution, the squared residuals, the rank and the singular values.
+
+    Raises  NoRule if the matrix does not have full rank.
+    """
     a, b = as_value(a), as_value(b)
     rows, columns = shape(a)
     _, residuals, rank, _ = np.linalg.lstsq(plain(a), plain(b), rcond)

@@ -1,7 +1,7 @@
-"""Elementwise primitives: read down the partials.
+"""Elementwise primitives: a table with one row for each primitive and its partials.
 
-`(partial, kernel)` where the textbook partial loses digits in float64; each kernel is proved equal to its partial by a
-test, and the worst error of each row is measured by `gradcli ops`.
+A row has `(partial, kernel)` where the textbook partial loses digits in float64. A test proves that each kernel equals
+its partial, and `gradcli ops` measures the worst error of each row.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def pi(x: Value) -> Value:
 
 
 def ln(number: int, x: Value) -> Value:
-    """Return the logarithm of an integer in the arithmetic of `x`: a float64 constant would spoil balls."""
+    """Return the logarithm of an integer in the arithmetic of `x`; a float64 constant would make balls inexact."""
     return np.log(exact(number, x))
 
 
@@ -42,7 +42,7 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def share(a: Value, b: Value) -> Value:
-    """Return the share of `a` in maximum(a, b): 1 where it is larger, 0 where smaller, half at a tie."""
+    """Return the partial of maximum(a, b) by `a`: 1 where it is larger, 0 where it is smaller, half at a tie."""
     return (a > b) * 1.0 + (a == b) * 0.5
 
 
@@ -57,7 +57,10 @@ def power_partial(y: Value, x: Value, p: Value) -> Value:
 
 
 def power_kernel(y: Value, x: Value, p: Value) -> Value:
-    """Return p y / x where it loses nothing: p - 1 is rounded, and a large log(x) magnifies that."""
+    """Return p y / x, or `power_partial` where y or x is tiny or infinite.
+
+    In `power_partial`, a large log(x) magnifies the rounding of p - 1.
+    """
     usable = (np.abs(y) > 1e-290) & np.isfinite(y) & (np.abs(x) > 1e-290)
     return np.where(usable, p * (y / np.where(usable, x, 1.0)), power_partial(y, x, p))[()]
 
@@ -73,7 +76,7 @@ def hypot_partial(y: Value, x: Value, other: Value) -> Value:
 
 
 def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
-    """Return 1 / (1 + exp(b - a)), with the rounding error of a - b put back."""
+    """Return 1 / (1 + exp(b - a)), corrected for the rounding error of a - b."""
     d, error = two_sum(a, -b)
     error = np.where(np.isfinite(error), error, 0.0)
     e = np.exp(-np.abs(d))
@@ -82,12 +85,12 @@ def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
 
 
 def at_zero(y: Value, x: Value) -> Value:
-    """Where a kink at x = 0 is met."""
+    """Return where x is at a kink at 0."""
     return x == 0
 
 
 def at_tie(y: Value, a: Value, b: Value) -> Value:
-    """Where a kink at a = b is met."""
+    """Return where the operands are at a kink at a = b."""
     return a == b
 
 
@@ -140,7 +143,7 @@ elementwise(np.arcsinh,   (lambda y, x: 1 / np.sqrt(1 + x * x),        lambda y,
 elementwise(np.arccosh,   (lambda y, x: 1 / np.sqrt(x * x - 1),        lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))), on=ABOVE_1)
 elementwise(np.arctanh,   (lambda y, x: 1 / (1 - x * x),               lambda y, x: 1 / ((1 - x) * (1 + x))),      on=INSIDE_1)
 
-#           kinks: the convention is printed as a convention
+#           kinks: reports state the slope at a kink as a convention
 elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=at_zero, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
 elementwise(np.maximum,    lambda y, a, b: share(a, b), lambda y, a, b: share(b, a), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
 elementwise(np.minimum,    lambda y, a, b: share(b, a), lambda y, a, b: share(a, b), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
@@ -162,7 +165,7 @@ INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_
 RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=at_zero, cost=ADDITION,
                            branch=lambda y, x: [np.heaviside(x, 0.0)], margin=lambda x: x)
 
-#        no derivative; a staircase moves although its slope is 0
+#        slope 0 wherever it exists; a staircase changes in jumps
 constant(np.sign,          staircase=True)
 constant(np.floor,         staircase=True)
 constant(np.ceil,          staircase=True)
@@ -182,7 +185,7 @@ for test in (
 
 @handles(np.power, np.float_power)
 def power(x: Value, p: Value) -> Value:
-    """Return x**p; an integer exponent that is a plain number is a fact of the program, not an operand."""
+    """Return x**p; a plain integer exponent becomes the parameter of `integer_power` and is not differentiated."""
     number = not isinstance(p, Tracer | complex | np.complexfloating) and np.ndim(p) == 0 and np.isfinite(p)
     if number and float(p).is_integer() and abs(p) <= 10**6:
         return INTEGER_POWER(x, n=int(p))

@@ -1,4 +1,4 @@
-"""Functions of floating-point numbers as such: parts, signs, scales; and maxima that leave out nan."""
+"""Functions of the parts of a floating-point number, maxima and minima that ignore nan, and ranges such as linspace."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from gradcli.primitives.shaping import as_value
 
 
 def _without_nan(extreme: Any, lowest: float, a: Value, b: Value) -> Value:
-    """Return the maximum or minimum of the operands that are numbers."""
+    """Return the maximum or minimum of two operands, of which a nan is ignored."""
     first, second = np.isnan(plain(a)), np.isnan(plain(b))
     if not (np.any(first) or np.any(second)):
         return extreme(a, b)
@@ -39,14 +39,14 @@ def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
 
 @handles(np.modf)
 def modf(x: Value) -> tuple[Value, Value]:
-    """Return the part after the point and the part before it."""
+    """Return the fractional part and the integral part."""
     whole = np.trunc(x)
     return np.where(np.isinf(plain(x)), 0.0, x - whole) if np.any(np.isinf(plain(x))) else x - whole, whole
 
 
 @handles(np.copysign)
 def copysign(a: Value, b: Value) -> Value:
-    """Return a or -a, with the sign of b; that either is near 0 is recorded."""
+    """Return a or -a, with the sign of b; the comparisons of both with 0 are recorded."""
     for x in (a, b):
         np.less(x, 0)
     return np.where(np.signbit(plain(a)) == np.signbit(plain(b)), a, -a)
@@ -61,7 +61,10 @@ def ldexp(x: Value, n: Any) -> Value:
 
 @handles(np.frexp)
 def frexp(x: Value) -> tuple[Value, Any]:
-    """Return x = m 2**n with m from 0.5 to 1; at a power of 2 there is a jump, which is recorded."""
+    """Return m and n, where x = m 2**n and |m| is in [0.5, 1); the jumps at powers of 2 are recorded.
+
+    Raises  Undecided if another arithmetic does not confirm the exponent of float64.
+    """
     n = np.frexp(plain(x))[1]
     m = x * np.ldexp(1.0, -n)
     size = np.abs(m)
@@ -74,7 +77,7 @@ def frexp(x: Value) -> tuple[Value, Any]:
 
 @handles(np.heaviside)
 def heaviside(x: Value, h0: Value) -> Value:
-    """Return 0, h0 or 1."""
+    """Return 0 for negative x, h0 for 0, and 1 for positive x."""
     if not isinstance(h0, Tracer):
         return named("heaviside")(x, h0)
     return np.where(np.equal(x, 0), h0, np.greater(x, 0) * 1.0)
@@ -106,7 +109,7 @@ def linspace(
     axis: int = 0,
     **device: Any,
 ) -> Any:
-    """Return numbers at equal distances."""
+    """Return `num` equally spaced numbers."""
     real_dtype("linspace", dtype)
     start, stop = as_value(start), as_value(stop)
     if num < 0:
@@ -132,7 +135,7 @@ def logspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Value:
-    """Return powers of the base whose exponents are at equal distances."""
+    """Return powers of the base with equally spaced exponents."""
     real_dtype("logspace", dtype)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))
 
@@ -141,7 +144,10 @@ def logspace(
 def geomspace(
     start: Value, stop: Value, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Value:
-    """Return numbers of equal ratios, ends of one sign."""
+    """Return `num` numbers with a constant ratio.
+
+    Raises  ValueError if the ends have different signs, or one of them is 0.
+    """
     real_dtype("geomspace", dtype)
     start, stop = as_value(start), as_value(stop)
     if np.any(plain(start) * plain(stop) <= 0):

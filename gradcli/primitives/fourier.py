@@ -1,4 +1,7 @@
-"""Discrete Fourier transforms. Of a real vector: C x - i S x, with symmetric matrices C and S of cosines and sines."""
+"""Discrete Fourier transforms.
+
+The transform of a real vector x is C x - i S x, with symmetric matrices C and S of cosines and sines.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,7 +43,7 @@ DFT_SIN: Primitive = linear(_sines,    lambda ybar, x, *, axis: DFT_SIN(ybar, ax
 
 
 def _factor(n: int, norm: Norm, inverse: bool, like: Value) -> Value:
-    """Return what a transform of length n is multiplied by, or 1."""
+    """Return the normalisation factor of a transform of length n; the integer 1 if there is none."""
     if norm not in _SWAPPED:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     if norm == "ortho":
@@ -53,7 +56,7 @@ def _scaled(x: Value, factor: Value) -> Value:
 
 
 def _fitted(x: Value, n: int, axis: int) -> Value:
-    """Return `x` cut off, or filled with zeros, to length n along an axis."""
+    """Return `x` truncated, or padded with zeros, to length n along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     have = shape(x)[axis]
@@ -98,7 +101,10 @@ def ifft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
 
 @handles(np.fft.rfft)
 def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
-    """Return the first half of the transform of real values; the other half is its conjugate."""
+    """Return the first half of the transform of real values; the other half is its conjugate.
+
+    Raises  NoRule for complex values.
+    """
     x, n, axis = _prepared(a, n, axis)
     if is_complex(x):
         raise NoRule("rfft of complex values has no meaning", do="np.fft.fft, or rfft of .real")
@@ -109,7 +115,7 @@ def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
 
 @handles(np.fft.irfft)
 def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
-    """Return real values whose transform begins with `a`; imaginary parts that symmetry forbids are not read."""
+    """Return the real values whose transform has `a` as its first half; imaginary parts that must be 0 are ignored."""
     x = as_value(a)
     axis = shapes.axes(axis, len(shape(x)))[0]
     n = 2 * (shape(x)[axis] - 1) if n is None else int(n)
@@ -125,14 +131,14 @@ def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out
 
 
 def _mirrored(x: Value, n: int, axis: int, turned: Callable[[Value], Value]) -> Value:
-    """Return values at 0 to n // 2, followed by those of the negative frequencies, with the sign they have there."""
+    """Return the values at the frequencies 0 to n // 2, followed by those at negative frequencies, changed by `turned`."""
     inner = x[(slice(None),) * axis + (slice(1, (n + 1) // 2),)]
     return np.concatenate([x, turned(np.flip(inner, axis))], axis=axis)
 
 
 @handles(np.fft.hfft)
 def hfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
-    """Return the real transform of values of which `a` is the first half, the other being its conjugate."""
+    """Return the real transform of values whose first half is `a` and whose second half is its conjugate."""
     return irfft(np.conjugate(as_value(a)), n, axis, _SWAPPED[norm])
 
 
@@ -207,7 +213,7 @@ def irfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out
 
 
 def _rolled(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
-    """Return entries moved on along each axis by a shift that its length decides."""
+    """Return `x` rolled along each axis by `shift(n)`, where n is the length of the axis."""
     x = as_value(x)
     for axis in shapes.axes(axes, len(shape(x))):
         n = shape(x)[axis]

@@ -1,6 +1,6 @@
-"""The kinds of derivative rule, and how a row of the table is declared with them.
+"""The kinds of derivative rule, and the functions that declare primitives with them.
 
-Each argument of a primitive has one rule; its jvp (`push`) and its vjp (`pull`) both come from that one statement.
+Each argument of a primitive has one rule, from which both its jvp (`push`) and its vjp (`pull`) are derived.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,23 +20,24 @@ from gradcli.errors import GradcliError, TraceEnded
 Function = Callable[..., Value]
 
 
-KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # follow float64's own operations, for their rounding
+KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # other arithmetics run kernels too, to round as float64
 
 
-CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent stays zero beside an infinite slope
+CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent times an infinite slope is zero
 
 
 def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
-    """Return operands with plain numbers in the arithmetic underneath `y`: 1 / 3.0 must not be a float64 among balls."""
+    """Return operands with plain numbers lifted to the arithmetic underneath `y`: among balls, 1 / 3.0 is a ball."""
     system = arithmetic(y)
     return xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Elementwise: `partial(y, *xs, **params)` is the mathematics, `kernel` the accurate float64 form where they differ.
+    """The rule of an elementwise primitive.
 
-    The kernel was measured where all arguments are in `holds`; beyond it goes back to the partial by itself.
+    `partial(y, *xs, **params)` is the textbook formula, and `kernel` a form that is more accurate in float64, if there is
+    one. The error of the kernel was measured where all arguments are in `holds`; elsewhere, the kernel calls the partial.
     """
 
     partial: Function
@@ -44,7 +45,7 @@ class Partial:
     holds: Domain = REAL
 
     def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
-        """Return dy/dx_i, by the kernel on plain floats."""
+        """Return dy/dx_i, computed by the kernel on plain floats."""
         if is_plain(y):
             return (self.kernel or self.partial)(y, *xs, **params)
         operands = lifted(xs, y)
@@ -52,7 +53,7 @@ class Partial:
             before = TraceEnded.raised
             try:
                 return self.kernel(y, *operands, **params)
-            except (TypeError, GradcliError):  # a kernel of bits and branches that only float64 can run
+            except (TypeError, GradcliError):  # its bit operations or branches need float64
                 TraceEnded.raised = before
         return self.partial(y, *operands, **params)
 
@@ -70,15 +71,15 @@ class Partial:
         return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
 
 
-LARGE = 2**17  # entries, from which on temporary arrays cost more than the arithmetic
-_BLOCK = 2**15  # entries: what a slope needs of them stays in the cache
+LARGE = 2**17  # entries; from this size on, temporary arrays cost more than the arithmetic
+_BLOCK = 2**15  # entries; the operands and the result of a block stay in the cache
 
 
-_REUSED = 2**12  # entries of a slope, from which on its memory is worth using again
+_REUSED = 2**12  # entries; from this size on, reusing the memory of a slope saves time
 
 
 def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
-    """Return ybar times a slope that was just computed, in its memory where it is large and nobody else's."""
+    """Return ybar times a newly computed slope; a large slope is overwritten if nothing else uses its memory."""
     own = type(slope) is np.ndarray and slope.size >= _REUSED and slope.base is None and slope.shape == ybar.shape
     if own and slope.dtype == np.float64 and slope is not y and all(slope is not x for x in xs):
         return np.multiply(ybar, slope, out=slope)
@@ -86,12 +87,12 @@ def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
 
 
 def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
-    """Return ybar times the slope, block by block; None where the operands are not plain arrays laid out alike."""
+    """Return ybar times the slope, block by block; None unless the operands are numbers and contiguous arrays of one shape."""
     flat = []
     for x in (ybar, y, *xs):
         if type(x) is np.ndarray and x.shape == ybar.shape and x.dtype == np.float64:
             if not any(x.strides):
-                x = x.flat[0]  # one number spread over all entries, as the cotangent of a sum is
+                x = x.flat[0]  # a broadcast number, such as the cotangent of a sum
             elif not x.flags.c_contiguous:
                 return None
             else:
@@ -105,7 +106,7 @@ def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params
         block = slice(start, start + _BLOCK)
         ybar_, y_, *xs_ = (x[block] if type(x) is np.ndarray else x for x in flat)
         slope_ = slope(y_, *xs_, **params)
-        if start == 0 and any(slope_ is x for x in xs_):  # a product: there is nothing to keep in the cache
+        if start == 0 and any(slope_ is x for x in xs_):  # a product's slope is an operand: blocks save nothing
             return None
         np.multiply(ybar_, slope_, out=out[block])
     return found
@@ -113,7 +114,7 @@ def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Elementwise with a constant slope: addition, subtraction, negation."""
+    """The rule of an elementwise primitive with a constant slope: addition, subtraction, negation."""
 
     factor: float
 
@@ -129,7 +130,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Linear in this argument while the others stay: `transpose(ybar, *xs, **params)` is the cotangent."""
+    """The rule of an argument in which the primitive is linear: `transpose(ybar, *xs, **params)` is its cotangent."""
 
     transpose: Function
 
@@ -142,7 +143,10 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Linear in all its joint arguments together (concatenate, where): `transpose(i, ybar, *xs, **params)`."""
+    """The rule of arguments in which the primitive is linear jointly (concatenate, where).
+
+    `transpose(i, ybar, *xs, **params)` is the cotangent of argument i. The first `leading` arguments are not among them.
+    """
 
     transpose: Function
     leading: int = 0
@@ -157,7 +161,10 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Differential:
-    """Neither: `differential(xdot, y, *xs, **params)` is ydot, linear in xdot; the vjp is the transpose of that program."""
+    """The rule of any other argument: `differential(xdot, y, *xs, **params)` is ydot.
+
+    The differential is linear in xdot, and the vjp is the transpose of that linear program.
+    """
 
     differential: Function
 
@@ -180,7 +187,7 @@ def _rule(row: Row) -> Partial | Factor:
 
 
 def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
-    """Return the kernel where it holds, and the partial elsewhere."""
+    """Return a slope that is the kernel where all arguments are in `holds`, and the partial elsewhere."""
 
     def slope(y: Value, *xs: Value, **params: Any) -> Value:
         inside = np.logical_and.reduce(np.broadcast_arrays(*map(holds.contains, xs)))
@@ -193,9 +200,10 @@ def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
 
 
 def elementwise(fun: Any, *partials: Row, on: Domain | tuple[Domain, ...] = REAL, **facts: Any) -> Primitive:
-    """Declare an elementwise primitive: one partial per argument, or a constant; further facts are fields of the row.
+    """Declare an elementwise primitive by one partial, or one constant slope, for each argument.
 
-    A partial may come with a kernel, `(partial, kernel)`, and that with where it holds: `(partial, kernel, holds)`.
+    A partial may have a kernel, `(partial, kernel)`, and the kernel a domain, `(partial, kernel, holds)`. `facts` are
+    further fields of the `Primitive`.
     """
     domains = on if isinstance(on, tuple) else (on,) * len(partials)
     return _bound(_row(fun, tuple(map(_rule, partials)), on=domains, **facts))
@@ -212,7 +220,7 @@ def bilinear(fun: Any, left: Function, right: Function, **facts: Any) -> Primiti
 
 
 def jointly_linear(fun: Any, transpose: Function, leading: int = 0, **facts: Any) -> Primitive:
-    """Declare a primitive linear in all arguments from `leading` on, together."""
+    """Declare a primitive jointly linear in all arguments from `leading` on, by its transpose `(i, ybar, *xs, **params)`."""
     return _row(fun, tuple(Joint(transpose, leading) for _ in range(leading + 1)), kind="linear", **facts)
 
 
@@ -223,7 +231,7 @@ def differential(fun: Any, *rules: Function | Linear, **facts: Any) -> Primitive
 
 
 def constant(fun: Any, *, staircase: bool = False, **facts: Any) -> Primitive:
-    """Declare an operation whose derivative is zero wherever it exists; a staircase hides a function that does move."""
+    """Declare an operation whose derivative is zero wherever it exists; a `staircase` (floor) changes in jumps."""
     return _bound(_row(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts))
 
 

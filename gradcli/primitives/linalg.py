@@ -42,22 +42,25 @@ def _logdet(a: Value) -> Value:
 
 
 def solved(a: Value, b: Value) -> Value:
-    """Return the solution of a @ y = b for use in a rule: nan where `a` is singular."""
+    """Return the solution of a @ y = b for use in a rule; all nan if a matrix of the stack is singular."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         return np.full(np.broadcast_shapes(shape(a)[:-2], shape(b)[:-2]) + shape(b)[-2:], np.nan)
 
 
-CLOSED_MINORS = 3  # rows of a matrix whose cofactors are more accurate one by one than from its singular values
-MOST_MINORS = 5  # rows of a matrix whose cofactors are computed one by one in other arithmetics
-WELL_CONDITIONED = 1e6  # above it, the inverse says too little of the cofactors
+CLOSED_MINORS = 3  # rows; up to this size, minors give more accurate cofactors than singular values do
+MOST_MINORS = 5  # rows; up to this size, other arithmetics compute the cofactors by minors
+WELL_CONDITIONED = 1e6  # condition number; above it, the inverse does not give accurate cofactors
 
 
 def cofactors(y: Value, a: Value) -> Value:
     """Return the derivative of det(a) = y by each entry, also where the matrix is singular.
 
-    Source  in float64 from the singular values (Stewart 1998, On the adjugate matrix), else by minors or by traces.
+    Small matrices use minors. Larger ones use singular values in float64, and the inverse or traces in other arithmetics.
+
+    Shapes  the result has the shape of a.
+    Source  Stewart (1998), On the adjugate matrix, for the singular values.
     """
     n = shape(a)[-1]
     if n <= (CLOSED_MINORS if is_plain(a) else MOST_MINORS):
@@ -110,7 +113,7 @@ def _unsolve(ybar: Value, a: Value, b: Value) -> Value:
     return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
 
 
-EXPANDED = factored(1, expanded=True)  # formulas multiply it out
+EXPANDED = factored(1, expanded=True)  # a formula writes out the determinant
 # fmt: off
 MATMUL = bilinear(np.matmul, _left, _right, cost=PRODUCT)
 #                     numpy           ydot, given the tangent, y and the arguments
@@ -127,7 +130,7 @@ def _einsum(*operands: Value, subscripts: str) -> Value:
 
 
 class _EinsumRule(Linear):
-    """Linear in each operand; the transpose is another einsum, with the subscripts exchanged."""
+    """The rule of an operand of einsum: the transpose is another einsum, with the subscripts exchanged."""
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Any, params: Any, transpose: Any) -> Value:
         inputs, output = params["subscripts"].split("->")
@@ -147,7 +150,7 @@ class _EinsumRule(Linear):
 
 
 def _spread_diagonal(x: Value, once: str, mine: str, sizes: dict[str, int]) -> Value:
-    """Return `x`, indexed by letters that occur once, on the diagonal of axes whose letters repeat."""
+    """Return zeros with `x` on the diagonals; the letters of the axes are `once` for `x` and `mine` for the result."""
     if once == mine:
         return x
     grid = np.ix_(*(np.arange(sizes[letter]) for letter in once))
@@ -160,7 +163,10 @@ EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),),
 
 @handles(np.einsum)
 def einsum(subscripts: str, *operands: Value, optimize: Any = None) -> Value:
-    """Return the sum of products that the subscripts name; the output is spelled out, ellipses become letters."""
+    """Return the sum of products given by the subscripts, which `explicit` completes first.
+
+    Raises  ValueError if the first argument is not a string, or the subscripts do not fit the operands.
+    """
     if not isinstance(subscripts, str):
         raise ValueError("einsum takes its subscripts first: einsum('ij,j->i', A, x)")
     values = [as_value(x) for x in operands]
@@ -187,7 +193,7 @@ def explicit(subscripts: str, ndims: list[int]) -> str:
 
 @handles(np.matmul, np.linalg.matmul)
 def matmul(a: Value, b: Value) -> Value:
-    """Return a @ b; a vector is a row on the left and a column on the right, as numpy has it."""
+    """Return a @ b; as in numpy, a vector is a row on the left and a column on the right."""
     a, b = as_value(a), as_value(b)
     if not shape(a) or not shape(b):
         raise ValueError(f"@ needs arrays on both sides, not shapes {shape(a)} and {shape(b)}")
@@ -211,7 +217,7 @@ def dot(a: Value, b: Value) -> Value:
 
 
 def vdot(a: Value, b: Value) -> Value:
-    """Return the sum of products of entries, as it is for real arrays: analytic."""
+    """Return the sum of products of entries without a conjugate, which is analytic."""
     return matmul(np.ravel(a), np.ravel(b))
 
 
@@ -285,7 +291,10 @@ def cross(x1: Value, x2: Value, *, axis: int = -1) -> Value:
 
 
 def square(a: Value, name: str) -> Value:
-    """Return `a`, a square matrix or a stack of them. Raises ValueError where it is none."""
+    """Return `a`, a square matrix or a stack of them.
+
+    Raises  ValueError if the last two axes do not have the same length.
+    """
     a = as_value(a)
     if len(shape(a)) < 2 or shape(a)[-2] != shape(a)[-1]:
         raise ValueError(f"{name} needs a square matrix, not shape {shape(a)}")
@@ -326,7 +335,7 @@ def vec(a: Value) -> Value:
 
 @handles(np.linalg.solve)
 def solve(a: Value, b: Value) -> Value:
-    """Return the solution of a @ y = b; `b` is a vector if it has one axis, else matrices, as numpy 2 has it."""
+    """Return the solution of a @ y = b; as in numpy 2, `b` is a vector if it has one axis, else a stack of matrices."""
     a, b = square(a, "solve"), as_value(b)
     if len(shape(b)) == 1:
         return np.squeeze(SOLVE(a, np.reshape(b, (-1, 1))), -1)
@@ -335,7 +344,7 @@ def solve(a: Value, b: Value) -> Value:
 
 @handles(np.linalg.matrix_power)
 def matrix_power(a: Value, n: int) -> Value:
-    """Return the product of n factors `a`, by squaring; of the inverse for negative n."""
+    """Return the n-th power of `a` by repeated squaring; for negative n, a power of the inverse."""
     a = square(a, "matrix_power")
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)

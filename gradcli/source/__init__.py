@@ -1,1 +1,1 @@
-"""Floor 3: where functions and values come from."""
+"""Where functions and their inputs come from: expressions, Python code, and the values of a point."""

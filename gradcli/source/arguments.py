@@ -1,4 +1,4 @@
-"""From a callable and the values a user gives to a function of named float inputs and the point it is looked at."""
+"""Bind a user's values to the parameters of a callable: a function of named float inputs, and the point to use."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -28,11 +28,13 @@ def bound(
     typed: bool = False,
     has_gradient: bool = False,
 ) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
-    """Return a function of the float leaves of its arguments, the values of all leaves by path, and what to say of them.
+    """Return the function of its float leaves, the values of all leaves by path, and notices about the values.
 
-    `typed` values come from the command line, where every number is a float unless the user says otherwise.
+    A leaf is one value inside the arguments, which may be nested. `typed` values come from the command line, where every
+    number is a float unless the user says otherwise.
 
-    Raises  BadTarget for what cannot be called; BadPoint for missing and unknown arguments.
+    Raises  BadTarget for a class, a coroutine function or an object that is not callable; BadPoint for missing and
+            unknown arguments and for complex values.
     """
     if inspect.isclass(function):
         raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
@@ -58,7 +60,7 @@ def bound(
 
 
 def refuse_coroutine(function: Any, text: str) -> None:
-    """Raise BadTarget for an `async def`, whose calls give coroutines, not values."""
+    """Raise BadTarget for an `async def`, whose calls return coroutines, not values."""
     if inspect.iscoroutinefunction(function):
         names = ", ".join(inspect.signature(function).parameters)
         name = "h" if function.__name__ == "g" else "g"
@@ -133,7 +135,7 @@ def _example(parameter: inspect.Parameter) -> str:
 
 
 def _annotated(parameter: inspect.Parameter | None) -> type | None:
-    """Return int, bool or str for a parameter annotated so or defaulted so."""
+    """Return int, bool or str if the parameter's annotation, or without one its default, has this type; else None."""
     if parameter is None:
         return None
     for kind in _UNTOUCHED:
@@ -145,7 +147,7 @@ def _annotated(parameter: inspect.Parameter | None) -> type | None:
 
 
 def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
-    """Return a value as the function takes it; one that was typed is a float unless something says otherwise."""
+    """Return the value to pass; a typed number becomes a float unless the annotation, the default or `int(...)` forbids."""
     if not typed:
         return x
     wanted = _annotated(parameter)
@@ -163,7 +165,7 @@ def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: boo
 
 
 def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
-    """Return a leaf as it is held: floats in float64, arrays in memory of their own that nobody writes to."""
+    """Return a leaf as it is stored: floats as float64, arrays of floats as read-only float64 copies."""
     if isinstance(x, bool | np.bool_ | int | np.integer | str | bytes | None) or callable(x):
         return x
     if isinstance(x, float | np.floating):

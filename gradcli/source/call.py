@@ -52,13 +52,13 @@ class Call:
         self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
 
     def blank(self) -> "Call":
-        """Return the call without its values, to be kept for others like it."""
+        """Return a copy without the values: a template for later calls, which `like` fills."""
         made = copy.copy(self)
         made.leaves, made.xs = dict.fromkeys(self.leaves), []
         return made
 
     def like(self, values: Mapping[str, Any]) -> "Call":
-        """Return a call of the same function with other values of the same kinds, by parameter."""
+        """Return a call of the same function with other values of the same types, given by parameter name."""
         made: Call = object.__new__(Call)
         made.arguments, made.chosen, made.one = self.arguments, self.chosen, self.one
         made.wrt, made.function = self.wrt, self.function
@@ -70,27 +70,31 @@ class Call:
         return self.function(self.leaves | dict(zip(self.wrt, xs, strict=True)))
 
     def pulled(self, xs: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Return the value and the gradient. Raises BadShape where the value is no scalar."""
+        """Return the value and its gradient, one cotangent for each differentiated leaf.
+
+        Shapes  each cotangent has the shape of its leaf.
+        Raises  BadShape if the value is not a scalar.
+        """
         return value_and_pulled(self, xs, lambda y: exact(1, y))
 
     def gradient(self, xs: Sequence[Value]) -> Value:
-        """Return the gradient, all inputs' entries laid end to end."""
+        """Return the gradient as one vector, the entries of all inputs one after the other."""
         return np.concatenate([np.reshape(xbar, (-1,)) for xbar in self.pulled(xs)[1]])
 
     def split(self, flat: Value) -> list[Value]:
-        """Return entries laid end to end as one value for each input."""
+        """Split a vector of all inputs' entries into one value for each input, in the input's shape."""
         stops = np.cumsum([size(x) for x in self.xs])
         return [np.reshape(flat[stop - size(x) : stop], shape(x)) for stop, x in zip(stops, self.xs, strict=True)]
 
     def structured(self, found: Sequence[Any]) -> Any:
-        """Return one thing for each differentiated leaf in the structure of the arguments; None for other leaves."""
+        """Return results, one for each differentiated leaf, in the structure of the arguments; None for other leaves."""
         leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _apart(found, self.xs), strict=True))
         parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
         return parts[0] if self.one else tuple(parts)
 
 
 class Calls:
-    """Calls of one function, the same inputs differentiated each time: what does not depend on the values is kept."""
+    """Repeated calls of one function with the same inputs differentiated; what does not depend on the values is cached."""
 
     def __init__(self, f: Function, wrt: Wrt) -> None:
         self.f, self.wrt = f, wrt
@@ -99,9 +103,9 @@ class Calls:
         self._names = tuple(signature.parameters) if signature and _takes(signature) is not None else None
 
     def names(self, call: Call, form: tuple[int, tuple[str, ...]]) -> Sequence[str] | None:
-        """Return the names of a call's arguments in the order they are passed, or None where that cannot be told.
+        """Return the names of a call's arguments in the order they are passed, or None where the order is unknown.
 
-        `form` says how many are passed by position, and the names of the others.
+        `form` holds the number of positional arguments and the names of the keyword arguments.
         """
         if self._names is not None:
             return (*self._names[: form[0]], *form[1])
@@ -121,20 +125,20 @@ class Calls:
 
 
 def _is_float(x: Any) -> bool:
-    """Whether an argument is a float or an array of them, a leaf that is differentiable whatever its value."""
+    """Whether an argument is a float or a float64 array with axes: always one leaf, and always differentiable."""
     kind = type(x)
     return kind is float or kind is np.float64 or (kind is np.ndarray and x.dtype is _FLOAT64 and x.ndim > 0)
 
 
 def _takes(signature: inspect.Signature) -> int | None:
-    """Return how many arguments a function takes by position, where it takes them in no other way."""
+    """Return the number of parameters if all of them are positional-or-keyword; else None."""
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = signature.parameters.values()
     return len(parameters) if all(p.kind is plain for p in parameters) else None
 
 
 def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by parameter, those of `*xs` one by one."""
+    """Return the arguments by parameter name; each argument of `*xs` gets its own entry (`xs[0]`)."""
     named: dict[str, Any] = {}
     for name, x in given.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -145,7 +149,7 @@ def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, A
 
 
 def _apart(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
-    """Yield results in memory of their own: one may be the user's array, another's, or one number spread over many."""
+    """Yield the results, copied where one is the user's array, the same array as another, or a broadcast view."""
     taken = {id(x) for x in xs}
     for x in found:
         mine = type(x) is not np.ndarray or (x.flags.owndata and x.flags.writeable and id(x) not in taken)
@@ -154,12 +158,12 @@ def _apart(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
 
 
 def own(x: Value) -> Value:
-    """Return an array in memory of its own: a cotangent may be the user's array, or one number spread over many."""
+    """Return a copy of an array: a cotangent may be the user's own array, or a broadcast view of one number."""
     return x.copy() if type(x) is np.ndarray else x
 
 
 def _chosen(names: list[str], wrt: Wrt) -> list[str]:
-    """Return the parameters that `wrt` means: names or positions; the first unless it says otherwise."""
+    """Return the parameters that `wrt` selects by name or by position; None selects the first."""
     wanted: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else wrt
     found = []
     for name in wanted:
@@ -174,7 +178,10 @@ def _chosen(names: list[str], wrt: Wrt) -> list[str]:
 
 
 def differentiable(x: Any) -> bool:
-    """Whether an argument's leaf is a number or an array of numbers. Raises BadPoint for complex ones."""
+    """Whether a leaf of an argument is a number or an array of numbers, and thus differentiable.
+
+    Raises  BadPoint for complex values, np.matrix and masked arrays.
+    """
     if isinstance(x, Tracer) or type(x) is float or (type(x) is np.ndarray and x.dtype.kind == "f"):
         return True
     if isinstance(x, bool | str | None):
@@ -189,5 +196,5 @@ def differentiable(x: Any) -> bool:
 
 
 def as_float(x: Any) -> Value:
-    """Return a value as float64; a traced one as it is."""
+    """Return a value as float64; a traced value is returned unchanged."""
     return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]

@@ -1,4 +1,4 @@
-"""Recomputing instead of storing: a function whose operations are not kept on the tape but run again on the way back."""
+"""Checkpointing: the operations of a function are not stored on the tape but computed again in the reverse sweep."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _KEEP: ContextVar[bool] = ContextVar("keep", default=False)
 
 @contextmanager
 def keeping() -> Iterator[None]:
-    """Record checkpointed functions like all others inside: kinks and rounding are looked for on every line."""
+    """Record checkpointed functions line by line, as the analyses of kinks and of rounding need it."""
     token = _KEEP.set(True)
     try:
         yield
@@ -32,11 +32,11 @@ def keeping() -> Iterator[None]:
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `f`, of which a reverse sweep stores the arguments only and runs it again on the way back.
+    """Return `f` such that a reverse sweep stores only its arguments, and runs it again to differentiate it.
 
     Cost    one more evaluation of f in each reverse sweep. A chain of L layers in sqrt(L) groups, each checkpointed,
             holds about 2 sqrt(L) layers' activations instead of L.
-    Raises  NotSupported for a traced value that f uses without having it as an argument.
+    Raises  NotSupported if f uses a traced value that is not among its arguments.
     Source  Chen et al. (2016), Training deep nets with sublinear memory cost; Griewank and Walther (2008), chapter 12.
 
     >>> from gradcli import checkpoint, grad
@@ -59,7 +59,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inside(line: Line) -> list[Line]:
-    """Return the lines of the run that a checkpointed call stands for; none for any other line."""
+    """Return the lines that a checkpointed call replaces on the tape; an empty list for any other line."""
     primitive, _, xs, *_ = line
     if primitive is None or not primitive.rules or not isinstance(primitive.rules[0], _Again):
         return []
@@ -82,7 +82,7 @@ class _Again:
         )
 
     def result(self, xs: Sequence[Value]) -> Any:
-        """Return the function's result, one line on the tape; a tuple or dict of results is taken from that line."""
+        """Return the function's result, recorded as one line; a tuple or dict is cut from the value of that line."""
         row = Primitive(
             f"checkpoint of {self._call.text}", self.run, (self,) * len(xs), kind="differential", analytic=False
         )
@@ -97,7 +97,10 @@ class _Again:
         return put_together(self.output, parts)
 
     def run(self, *xs: Value) -> Value:
-        """Run the function on other values and return its results laid end to end."""
+        """Run the function on other values and return its result; the parts of a tuple or dict become one vector.
+
+        Raises  NotSupported if the function uses a traced value that is not among its arguments.
+        """
         y = self._call.pair(self.leaves | dict(zip(self.traced, xs, strict=True)))
         self.output, leaves = taken_apart("", y)
         self.shapes = {path: shape(x) for path, x in leaves.items()}

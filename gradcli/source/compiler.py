@@ -1,6 +1,6 @@
-"""From Python's syntax tree to a program: a whitelist of nodes, each with what it becomes, everything else refused.
+"""Compile Python's syntax tree into a program: a whitelist says what each kind of node becomes, the rest is refused.
 
-The tree is walked by generators that hand their children to a driver, so that a deep tree needs no deep stack.
+Generators walk the tree and hand their children to a driver, so that a deep tree does not need a deep call stack.
 """
 
 import ast
@@ -39,7 +39,7 @@ Compiling = Generator[ast.expr, int, int]
 
 
 class Compiler:
-    """Compiles statements into one program; names given values in `given` are inputs even if they are constants."""
+    """Compiles statements into one program; a name in `given` is an input even if it is also a constant's, such as `e`."""
 
     def __init__(self, given: frozenset[str] = frozenset()) -> None:
         self.program = Instructions()
@@ -49,7 +49,10 @@ class Compiler:
         self.nodes = 0
 
     def add(self, statement: Statement) -> int:
-        """Compile one statement and return the register of its value."""
+        """Compile one statement and return the register of its value.
+
+        Raises  BadExpression for syntax and names outside the language; TooLarge.
+        """
         for part in statement.inner:
             self.add(part)
         self.statement = statement
@@ -191,7 +194,7 @@ class Compiler:
         return self._emit(node, function, operation, [left, right])
 
     def _dot(self, node: ast.BinOp) -> str | None:
-        """Return the dot that the user wrote for a product, if it was one."""
+        """Return the dot (`·`) if the user wrote the product with one, else None."""
         _, (line, end) = extent(node.left)
         at = self.statement.source.index("@", characters(self.statement.source, line, end))
         sign = self.statement.text[self.statement.columns[at]]
@@ -324,7 +327,7 @@ class Compiler:
         return self._emit(node, function, name, args, kwargs, NOTICES.get(name))
 
     def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
-        """Compile an argument: a fact of the program, several values of different shapes, or one value."""
+        """Compile an argument: a static one (an axis, a shape), a list of values of different shapes, or one value."""
         if parameter in STATIC:
             known = fact(node, self.given | set(self.names))
             if known is not NOT_STATIC:
@@ -336,7 +339,7 @@ class Compiler:
         return register
 
     def _parameters(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
-        """Return the name of the parameter of each positional argument, the call checked against the signature."""
+        """Return the parameter name of each positional argument, after checking the call against the signature."""
         keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
         where = self._span(node)
         for keyword in node.keywords:

@@ -1,7 +1,7 @@
-"""Functions made of a function: its gradient, its value along a line, a weighted sum of its outputs.
+"""Functions derived from a function: its gradient, its value along a line, a weighted sum of its outputs.
 
 A claimed Hessian is a claimed Jacobian of the gradient; a claimed product J v is a claimed derivative along v; a claimed
-product w J is a claimed gradient of the weighted sum. So every kind of claim is checked by the one mechanism.
+product w J is a claimed gradient of the weighted sum. So one mechanism checks every kind of claim.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ from gradcli.errors import NotSupported
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.function import Function, Notice, Output, of
 
-STEP = "step along v"  # the input of a function along a line; no parameter can be called so
+STEP = "step along v"  # the input of a function along a line; no parameter can have this name
 
 
 class _Derived:
-    """What derived functions share: they are surveyed where the function itself was."""
+    """Base of the derived functions. The original function has been surveyed, so they report no notices."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
@@ -37,9 +37,11 @@ class _Derived:
 
 
 class Gradient(_Derived):
-    """The gradient of a scalar function by the reverse mode, all inputs' entries laid end to end.
+    """The gradient of a scalar function by the reverse mode, as one vector.
 
-    `claim` is a gradient that is claimed beside a second derivative, and checked with it.
+    `claim` is the user's gradient, if one is claimed together with a second derivative.
+
+    Shapes  the value is (n,), n the number of entries of all inputs in `wrt`.
     """
 
     def __init__(
@@ -62,7 +64,10 @@ class Gradient(_Derived):
 
 
 class GivenGradient(Gradient):
-    """A gradient that is claimed for a function that cannot be traced, in place of the reverse mode's."""
+    """The claimed gradient of a function that cannot be traced, in place of the reverse mode's.
+
+    Raises  NotSupported when called on tracers, or without a claim.
+    """
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         if self.claim is None or any(isinstance(x, Tracer) for x in values.values()):
@@ -86,7 +91,7 @@ class Along(_Derived):
 
 
 class Weighted(_Derived):
-    """A weighted sum of the function's outputs: one row of its Jacobian, projected."""
+    """A weighted sum of the function's outputs, sum(w * f); its gradient is the product w J."""
 
     def __init__(self, f: Function, w: Any, what: str) -> None:
         super().__init__(f)
@@ -99,7 +104,7 @@ class Weighted(_Derived):
 
 
 class Completed(_Derived):
-    """The function with those of its arguments that no derivative is taken by: they stay as they are."""
+    """The function with fixed values for the arguments that are not differentiated."""
 
     def __init__(self, f: Function, others: Mapping[str, Any]) -> None:
         super().__init__(f)
@@ -111,13 +116,13 @@ class Completed(_Derived):
 
 
 def gradient_in(f: Function) -> Gradient | None:
-    """Return the gradient that a function is, or is taken along a line of; None for other functions."""
+    """Return the gradient if the function is one, or is one along a line; else None."""
     inner = f.f if isinstance(f, Along) else f
     return inner if isinstance(inner, Gradient) else None
 
 
 def root_of(f: Function) -> Function:
-    """Return the function that others were made of."""
+    """Return the original function, from which all derived ones were made."""
     while isinstance(f, _Derived):
         f = f.f
     return f
@@ -130,10 +135,13 @@ def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
 
 
 def direction(seed: int, name: str, x: Any) -> Any:
-    """Return a random direction in the shape of `x`, in proportion to its entries, so that none hides behind another."""
+    """Return a random direction in proportion to the entries of `x`, so that a large entry does not hide a small one.
+
+    Shapes  as x.
+    """
     rng = np.random.default_rng([seed, size(x), len(name), *name.encode()[:8]])
     scale = np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.max(np.abs(x), initial=0.0))))
     scale = np.where(np.asarray(x) == 0, 1.0, scale)
     v = np.asarray(either_way(rng, shape(x)) * scale)
-    v.flags.writeable = False  # a claim that writes into it is given copies
+    v.flags.writeable = False  # a claim that tries to write into it is called again on copies
     return v[()]

@@ -1,4 +1,4 @@
-"""Values that are made: arrays by size, and random ones, each input with a stream of its own."""
+"""Constructors of values for `--at`: arrays by size, and random draws, with a separate stream for each input."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -9,16 +9,16 @@ import numpy as np
 
 from gradcli.source.names import CONSTRUCTORS, shape_of, whole
 
-Sizes = Mapping[str, int]  # sizes that have names: n in randn(n, n)
+Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)
 NO_SIZES: Sizes = MappingProxyType({})
 
 
 class Whole(int):
-    """An integer the user asked for, `int(3)`: passed to a Python function as it is and not differentiated."""
+    """An integer that the user wrote as `int(3)`: passed to a Python function unchanged, and not differentiated."""
 
 
 def _whole(x: Any) -> Any:
-    """Return a whole number, or an array of them."""
+    """Return a whole number, or an array of them. Raises ValueError for other numbers."""
     if np.ndim(x) == 0:
         return Whole(whole(x))
     if not np.all(np.asarray(x) == np.floor(x)):
@@ -27,7 +27,7 @@ def _whole(x: Any) -> Any:
 
 
 class Source:
-    """Random numbers for one input at one point: their own stream, so that adding an input changes no other."""
+    """The random numbers of one input at one point: a separate stream, so that adding an input changes no other."""
 
     def __init__(self, seed: int, name: str, point: int, sizes: Sizes = NO_SIZES) -> None:
         self.sizes = sizes
@@ -35,7 +35,7 @@ class Source:
         self.rng = np.random.default_rng([seed, key, point])
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The constructors of `--at`, by name: seeded draws, and arrays given by value and sizes."""
+        """Return the constructors of `--at` by name: seeded draws, and arrays given by value and sizes."""
         rng = self.rng
         return {
             "randn": lambda *sizes: rng.standard_normal(shape_of(*sizes)),
@@ -56,6 +56,6 @@ SIZED = ("randn", "rand", "uniform", "zeros", "ones", "full")
 
 
 def _spd(rng: Any, n: int) -> Any:
-    """Return a symmetric positive definite matrix with eigenvalues of about one."""
+    """Return a random symmetric positive definite matrix, with eigenvalues of order one."""
     a = rng.standard_normal((n, n))
     return a @ a.T / n + np.eye(n)

@@ -14,6 +14,8 @@ from gradcli.words import Kind, Severity, TargetKind
 class Expression:
     """A parsed expression: data, never executed as Python.
 
+    Raises  BadExpression for a text that is not in the language; TooLarge over its limits.
+
     >>> Expression("u = W*x; v = u + b; v**2").inputs
     ('W', 'x', 'b')
     """
@@ -49,7 +51,7 @@ class Expression:
         return self.program.run(values)
 
     def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
-        """Return the value; `watch(step, args, kwargs)` is called before each operation."""
+        """Return the value, and call `watch(step, args, kwargs)` before each operation."""
         return self.program.watched(values, watch)
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:

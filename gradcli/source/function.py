@@ -1,4 +1,4 @@
-"""What is differentiated: a function of named inputs, wherever it comes from."""
+"""The protocol of the functions that are differentiated: functions of named inputs, wherever they come from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gradcli.words import Severity, TargetKind
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What deserves a word although the function runs, and whether there can still be a verdict."""
+    """A remark about a function that runs; `severity` says whether a verdict is still possible."""
 
     kind: str
     severity: Severity
@@ -22,14 +22,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One part of a tuple or dict of outputs, which are laid end to end."""
+    """One part of a tuple or dict of outputs; the parts are concatenated into one vector."""
 
     name: str
     shape: tuple[int, ...]
 
 
 class Function(Protocol):
-    """A function of named inputs; called on numpy values it is the untouched function, on tracers it is traced."""
+    """A function of named inputs: on numpy values the user's function runs unchanged; on tracers it is traced."""
 
     @property
     def text(self) -> str:
@@ -51,11 +51,11 @@ class Function(Protocol):
         """Return the value at named inputs."""
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
-        """Return the value, sizes checked before anything is allocated, and what deserves a warning."""
+        """Return the value on plain inputs and the notices about it; an expression's sizes are checked before allocation."""
 
     @property
     def seconds(self) -> float | None:
-        """The time of one call, where a survey has measured it."""
+        """The time of one call in seconds, or None if no survey has measured it."""
 
 
 def of(f: Function, at: Mapping[str, Value], names: Sequence[str]) -> Callable[..., Value]:

@@ -35,7 +35,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """Run one of two blocks, by a scalar; both, and select entry by entry, by an array."""
+    """A conditional: a scalar condition runs one of two blocks; an array runs both and selects entry by entry."""
 
     condition: int
     yes: "tuple[list[Step], int]"
@@ -62,7 +62,7 @@ def _same(x: Value) -> Value:
 
 @dataclass
 class Instructions:
-    """Instructions, the registers they begin with, and where inputs and the result are."""
+    """A program: its instructions, the initial registers, and the registers of the inputs and of the result."""
 
     steps: list[Step] = field(default_factory=list)
     registers: list[Any] = field(default_factory=list)
@@ -70,14 +70,17 @@ class Instructions:
     result: int = -1
 
     def run(self, values: Mapping[str, Value]) -> Value:
-        """Return the result for named input values, in whatever arithmetic they are.
+        """Return the result for named input values, in the arithmetic of these values (floats, balls, tracers).
 
-        Raises  GradcliError with the place in the expression.
+        Raises  GradcliError with the place in the expression: BadShape for shapes that do not fit, else BadExpression.
         """
         return self._run(values, None)
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
-        """Run once on plain values, sizes checked before allocation; return the result and what deserves a warning."""
+        """Run once on plain values; return the result, and the warnings with their places.
+
+        Raises  TooLarge before a value over the limits is allocated; the errors of `run`.
+        """
         ledger = Ledger()
         notices: list[tuple[str, Span]] = []
 
@@ -90,7 +93,7 @@ class Instructions:
         return self._run(values, watch), notices
 
     def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
-        """Run once, `watch(step, args, kwargs)` called before each step."""
+        """Run once, and call `watch(step, args, kwargs)` before each step."""
         return self._run(values, watch)
 
     def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
@@ -109,7 +112,7 @@ class Instructions:
 
 
 def _linear(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:
-    """Yield the instructions to run in order, choices resolved when they are reached."""
+    """Yield the instructions to run, in order; a choice is resolved when it is reached."""
     blocks = [iter(steps)]
     while blocks:
         step = next(blocks[-1], None)
@@ -138,7 +141,7 @@ def _do(step: Instruction, registers: list[Any], watch: Watch | None) -> None:
 
 
 def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> GradcliError:
-    """Return our error for numpy's: the operation, the shapes, the place."""
+    """Return our error for one of numpy's, with the operation, the shapes and the place."""
     if isinstance(error, TypeError) and any(isinstance(x, Tracer) for x in args):
         raise error
     shapes = [shape(x) for x in args if isinstance(x, np.ndarray | np.floating | Tracer)]

@@ -18,7 +18,7 @@ from gradcli.source.names import CONSTRUCTORS, constructed_entries
 
 MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
-_SMALL = 2**22  # entries: for fewer nobody asks how much memory there is
+_SMALL = 2**22  # entries: the free memory is not looked up for smaller values
 MAX_EXPONENT = 10**6
 MAX_NODES = 20_000
 
@@ -36,7 +36,7 @@ _BROADCASTING = {
 
 
 def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
-    """Return an upper bound on the entries of `function(*args, **kwargs)`; shapes that do not fit count as 0 here."""
+    """Return an upper bound on the entries of `function(*args, **kwargs)`; 0 if the shapes do not fit."""
     name = _CONSTRUCTOR_NAMES.get(function)
     if name is not None:
         return constructed_entries(name, inspect.signature(function).bind(*args, **kwargs).arguments)
@@ -85,7 +85,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
 
 
 def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
-    """Entries of the output; numpy runs the loop behind it without storing it."""
+    """Return the entries of the output; numpy does not store the products that it sums."""
     inputs, output = explicit(subscripts, [len(shape(x)) for x in operands]).split("->")
     sizes: dict[str, int] = {}
     for part, x in zip(inputs.split(","), operands, strict=True):
@@ -140,7 +140,7 @@ def _flat(values: Sequence[Any]) -> list[Any]:
 
 
 class Ledger:
-    """Counts the entries of all values of one run; refuses a value, or a total, over the limit."""
+    """Counts the entries of all values of one run; refuses a value, or a total, that is over the limit."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -150,7 +150,7 @@ class Ledger:
         self.enter(entries(function, args, kwargs))
 
     def enter(self, count: int) -> None:
-        """Refuse a value of `count` entries if it, or all together, would be too large. Raises TooLarge."""
+        """Count a value of `count` entries; refuse it if it, or the total, would be too large. Raises TooLarge."""
         self.total += count
         if count > MAX_ENTRIES:
             raise TooLarge(

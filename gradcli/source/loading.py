@@ -1,4 +1,4 @@
-"""Python targets: from `losses.py:focal` or `package.module:Model.loss` to the object it names."""
+"""Load Python targets: the objects that `losses.py:focal` and `package.module:Model.loss` name."""
 
 import importlib
 import importlib.util
@@ -32,9 +32,10 @@ class Loaded:
 
 
 def load(text: str) -> Loaded:
-    """Return what a Python target names; the user's module is run for it.
+    """Return the object that a Python target names; this imports, and so runs, the user's module.
 
-    Raises  BadTarget: no such file or name, with near ones; what the module itself raised, with its line.
+    Raises  BadTarget if there is no such file or name (it suggests near ones), or if the module itself raises an error
+            (with its line).
     """
     match = TARGET.fullmatch(text.strip())
     if match is None:
@@ -49,7 +50,10 @@ def load(text: str) -> Loaded:
 
 
 def member(module: ModuleType, name: str) -> Any:
-    """Return what a dotted name means in a module, or None."""
+    """Return the object that a dotted name refers to in a module, or None.
+
+    Raises  BadTarget for a method whose class cannot be instantiated without arguments.
+    """
     found: Any = module
     for part in name.split("."):
         found = _bound_method(found, part, name, "the file") if hasattr(found, part) else None
@@ -95,7 +99,7 @@ def _from_file(path: Path) -> ModuleType:
         _importable(str(root))
         with running(shown(str(path))):
             return importlib.import_module(name)
-    for known in (name, f"{name}_target"):  # a file may bear the name of a module that is already there
+    for known in (name, f"{name}_target"):  # a file may have the name of a module that is already loaded
         module = sys.modules.get(known)
         if module is not None and Path(str(getattr(module, "__file__", None) or "")) == path:
             return module
@@ -115,7 +119,7 @@ def _executed(path: Path, name: str) -> ModuleType:
             except FileNotFoundError as error:
                 if not _beside(error, path):
                     raise
-                with _folder(path.parent):  # it names its data relative to itself
+                with _folder(path.parent):  # the file opens its data by paths relative to its own folder
                     spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -124,7 +128,7 @@ def _executed(path: Path, name: str) -> ModuleType:
 
 
 def _beside(error: FileNotFoundError, path: Path) -> bool:
-    name = error.filename or str(error).removesuffix(" not found.")  # as np.loadtxt says it
+    name = error.filename or str(error).removesuffix(" not found.")  # np.loadtxt's message; it sets no filename
     return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
 
 
@@ -139,7 +143,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _as_package(path: Path) -> tuple[Path, str]:
-    """Return the folder above the outermost package a file lies in, and its dotted name from there."""
+    """Return the parent folder of the outermost package that contains a file, and the file's dotted name from there."""
     names, folder = [path.stem], path.parent
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         names.insert(0, folder.name)
@@ -182,7 +186,7 @@ def _member(module: ModuleType, name: str, file: str) -> Any:
 
 
 def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
-    """Return a member; a method of a class that needs an instance gets one, made without arguments."""
+    """Return a member; a method of a class is bound to an instance made without arguments."""
     found = getattr(owner, part)
     if not inspect.isclass(owner) or not inspect.isfunction(inspect.getattr_static(owner, part)):
         return found
@@ -200,7 +204,7 @@ def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
 
 
 def names_of(owner: Any) -> list[str]:
-    """Return the public functions, classes and instances with a call of their own that an object defines."""
+    """Return the names of the public callables that an object defines; a module's imported ones are left out."""
     name = getattr(owner, "__name__", None)
     found = []
     for key, x in vars(owner).items() if hasattr(owner, "__dict__") else ():
@@ -221,7 +225,7 @@ def _offers(module: ModuleType, file: str) -> str:
 
 @contextmanager
 def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
-    """Turn whatever the user's code raises while it is loaded into one error with its own message and line."""
+    """Turn any exception of the user's code into one error of type `kind`, with its message and line."""
     try:
         with quiet_imports():
             yield

@@ -1,14 +1,14 @@
-"""How much memory there is to be had, so that what does not fit is refused before it is allocated."""
+"""How much memory is free, so that an array that does not fit is refused before it is allocated."""
 
 import contextlib
 import os
 from pathlib import Path
 
-_UNKNOWN = 2**40  # bytes: where the system does not say, only the limits on entries hold
+_UNKNOWN = 2**40  # bytes, so many that only the limits on entries apply where the system reports nothing
 
 
 def memory_bytes() -> int:
-    """Return the bytes that can be allocated now: what the system has free, or a container's limit leaves."""
+    """Return the bytes that can be allocated now: the system's free memory, or less if a container limits it."""
     return min(_free(), _left_in_container())
 
 

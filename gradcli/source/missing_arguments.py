@@ -1,4 +1,4 @@
-"""What to write where a Python target lacks arguments: the values already given, the names to add, a dict of its file."""
+"""Advice for a call that lacks arguments: the `--at` option to write, with the values given so far and examples."""
 
 import ast
 import inspect
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-_WRITTEN = 6  # entries of an array that are written out
+_WRITTEN = 6  # most entries of an array that is written out
 
 
 def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]) -> str:
-    """Return the option that completes a call, an example for each argument without a value."""
+    """Return the `--at` option that completes a call, with an example for each argument that has no value."""
     known = {name: _written(x) for name, x in given.items()}
     dicts = {name: hint for name in examples if (hint := as_dict(function, text, name)) is not None}
     added = [f"{name}={example}" for name, example in examples.items() if name not in dicts]
@@ -51,7 +51,7 @@ def _keys_read(target: Any, name: str) -> set[str]:
 
 
 def _written(x: Any) -> str | None:
-    """Return a value as `--at` takes it; None where that would be long or would round it."""
+    """Return a value in the syntax of `--at`; None where the text would be long or would round the value."""
     if isinstance(x, bool | str):
         return repr(x)
     array = np.asarray(x)

@@ -1,4 +1,4 @@
-"""What a name in an expression can mean: our own table, and nothing else."""
+"""The names that an expression can use: fixed tables of functions and constants; there are no others."""
 
 import difflib
 import inspect
@@ -18,7 +18,7 @@ PREFIXES = {
     "np", "numpy", "np.linalg", "numpy.linalg", "scipy.special", "special", "math", "jnp", "jnp.linalg", "jax.numpy", "jax.nn",
     "torch", "torch.linalg", "torch.special", "torch.nn.functional", "F", "linalg",
 }  # fmt: skip
-SEQUENCES = {"concatenate", "stack", "hstack", "vstack", "column_stack"}  # take a list of values as it is
+SEQUENCES = {"concatenate", "stack", "hstack", "vstack", "column_stack"}  # take a list of values of any shapes
 METHODS = ("sum", "mean", "max", "min", "dot", "reshape")
 STATIC = {
     "axis", "axes", "axis1", "axis2", "shape", "newshape", "keepdims", "ddof", "ord", "k", "n", "num", "offset",
@@ -64,7 +64,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "gelu": composites.gelu, "mse": composites.mse, "cross_entropy": composites.cross_entropy,
     "layer_norm": composites.layer_norm, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax,
     "logsumexp": reductions.logsumexp,
-    # numpy's own take the modulus of complex numbers, which ends the complex step
+    # numpy's versions take the modulus of complex numbers, which is not analytic: the complex step would fail
     "var": reductions.var, "std": reductions.std, "norm": norms.norm, "vdot": linalg.vdot,
     "logdet": linalg.logdet, "vec": linalg.vec,
     "einsum": linalg.einsum, "zeros_like": composites.zeros_like, "ones_like": composites.ones_like,
@@ -85,7 +85,7 @@ def whole(x: Any) -> int:
 
 
 def shape_of(*sizes: Any) -> tuple[int, ...]:
-    """Return a shape given as sizes, or as one list of them. Raises ValueError for a size that is none."""
+    """Return a shape given as sizes, or as one list of them. Raises ValueError for a negative or fractional size."""
     parts = sizes[0] if len(sizes) == 1 and np.ndim(sizes[0]) == 1 else sizes
     found = tuple(whole(n) for n in parts)
     if any(n < 0 for n in found):
@@ -115,7 +115,7 @@ def _eye(n: Any) -> Any:
 
 
 def _arange(*bounds: Any) -> Any:
-    """Return evenly spaced numbers, the end left out."""
+    """Return evenly spaced numbers, without the end."""
     return np.arange(*(plain(x) for x in bounds), dtype=float)
 
 
@@ -138,7 +138,10 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
 
 
 def constructed_entries(name: str, given: dict[str, Any]) -> int:
-    """Return how many entries a constructor would make of its named arguments, before it makes them."""
+    """Return how many entries a constructor would make from its named arguments.
+
+    Raises  ValueError for an arange without an end, with a step of 0 or with infinite bounds.
+    """
     if name in ("zeros", "ones", "full"):
         sizes = given.get("shape", ())
         return math.prod(int(plain(n)) for n in (sizes if isinstance(sizes, list | tuple | np.ndarray) else (sizes,)))
@@ -162,7 +165,7 @@ _TRUTHS = {
 
 
 def as_number(truth: Any) -> Callable[..., Value]:
-    """Return a numpy function of truth values as one of numbers, 0 or 1."""
+    """Return a numpy predicate as a function whose values are the numbers 0 and 1."""
     if truth.nin == 1:
         return lambda x: truth(x) * np.float64(1)
     return lambda a, b: truth(a, b) * np.float64(1)
@@ -184,13 +187,13 @@ FUNCTIONS = _table()
 
 
 def nearest(name: str, known: Any) -> str | None:
-    """Return the known name most like `name`, if one is like it."""
+    """Return the known name most similar to `name`, or None if none is similar."""
     close = difflib.get_close_matches(name, list(known), 1, 0.6)
     return close[0] if close else None
 
 
 def arity(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return the signature to check a call against, if the function has one."""
+    """Return the signature to check a call against, or None if the function has none."""
     function = HANDLERS.get(function, function)
     rules = getattr(function, "rules", None)
     if rules is not None:

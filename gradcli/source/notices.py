@@ -1,4 +1,4 @@
-"""What deserves a warning although it runs: facts of the values that only a run can show."""
+"""Warnings about calls that run but may not mean what the user intended; they depend on the values of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def axisless(args: Any, kwargs: Any) -> str | None:
 
 
 def doubled(args: Any, kwargs: Any) -> str | None:
-    """Warn of logits that have been through a softmax already."""
+    """Warn of logits that look like the result of a softmax."""
     z = np.asarray(_first(args, kwargs))
     axis = kwargs.get("axis", -1)
     if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):

@@ -1,4 +1,4 @@
-"""What Python's operators become, and what is refused with which advice."""
+"""Python's operators: the function that each becomes, and the advice for syntax that is refused."""
 
 import ast
 import operator

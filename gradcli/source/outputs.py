@@ -1,4 +1,4 @@
-"""What a function returns, as one number or array: tuples and dicts of outputs are laid end to end."""
+"""Convert what a function returns into one number or array; the parts of a tuple or dict are concatenated."""
 
 from typing import Any
 
@@ -16,9 +16,11 @@ _NUMBER = "return a float, an array of floats, or a tuple or dict of these"
 
 
 def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
-    """Return a result as one value, and how the parts of a tuple or dict are laid end to end in it (none for one value).
+    """Return a result as one value, and its parts in order if it is a tuple or dict (none for a single value).
 
-    Raises  FunctionFailed for what has no gradient: None, strings, complex numbers.
+    Shapes  a single value keeps its shape; the parts of a tuple or dict become one vector.
+    Raises  FunctionFailed for None, strings and other objects, empty tuples and dicts, and lists of parts that differ in
+            shape. Complex numbers pass, for the complex step.
     """
     if isinstance(y, Tracer | np.ndarray | float | np.floating):
         return _value(y, text), ()
@@ -56,7 +58,7 @@ def _value(y: Any, text: str) -> Value:
     if array.dtype == object and array.size and _holds_tracer(array.reshape(-1).tolist()):
         return as_value(array.tolist())
     if array.dtype.kind == "c":
-        return array.copy()[()]  # by the complex step; `survey` has seen the real result
+        return array.copy()[()]  # from the complex step; `survey` has checked that the result is real on real inputs
     if array.dtype.kind not in "fiub":
         raise FunctionFailed(f"{text} returns {_described(y)}, which has no gradient", do=_NUMBER)
     return array.astype(np.float64)[()]  # a copy: the function may use its array again
@@ -71,7 +73,7 @@ def _described(y: Any) -> str:
 
 
 def named_outputs(outputs: tuple[Output, ...]) -> list[str]:
-    """Return a name for every entry of outputs laid end to end: `loss`, `aux[3]`."""
+    """Return a name for every entry of the concatenated outputs: `loss`, `aux[3]`."""
     names = []
     for output in outputs:
         for at in np.ndindex(*output.shape):

@@ -1,4 +1,4 @@
-"""Python's parser behind our errors: the tree of one statement, and where its nodes stand in the user's text."""
+"""Parse one statement with Python's parser, raising our errors, and locate the nodes in the statement's source."""
 
 import ast
 
@@ -15,17 +15,20 @@ def extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def characters(source: str, line: int, at: int) -> int:
-    """Return a position in characters for Python's position in UTF-8 bytes."""
+    """Return Python's position in UTF-8 bytes as a position in characters."""
     return at if source.isascii() else len(source.encode()[:at].decode(errors="ignore"))
 
 
 def parsed(statement: Statement) -> ast.expr:
-    """Return Python's tree of one statement; every failure of Python's parser becomes an error of ours."""
+    """Return Python's syntax tree of one statement.
+
+    Raises  BadExpression for invalid syntax; TooLarge for nesting that is too deep for Python's parser.
+    """
     import warnings
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's advice about code ("perhaps you missed a comma") is ours to give
+            warnings.simplefilter("ignore")  # gradcli gives its own advice, not Python's ("perhaps you missed a comma")
             return ast.parse(statement.source, mode="eval").body
     except SyntaxError as error:
         at = max(0, min((error.offset or 1) - 1, len(statement.source) - 1))

@@ -1,4 +1,4 @@
-"""From what the command line says to named values: merging, several points, shapes."""
+"""Read points and shapes from the texts of the command line: merge texts into points, draw values."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from gradcli.source.tokens import folded
 from gradcli.source.values import assignments, value, whole_point
 
 WHOLE = "*"  # the key of a point that Python code supplies as one object
-_BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # a comma too, where another input follows
+_BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # also a comma, if another input follows
 _BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
@@ -22,7 +22,9 @@ _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES) -> list[dict[str, Any]]:
     """Return the points that `--at` texts and NAME=VALUE arguments name, in order.
 
-    All are merged into one point; naming an input again begins the next point, which inherits the rest.
+    The texts are merged into one point. Naming an input again begins the next point, which inherits the other values.
+
+    Raises  BadPoint, TooLarge for values that cannot be read; BadTarget for Python code that cannot be loaded.
     """
     points: list[dict[str, Any]] = []
     named: set[str] = set()
@@ -63,7 +65,7 @@ def _from_python(text: str) -> Any:
 def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
     """Return the shapes in `W:3,4` or `W: 3 4; x: 4; lam:`.
 
-    Raises  BadOption for a size that is not a whole number.
+    Raises  BadOption for a text that cannot be read, or a size that is neither a whole number nor a name in `sizes`.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, words in pairs(texts):
@@ -91,7 +93,7 @@ def _size(word: str) -> str:
 
 
 def as_input(name: str, x: Any) -> Any:
-    """Return a value as an expression takes it: float64, scalars as np.float64.
+    """Return a value in the form that an expression takes: a float64 array, or np.float64 for a scalar.
 
     Raises  BadPoint for a value that is not numeric.
     """
@@ -103,7 +105,7 @@ def as_input(name: str, x: Any) -> Any:
 
 
 def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
-    """Return a drawn value; later attempts come from other distributions, for functions defined on part of the line."""
+    """Return a random value; later attempts use other distributions, for functions that are not defined everywhere."""
     size = ", ".join(map(str, shape))
     kinds = (
         f"randn({size})",
@@ -114,5 +116,5 @@ def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int
 
 
 def _spread(name: str, attempt: int) -> int:
-    """Let different inputs take different distributions once the first attempts, all alike, have failed."""
+    """Return a shift by which inputs get different distributions, after six attempts with the same one for all."""
     return 0 if attempt < 6 else sum(map(ord, name)) * (attempt // 3)

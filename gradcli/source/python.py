@@ -1,4 +1,4 @@
-"""Python callables as functions of named inputs: the user's own code, untouched on numpy values, traced on tracers."""
+"""Python callables as functions of named inputs: the user's code runs unchanged on numpy values, traced on tracers."""
 
 import contextlib
 import inspect
@@ -26,16 +26,16 @@ from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Leaf, Node, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
-_MOST_SAID = 300  # characters of somebody else's message
+_MOST_SAID = 300  # most characters quoted from an exception's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
 
 class PythonFunction:
-    """A Python callable at arguments of a known structure; its inputs are the float leaves of those, named by path.
+    """A Python callable whose arguments have a known structure; its inputs are their float leaves, named by path.
 
-    `arguments` holds the structure of each parameter that is given; `has_gradient` says that the function returns its
-    value and its gradient, of which the value alone is differentiated.
+    `arguments` holds the structure of each argument. `has_gradient` means that the function returns a pair of its value
+    and its gradient, of which only the value is differentiated.
     """
 
     kind: TargetKind = "python"
@@ -59,7 +59,10 @@ class PythonFunction:
         self._passing = passing(function, tuple(self.arguments))
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
-        """Return the value; raises FunctionFailed with the user's own message and line, TraceEnded, NoRule."""
+        """Return the value as one number or array.
+
+        Raises  FunctionFailed with the user's own message and line, or for complex results; TraceEnded, NoRule.
+        """
         y = settled(flattened(self.raw(values), self.text)[0])
         if isinstance(y, Pair):
             raise FunctionFailed(
@@ -68,7 +71,10 @@ class PythonFunction:
         return y
 
     def raw(self, values: Mapping[str, Value]) -> Any:
-        """Return what the function itself returns, or the value alone of a pair of value and gradient."""
+        """Return what the function itself returns, without the gradient if it returns a pair of value and gradient.
+
+        Raises  FunctionFailed if `has_gradient` is set and the result is not a pair; the errors of `pair`.
+        """
         y = self.pair(values)
         if not self.has_gradient:
             return y
@@ -78,7 +84,10 @@ class PythonFunction:
         return y[0]
 
     def pair(self, values: Mapping[str, Value]) -> Any:
-        """Return what the function itself returns, on copies where it writes into its arguments."""
+        """Return what the function itself returns; it is called on copies if it writes into its arguments.
+
+        Raises  FunctionFailed for an exception of the user's code; TraceEnded for one on tracers.
+        """
         tracers = [x for x in values.values() if isinstance(x, Tracer)]
         try:
             if tracers:
@@ -98,7 +107,7 @@ class PythonFunction:
             raise self._failed(error, bool(tracers), values) from error
 
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
-        """Call the function on tracers; raises TraceEnded also where the function caught one and went on."""
+        """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
         with stand_ins(hold, _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))):
             y = self._called({path: _own(x, hold) for path, x in values.items()})
@@ -120,11 +129,11 @@ class PythonFunction:
                 kwargs |= x
             else:
                 kwargs[name] = x
-        with np.errstate():  # what the function sets is its own
+        with np.errstate():  # undoes changes that the function makes to numpy's error handling
             return self.function(*args, **kwargs)
 
     def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
-        """Return our error for what the user's code raised: its own message and line; while tracing, the trace's end."""
+        """Return our error for an exception of the user's code, with its message and line; TraceEnded while tracing."""
         where = raised_at(error.__traceback__)
         cause = _cause(error)
         if cause is not None:
@@ -151,7 +160,10 @@ class PythonFunction:
         return f'numbers are floats unless written int(3): --at "{named}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
-        """Return the value, and what deserves a word: inputs written to, results that change, integers."""
+        """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
+
+        Cost    two calls of the function, of which the second is timed.
+        """
         y, self.outputs, notices = self._first(values)
         start = time.perf_counter()
         again = flattened(self.raw(values), self.text)[0]
@@ -178,13 +190,13 @@ class PythonFunction:
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return a callable's signature, or None for one that does not tell (some C functions)."""
+    """Return a callable's signature, or None if it has none (some C functions)."""
     return _known_of(function).signature
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is asked of a callable at every call: its signature, and how arguments of some names are passed."""
+    """Cached facts about a callable: its signature, and how arguments with given names are passed."""
 
     own: Any
     signature: inspect.Signature | None
@@ -200,7 +212,7 @@ def _known_of(function: Callable[..., Any]) -> _Known:
         known = _KNOWN.get(function)
         if known is None or known.own is not own:
             known = _KNOWN[function] = _Known(own, _told(function))
-    except TypeError:  # it cannot be hashed, or not be referred to weakly
+    except TypeError:  # it is not hashable, or has no weak references
         return _Known(own, _told(function))
     return known
 
@@ -213,7 +225,7 @@ def _told(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
-    """Return names of arguments in the order of the parameters, those of no parameter last."""
+    """Return argument names in the order of the parameters; names that are no parameter come last."""
     names = list(names)
     if signature is None or list(signature.parameters) == names:
         return names
@@ -222,7 +234,7 @@ def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[
 
 
 def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
-    """Return how each argument of a function is passed."""
+    """Return how each argument of a function is passed: by position, by name, as `*args` or as `**kwargs`."""
     known = _known_of(function)
     if given not in known.passing:
         known.passing[given] = _how(known.signature, given)
@@ -230,7 +242,7 @@ def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, s
 
 
 def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
-    """Return how each argument is passed: by position as far as no parameter before it is left out, else by name."""
+    """Return how each argument is passed: by position up to the first parameter that is left out, then by name."""
     found, unbroken = {}, True
     if signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
         found = {name: _KEYWORD for name in given if name not in signature.parameters and name.isidentifier()}
@@ -259,7 +271,7 @@ def message_of(error: BaseException) -> str:
 
 @lru_cache(maxsize=1)
 def _users_modules(loaded: int, last: int) -> list[ModuleType]:
-    """Return the user's modules, in which names imported from numpy are swapped while tracing, when so many are loaded."""
+    """Return the user's modules, where names imported from numpy are replaced while tracing; the arguments key the cache."""
     found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
     main = sys.modules.get("__main__")
     if main is not None and main not in found and getattr(main, "__file__", None) is None:
@@ -272,7 +284,7 @@ def _is_module(m: Any) -> bool:
 
 
 def _own(x: Value, hold: Callable[[Value], Value]) -> Value:
-    """Return a tracer of the same value, so that a write into it does not change the original; arrays are held too."""
+    """Return a value that the function may write into: a twin of a tracer, or a float64 array held by the sweep."""
     if isinstance(x, Tracer):
         return x.twin()
     return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
@@ -283,7 +295,7 @@ def _writes(error: BaseException) -> bool:
 
 
 def _cause(error: BaseException | None) -> GradcliError | None:
-    """Return the error of ours behind one of numpy's, which swallows it in `a[i] = t`."""
+    """Return our error in an exception's chain, or None: numpy replaces ours by its own in `a[i] = t`."""
     seen = 0
     while error is not None and seen < 10:
         if isinstance(error, GradcliError):
@@ -293,7 +305,7 @@ def _cause(error: BaseException | None) -> GradcliError | None:
 
 
 def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
-    """Say so where a function returns a scalar and an array shaped like its input: scipy's `jac=True`."""
+    """Return a notice if a function returns a scalar and an array shaped like its input, as for scipy's `jac=True`."""
     pair = isinstance(raw, tuple) and len(raw) == 2 and np.ndim(raw[0]) == 0 and inputs
     if (
         not pair

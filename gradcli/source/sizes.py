@@ -1,4 +1,4 @@
-"""Sizes with names: the number of each, as the values that are given have it, or a small one."""
+"""Named sizes, such as m and n in `W: m n`: read from the shapes of the given values, or set to small numbers."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +9,14 @@ from gradcli.errors import BadOption
 from gradcli.source.draws import NO_SIZES, Sizes
 from gradcli.source.points import WHOLE, pairs, read
 
-SMALL = (5, 3, 4)  # sizes where none is given: all different, the first one the largest, so that matrices are tall
+SMALL = (5, 3, 4)  # sizes for names without a value: all different, the first the largest, so that matrices are tall
 
 
 def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes = NO_SIZES) -> Sizes:
-    """Return a number for every size that `W: m n; x: n` names, beside those that are `fixed`.
+    """Return a number for every size that `W: m n; x: n` names, together with the `fixed` ones.
 
-    Raises  BadOption where two values disagree on one; BadPoint for points that cannot be read.
+    Raises  BadOption if two values disagree on a size, or a value has another number of axes; BadPoint for points that
+            cannot be read.
     """
     dims = dict(pairs(texts))
     every = dict.fromkeys(w for words in dims.values() for w in words if w.isidentifier())
@@ -35,7 +36,7 @@ def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes
 
 
 def _lengths(dims: Mapping[str, Sequence[str]], points: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, int]]:
-    """Yield each input that has a value, the name of each of its sizes, and the number that this is."""
+    """Yield (input, name of the size, length) for each named axis of each input that has a value."""
     for point in points:
         whole = point.get(WHOLE)
         values = {**(whole if isinstance(whole, dict) else {}), **point}

@@ -1,4 +1,4 @@
-"""Mathematicians' spellings: those the language takes, and the advice for those that it does not take."""
+"""Mathematical notation: the spellings that the language accepts, and advice for those that it refuses."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ BAR, TRANSPOSE, INVERSE = "‖", "ᵀ", "⁻¹"
 DOTS = ("·", "⋅")
 _SIGNS = {"−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "^": "**", **dict.fromkeys(DOTS, "@")}
 
-# What is not taken, with what to write.
+# Notation that is refused, with what to write instead.
 _ENTRIES = "write * for the product of entries"
 _ALONE = "write the function alone: gradcli differentiates it"
 CHARACTERS = {
@@ -32,7 +32,7 @@ _PRIME = re.compile(r"(?<=[\w)\]ᵀ])['′’]")
 
 
 class Piece(Protocol):
-    """A token, as far as its characters go."""
+    """The attributes of a token that this module needs."""
 
     @property
     def kind(self) -> str:
@@ -48,7 +48,7 @@ class Piece(Protocol):
 
 
 def written(text: str) -> str:
-    """Return a token as Python's parser takes it."""
+    """Return the text of a token in Python's syntax."""
     if text == TRANSPOSE:
         return " .T"
     if text == INVERSE:
@@ -75,9 +75,9 @@ def is_prime(text: str, at: int) -> bool:
 
 
 def without_primes(text: str) -> str:
-    """Return a product of matrices, its transposes written by primes, in the language: `x'A x` becomes `x@A@x`.
+    """Rewrite a product of matrices with primes for transposes in the language: `x'A x` becomes `x@A@x`.
 
-    Names of one small letter are vectors, whose transpose is left out.
+    A name of one lower-case letter is taken to be a vector, whose transpose is left out.
     """
     pieces = re.findall(r"\d+\.?\d*|\w+|['′’]|[^\s\w]", text)
     found: list[str] = []
@@ -97,7 +97,7 @@ def without_primes(text: str) -> str:
 
 
 def between_bars(text: str, pieces: Sequence[Piece], k: int) -> str:
-    """Return what to write for a bar that is token `k`: a norm, an absolute value, or `or`."""
+    """Return what to write instead of the bar at token `k`: a norm, an absolute value, or `or`."""
     bars = [n for n, piece in enumerate(pieces) if piece.text == "|"]
     later = [n for n in bars if n > k + 1]
     if (k and _ends(pieces[k - 1])) or not later:
@@ -116,7 +116,7 @@ def _ends(piece: Piece) -> bool:
 
 
 def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Callable[[str], bool]) -> str:
-    """Return what to write where token `k` follows a value without an operator."""
+    """Return what to write if token `k` follows a value without an operator."""
     before, rest = pieces[k - 1], text[pieces[k].start :].strip()
     if derivative(pieces[:k]):
         return f"write {_without_brackets(rest)}: gradcli differentiates it"
@@ -140,13 +140,13 @@ def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Ca
 
 
 def _bracketed(text: str) -> str:
-    """Return the part in brackets that a text begins with."""
+    """Return the bracketed part at the beginning of a text."""
     depths = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
     return text[: depths.index(0) + 1] if 0 in depths else text
 
 
 def _without_brackets(text: str) -> str:
-    """Return a text without the brackets around all of it."""
+    """Return a text without the pair of brackets that encloses all of it, if there is one."""
     return text[1:-1] if text.startswith("(") and _bracketed(text) == text and text.endswith(")") else text
 
 

@@ -1,8 +1,8 @@
-"""What numpy does not dispatch: while a function is traced, these attributes of numpy, math and scipy.special do.
+"""Stand-ins for functions of numpy, math and scipy.special that do not dispatch to tracers, used while tracing.
 
 `np.zeros(n)` filled by `out[i] = t`, `np.array([t, u])`, `np.full(3, t)`, `math.sin(t)`, `np.vectorize(f)(t)` and
-`scipy.special.logsumexp(t)` reach no protocol of numpy's. The stand-ins act for the user's code only: a call from an
-installed package or from gradcli gets the original. Everything is put back, also when the user's code raises.
+`scipy.special.logsumexp(t)` use none of numpy's dispatch protocols. The stand-ins act for the user's code only: a call from
+an installed package or from gradcli gets the original. The originals are restored, even if the user's code raises.
 """
 
 import functools
@@ -30,7 +30,7 @@ Hold = Callable[[Value], Value]
 
 
 class _Sweeps(threading.local):
-    """The sweeps under way in this thread, innermost last; None where the function is called untraced inside one."""
+    """The active sweeps of this thread, innermost last; None stands for an untraced call inside a sweep."""
 
     def __init__(self) -> None:
         self.holds: list[Hold | None] = []
@@ -44,7 +44,7 @@ _SWEEPS = _Sweeps()
 _LOCK = threading.Lock()
 _INSTALLED: list[
     tuple[dict[str, Any], dict[str, Any]]
-] = []  # names of modules and what was there, while any thread traces
+] = []  # namespaces of modules and their original entries, while any thread traces
 _USERS_OF_IT = [0]
 _ALLOCATE = (
     "zeros", "ones", "empty", "eye", "identity", "zeros_like", "ones_like", "empty_like", "linspace", "arange", "copy",
@@ -67,7 +67,7 @@ _MATH: dict[str, Any] = {
     "gamma": lambda x: named("gamma")(x), "lgamma": lambda x: named("gammaln")(x),
 }  # fmt: skip
 _HELD = (np.float64, np.complex128)
-_LISTS = (  # take lists; numpy looks for tracers among the arguments, not inside lists
+_LISTS = (  # accept lists; numpy looks for tracers among the arguments, but not inside lists
     "sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "median", "average", "dot", "inner", "outer", "vdot",
     "cumsum", "cumprod", "argmax", "argmin", "sort", "diff", "trapezoid", "any", "all",
 )  # fmt: skip
@@ -81,7 +81,7 @@ _SPECIAL: dict[str, Any] = {
 
 
 def _logsumexp(a: Value, axis: Any, b: Value, keepdims: bool, return_sign: bool) -> Any:
-    """Return what scipy's does; weights `b` are taken into the exponents where they are positive."""
+    """Return scipy's logsumexp of traced values; positive weights `b` are added to the exponents as logarithms."""
     x = as_value(a)
     if return_sign or (b is not None and not np.all(np.greater(b, 0))):
         raise NoRule(
@@ -100,9 +100,9 @@ def traced(x: Any) -> bool:
 
 
 def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
-    """Return a function that stands in when the user's code calls it by name, and is the original otherwise.
+    """Return a function that calls the stand-in if the user's code calls it by name, else the original.
 
-    Compiled code has no frame of its own: what it allocates on the user's behalf must be real arrays.
+    Compiled code has no Python frame: what it allocates while the user's code calls it must be real arrays.
     """
 
     @functools.wraps(original, updated=())
@@ -117,7 +117,7 @@ def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
 
 
 def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
-    """Whether the call that a frame is in names `function`, or a variable that holds it."""
+    """Whether the call that a frame executes names `function`, or a variable that holds it."""
     kind, name = called_name(frame.f_code, frame.f_lasti)
     if kind == "attribute":
         return name == str(function.__name__)
@@ -126,12 +126,12 @@ def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
 
 
 def _held(array: Any) -> Any:
-    """Return a new array as one that traced values can be written into: of floats, or of complex numbers."""
+    """Return a new float or complex array in a form into which traced values can be written."""
     hold = _SWEEPS.hold
     if type(array) is not np.ndarray or array.dtype not in _HELD or hold is None:
         return array
     if not array.shape or not array.flags.c_contiguous:
-        return array  # memory laid out otherwise is not followed: writing a traced value into it ends the trace
+        return array  # other memory layouts are not supported: writing a traced value into one ends the trace
     if array.dtype == np.float64:
         return hold(array)
     return Pair(hold(array.real.copy()), hold(array.imag.copy()))
@@ -160,7 +160,7 @@ def _array_maker(name: str, original: Any) -> Any:
 
 
 def _strided(x: Any) -> bool:
-    """Whether the entries of a traced array do not lie one after the other, so that numpy would copy them."""
+    """Whether a traced array is not contiguous in memory, so that numpy would copy it."""
     return not positions(x)[1].flags.c_contiguous
 
 
@@ -181,7 +181,7 @@ def _if_traced(original: Any, stand_in: Any) -> Any:
 
 
 def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
-    """Yield module, attribute and what stands in for it."""
+    """Yield (module, attribute, stand-in)."""
     yield np, "full", _full(np.full)
     yield np, "vectorize", functools.partial(_Vectorized, np.vectorize)
     for name in _ALLOCATE:
@@ -211,7 +211,7 @@ def _of_lists(original: Any) -> Any:
 
 
 class _Joined:
-    """np.r_ and np.c_ with traced parts, joined as they join arrays; everything else goes to the original."""
+    """np.r_ and np.c_ for traced parts, which `join` joins; everything else goes to the original."""
 
     def __init__(self, original: Any, join: Callable[[Sequence[Any]], Any]) -> None:
         self.original = original
@@ -245,11 +245,11 @@ class _Vectorized:
         return np.reshape(np.stack(entries), shape)
 
 
-_TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the id of the original: where it is, it, its stand-in
+_TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
 
 
 def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
-    """Return the stand-ins, made once; those of scipy.special when it is there."""
+    """Return the table of stand-ins, made once; those of scipy.special are added after it is imported."""
     late = "scipy.special" in sys.modules
     if not _TABLE or (late and "logsumexp" not in {name for _, name, _, _ in _TABLE.values()}):
         for module, name, stand_in in list(_replacements()):
@@ -260,10 +260,10 @@ def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
 
 
 class stand_ins:
-    """Let the stand-ins act inside: arrays made there are held by the sweep, so that traced values can be written in.
+    """Context in which the stand-ins act: the sweep holds new arrays, so that traced values can be written into them.
 
-    `modules` are the user's: names they imported from numpy, math or scipy.special are swapped there too. They act in this
-    thread only; other threads get the originals through them.
+    `modules` are the user's modules: names that they imported from numpy, math or scipy.special are replaced there too.
+    The stand-ins act in this thread only; in other threads they call the originals.
     """
 
     __slots__ = ("hold", "modules")
@@ -289,7 +289,7 @@ class stand_ins:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Let the originals act inside, for a function that is called on plain values while another one is traced."""
+    """Context in which the originals act, for a call on plain values while another function is traced."""
     _SWEEPS.holds.append(None)
     try:
         yield
@@ -303,7 +303,7 @@ def tracing() -> bool:
 
 
 def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Put the stand-ins in place and return what was there."""
+    """Install the stand-ins and return, for each namespace, the originals to restore."""
     _table()
     changed = []
     for names, originals, chosen in (
@@ -320,12 +320,12 @@ def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], di
 
 _Place = tuple[
     dict[str, Any], dict[str, Any], dict[str, Any]
-]  # a module's names, the originals among them, their stand-ins
+]  # a module's namespace, the originals in it by name, their stand-ins by name
 
 
 @functools.lru_cache(maxsize=1)
 def _own_places(count: int) -> list[_Place]:
-    """Return where the stand-ins stand in numpy, math and scipy.special; anew when there are more of them."""
+    """Return the entries to replace in numpy, math and scipy.special; the number of stand-ins keys the cache."""
     found: dict[int, _Place] = {}
     for module, name, original, chosen in _TABLE.values():
         _, originals, stand = found.setdefault(id(module), (vars(module), {}, {}))
@@ -335,7 +335,7 @@ def _own_places(count: int) -> list[_Place]:
 
 @functools.lru_cache(maxsize=4)
 def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int) -> list[_Place]:
-    """Return where users' modules have what is replaced under names of their own; anew when their names are more or fewer."""
+    """Return the entries to replace in the user's modules, under any alias; the numbers of names key the cache."""
     found = []
     for module in modules:
         known = [(alias, _TABLE.get(id(x)), x) for alias, x in list(vars(module).items())]

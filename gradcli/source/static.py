@@ -1,4 +1,4 @@
-"""What is known of a syntax tree without running it: integers, axes, shapes, dotted names."""
+"""Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names."""
 
 import ast
 import operator
@@ -17,7 +17,7 @@ NOT_STATIC = object()
 
 
 def fact(node: ast.expr, taken: set[str]) -> Any:
-    """Return a fact of the program (an axis, a shape, a string, an order), or NOT_STATIC for a value that is computed."""
+    """Return the value of a static node (an axis, a shape, a string, an order), or NOT_STATIC if it must be computed."""
     if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
         return node.value
     if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
@@ -33,7 +33,7 @@ def fact(node: ast.expr, taken: set[str]) -> Any:
 
 
 def integer(root: ast.expr) -> int | None:
-    """Return the value of integer arithmetic on literals, or None; never a number of more than 53 bits by a power."""
+    """Return the value of integer arithmetic on literals; None for anything else, and where numbers become too large."""
     node, sign = root, 1
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node, sign = node.operand, -sign
@@ -62,7 +62,7 @@ def _height(node: ast.expr) -> int:
 
 
 def dotted_name(node: ast.expr) -> str | None:
-    """Return `np.linalg.norm` for such a chain of attributes, None for anything else."""
+    """Return a chain of attributes as text (`np.linalg.norm`), or None for anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -1,4 +1,4 @@
-"""Nested inputs and outputs: dicts, tuples, lists and dataclasses as leaves named by their path, `params.layer1.W`."""
+"""Nested inputs and outputs: take dicts, tuples, lists and dataclasses apart into leaves named by path (`params.layer1.W`)."""
 
 import copy
 import dataclasses
@@ -16,14 +16,14 @@ MOST_DEEP = 50
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where one value goes."""
+    """The place of one value in a structure."""
 
     path: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
-    """A container: how it is made again from its parts."""
+    """A container: its parts, and the function that makes it again from them."""
 
     parts: tuple["Node", ...]
     make: Callable[[list[Any]], Any]
@@ -33,13 +33,13 @@ Node = Leaf | Branch
 
 
 class Named(dict[str, Any]):
-    """Values whose paths are their own names: the parameters of a module, `layers.0.weight`."""
+    """Values whose keys serve unchanged as paths: the parameters of a module, `layers.0.weight`."""
 
 
 def taken_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
     """Return the structure of a value and its leaves by path.
 
-    Raises  BadPoint for a structure nested too deeply, as one that holds itself is.
+    Raises  BadPoint for a structure that is nested too deeply, for example one that contains itself.
     """
     leaves: dict[str, Any] = {}
     return _apart(name, x, leaves, 0), leaves
@@ -50,7 +50,7 @@ def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
         raise BadPoint(f"{path[:40]}... is nested more than {MOST_DEEP} deep", do="give a flatter structure")
     named = _named_parts(path, x)
     if named is None:
-        while path in leaves:  # two keys may read alike
+        while path in leaves:  # two keys may give the same path
             path += "'"
         leaves[path] = x
         return Leaf(path)
@@ -93,7 +93,7 @@ def _maker(x: Any) -> Callable[[list[Any]], Any]:
 
 
 def _like(original: Any, members: dict[Any, Any]) -> Any:
-    """Return a mapping like the original, a defaultdict with its factory."""
+    """Return a mapping of the original's type with other members; a defaultdict keeps its factory."""
     try:
         made = copy.copy(original)
         made.update(members)
@@ -103,7 +103,7 @@ def _like(original: Any, members: dict[Any, Any]) -> Any:
 
 
 def _replaced(x: Any, parts: list[Any]) -> Any:
-    """Return a dataclass instance like `x` with other members; what it computes of them in `__post_init__` is computed anew."""
+    """Return a dataclass instance like `x` with other members; its `__post_init__`, if any, runs again."""
     members = {field.name: part for field, part in zip(dataclasses.fields(x), parts, strict=True)}
     if hasattr(x, "__post_init__"):
         return dataclasses.replace(x, **{f.name: members[f.name] for f in dataclasses.fields(x) if f.init})
@@ -129,7 +129,7 @@ def paths(node: Node) -> list[str]:
 
 
 def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values in which `z.real` and `z.imag`, as a report writes them, are one complex `z`."""
+    """Return the values with each pair `z.real`, `z.imag`, as a report writes it, joined into one complex `z`."""
     names = [path.removesuffix(".real") for path in flat if path.endswith(".real")]
     pairs = [name for name in names if f"{name}.imag" in flat]
     parts = {f"{name}.{part}" for name in pairs for part in ("real", "imag")}
@@ -138,7 +138,10 @@ def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values whose names are paths, as a report writes them, as nested dicts and lists."""
+    """Return values named by path, as a report writes them, as nested dicts and lists.
+
+    Raises  BadPoint if a path is given both alone and as a container.
+    """
     found: dict[Any, Any] = {}
     for path, x in flat.items():
         here, keys = found, _keys(path)

@@ -1,6 +1,6 @@
-"""From the text of an expression to statements that Python's parser can take, with every column kept.
+"""Split the text of an expression into statements for Python's parser, keeping the column of every character.
 
-The limits that protect Python's parser hold here, on tokens, before anything is parsed; `^` becomes `**` here.
+The limits that protect Python's parser are checked here, on tokens, before anything is parsed. `^` becomes `**` here.
 """
 
 import keyword
@@ -28,9 +28,9 @@ from gradcli.source.spellings import (
 )
 
 MAX_CHARACTERS = 100_000
-MAX_NESTING = 500  # brackets within brackets
-DEEP = 150  # brackets within brackets that Python's parser gets at once: it takes 200
-MAX_CHAIN = 2_500  # operators in a row: Python's parser takes 2,900
+MAX_NESTING = 500  # nested brackets
+DEEP = 150  # nested brackets that are passed to Python's parser at once: it accepts 200
+MAX_CHAIN = 2_500  # operators in a row: Python's parser accepts 2,900
 MAX_DIGITS = 400
 
 _MARKS = SUPERSCRIPT + TRANSPOSE
@@ -70,9 +70,9 @@ _AFTER_VALUE = {"if", "else", "and", "or", "in", "is", "for", "not"}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text: its kind (number, name, string, op, postfix, newline), its characters, where it begins.
+    """A piece of the text: its kind (number, name, string, op, postfix, newline, part), its characters, where it begins.
 
-    `width` is that of the user's text where the token is written in another way there.
+    `width` is the token's width in the user's text, where that differs; 0 means the same width.
     """
 
     kind: str
@@ -83,13 +83,13 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement, ready for Python's parser: `name` if it names its value, and where each character comes from."""
+    """One statement as source for Python's parser, its name if it has one, and the column each character comes from."""
 
     text: str
     name: Token | None
     source: str
     columns: tuple[int, ...]
-    inner: "tuple[Statement, ...]" = ()  # parts taken out because they are nested deep, innermost first
+    inner: "tuple[Statement, ...]" = ()  # deeply nested parts that were taken out, innermost first
 
     def span(self, start: int, end: int) -> Span:
         """Return the span of the user's text that characters `start` to `end` of `source` come from."""
@@ -99,9 +99,9 @@ class Statement:
 
 
 def tokens(text: str) -> list[Token]:
-    """Split the text; refuse what no expression can contain.
+    """Split the text into tokens.
 
-    Raises  BadExpression, TooLarge.
+    Raises  BadExpression for a character that no expression can contain; TooLarge for texts, numbers and names too long.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLarge(
@@ -175,7 +175,7 @@ def parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Sta
 
 
 def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
-    """Return the statements of a claim: those its parts share, and its parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
+    """Return a claim's shared statements, and its comma-separated parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
     *shared, last = list(_split(text, tokens(text), (";", "\n"))) or [[]]
     return [_statement(text, one) for one in shared], [
         _statement(text, part, ",") for part in _split(text, last, (",",))
@@ -183,7 +183,7 @@ def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
 
 
 def folded(name: str) -> str:
-    """Return a name as Python sees it (NFKC)."""
+    """Return a name in the form in which Python compares names (NFKC)."""
     return unicodedata.normalize("NFKC", name)
 
 
@@ -256,10 +256,10 @@ def _statement(text: str, found: list[Token], separator: str = ";") -> Statement
 
 
 def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]]:
-    """Take parts nested deeper than Python's parser can follow out of a statement, each named in its place."""
+    """Replace the parts nested too deeply for Python's parser by names; return the tokens left, and the parts."""
     kept: list[Token] = []
     starts = [0]
-    subscripts: list[bool] = []  # for each open bracket: positions are facts of the program and stay where they are
+    subscripts: list[bool] = []  # for each open bracket: whether it is an index
     inner: list[Statement] = []
 
     def end_part() -> None:
@@ -296,7 +296,7 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
 
 
 def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Statement, ...]) -> Statement:
-    """Return tokens as source for Python's parser, with where each character comes from."""
+    """Return tokens as a statement for Python's parser, with the column that each character comes from."""
     source, columns = [], []
     end = body[0].start
     for token in body:
@@ -311,7 +311,7 @@ def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Stat
 
 
 def _plausible(text: str, body: list[Token], separator: str) -> None:
-    """Catch what Python's parser would only call invalid syntax; `separator` stands between statements."""
+    """Refuse, with advice, what Python's parser would only call invalid syntax; `separator` separates statements."""
     depth = 0
     for k, token in enumerate(body):
         where = Span(text, token.start, len(token.text))

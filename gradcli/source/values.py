@@ -1,4 +1,4 @@
-"""What `--at` can say: numbers, lists, constructors, seeded random draws, and data files."""
+"""Read the values of `--at`: numbers, lists, constructors, seeded random draws, and data files."""
 
 import ast
 import json
@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 def assignments(text: str, seed: int = 0, point: int = 0, sizes: Sizes = NO_SIZES) -> dict[str, Any]:
     """Return the values named in `x=0.5, W=randn(3,4)`.
 
-    Raises  BadPoint, with the place; a name given twice in one text is an error.
+    Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
     """
     found: dict[str, Any] = {}
     unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
@@ -55,14 +55,17 @@ def _once(name: str, found: dict[str, Any], where: Span) -> None:
 
 
 def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the text with pieces replaced by blanks, so that columns stay."""
+    """Return the text with pieces replaced by blanks, so that columns do not shift."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return text
 
 
 def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
-    """Return the value that one text names."""
+    """Return the value that a text such as `0.5` or `randn(3)` describes.
+
+    Raises  BadPoint for a text that cannot be read; TooLarge.
+    """
     found = parts(text, ())
     if not found:
         raise BadPoint(f"{name} has no value", do=f"write {name}=0.5")
@@ -227,7 +230,7 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 def from_file(reference: str, name: str) -> Any:
     """Return the array in `@file.npy`, `.npz` (key: the input's name, or `file.npz:key`), `.json` or `.csv`.
 
-    Raises  BadPoint; the contents of a file are never part of a message.
+    Raises  BadPoint for a file that is missing, of another kind, or unreadable; TooLarge. No message quotes the contents.
     """
     path_text, key = reference.removeprefix("@"), name
     if not _exists(Path(path_text)) and ":" in path_text:
@@ -250,7 +253,10 @@ def from_file(reference: str, name: str) -> Any:
 
 
 def whole_point(reference: str) -> dict[str, Any]:
-    """Return the named values in `@point.npz` or `@point.json` (a gradcli report serves too)."""
+    """Return the named values in `@point.npz` or `@point.json`; a JSON report of gradcli is read too.
+
+    Raises  BadPoint for a file that is missing or holds no named values; TooLarge.
+    """
     path = Path(reference.removeprefix("@"))
     _regular(path)
     try:
@@ -286,7 +292,7 @@ def _regular(path: Path) -> None:
 
 
 def _checked_header(path: Path, stream: Any) -> None:
-    """Refuse an .npy stream whose header asks for too much, before its data is allocated."""
+    """Refuse an .npy stream by its header, before its data is allocated: too many entries, or no real numbers."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
@@ -333,12 +339,12 @@ def _csv(path: Path, key: str) -> Any:
     return table[:, 0] if table.shape[1] == 1 else table
 
 
-_WHOLE_NUMBERS = re.compile(r"int\(([-\d\s,\[\]]+)\)")  # as the command line has them, and kept points
+_WHOLE_NUMBERS = re.compile(r"int\(([-\d\s,\[\]]+)\)")  # as the command line and saved points write them
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as gradcli writes them in JSON
 
 
 def _numeric(path: Path, x: Any, keep: bool = False) -> Any:
-    """Return an array of floats; integer data stays integer where the file has types (`keep`), or says int(...)."""
+    """Return an array of floats; integers stay integers if the file stores types (`keep`), or writes int(...)."""
     whole = _WHOLE_NUMBERS.fullmatch(x) if isinstance(x, str) else None
     if whole is not None:
         return np.array(json.loads(whole[1]), dtype=np.int64)
@@ -349,7 +355,7 @@ def _numeric(path: Path, x: Any, keep: bool = False) -> Any:
 
 
 def _spelled(x: Any) -> Any:
-    """Return nested lists with the words for numbers that are not finite replaced."""
+    """Return nested lists with the words `nan`, `inf` and `-inf` replaced by numbers."""
     if isinstance(x, list):
         return [_spelled(part) for part in x]
     return _WORDS.get(x, x) if isinstance(x, str) else x

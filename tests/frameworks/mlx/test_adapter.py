@@ -11,7 +11,7 @@ from gradcli import check
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed")
 
 
-FILE = str(Path(__file__).parent / "targets_mlx.py")
+FILE = str(Path(__file__).parent / "targets.py")
 TWO, ONE = "x=randn(3,4), w=randn(4)", "x=randn(3,4)"
 
 
@@ -49,7 +49,7 @@ def test_a_program_that_is_known_is_certified_and_every_derivative_agrees(gradcl
 def test_a_module_is_checked_by_the_path_of_its_parameters_and_left_as_it_was() -> None:
     from mlx.utils import tree_flatten
 
-    from tests.frameworks.targets_mlx import Net
+    from tests.frameworks.mlx.targets import Net
 
     net = Net()
     before = {path: np.array(x) for path, x in tree_flatten(net.parameters())}

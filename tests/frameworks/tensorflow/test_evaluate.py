@@ -14,7 +14,7 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, value_and_pulled
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
-tf_cases = pytest.importorskip("tests.frameworks.tf_cases", reason="TensorFlow is not installed")
+tf_cases = pytest.importorskip("tests.frameworks.tensorflow.cases", reason="TensorFlow is not installed")
 CASES = tf_cases.CASES
 evaluate = pytest.importorskip("gradcli.frameworks.tensorflow.evaluate")
 TABLE: dict[str, Callable[..., Any]] = evaluate.TABLE

@@ -12,7 +12,7 @@ from gradcli.lowering.quiet import quiet_imports
 with quiet_imports():
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
-FILE = str(Path(__file__).parent / "targets_tensorflow.py")
+FILE = str(Path(__file__).parent / "targets.py")
 TWO, ONE = "x=randn(3,4), w=randn(4)", "x=randn(3,4)"
 
 
@@ -70,7 +70,7 @@ def test_a_sequential_model_is_checked_in_float64_although_it_converts_what_it_i
 
 
 def test_a_module_is_checked_by_the_path_of_its_variables_and_left_as_it_was(gradcli: Any) -> None:
-    from tests.frameworks.targets_tensorflow import Net
+    from tests.frameworks.tensorflow.targets import Net
 
     net = Net()
     before = [w.numpy().copy() for w in net.variables]

@@ -1,6 +1,6 @@
 """Count the operations of torch whose own samples are recorded with torch's value and gradient.
 
-Run by hand: python -m tests.frameworks.count_aten [--second] [part of a name ...] (needs torch, and expecttest, which its tests import).
+Run by hand: python -m tests.frameworks.torch.count_operations [--second] [part of a name ...] (needs torch, and expecttest, which its tests import).
 """
 
 import signal
@@ -14,7 +14,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from gradcli.errors import GradcliError
-from tests.frameworks.recorded_torch import Differs, checked, floats
+from tests.frameworks.torch.recording import Differs, checked, floats
 
 SECOND = "--second" in sys.argv  # record torch's own gradients, and differentiate those
 MOST, SECONDS = 60, 40  # samples of an operation, and for all of them

@@ -13,7 +13,7 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, value_and_pulled
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
-CASES = pytest.importorskip("tests.frameworks.jax_cases", reason="JAX is not installed").CASES
+CASES = pytest.importorskip("tests.frameworks.jax.cases", reason="JAX is not installed").CASES
 evaluate = pytest.importorskip("gradcli.frameworks.jax.evaluate")
 TABLE: dict[str, Callable[..., Any]] = evaluate.TABLE
 
