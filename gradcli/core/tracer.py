@@ -275,7 +275,7 @@ def store(target: Any, y: Value) -> Any:
     return target
 
 
-_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # operands of other types use their own operators
+_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # other types use their own operators
 
 
 def _binary(function: Any) -> tuple[Any, Any]:

@@ -1,1 +1,1 @@
-"""Floor 5: closed forms: a recorded reverse sweep as sums of products with indices, simplified, printed, and verified."""
+"""Closed forms of derivatives: a recorded reverse sweep as sums of indexed products, simplified, printed, and verified."""

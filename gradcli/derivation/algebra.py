@@ -1,4 +1,4 @@
-"""Functions of tensors: those that are powers, those that know when they undo each other, and what cancels by it."""
+"""Functions of tensors: powers, exponentials and logarithms, inverses, and the cancellations between them."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ HALF = Fraction(1, 2)
 
 
 def number_of(x: float) -> Tensor:
-    """Return a float as the fraction it is, or as a root of one."""
+    """Return a float as a simple fraction, or as the square root of one, if it equals that; else as it is."""
     nice = exact(x)
     square = Fraction(x * x).limit_denominator(1_000) if math.isfinite(x * x) else Fraction(0)
     if isinstance(nice, float) and square and abs(float(square) / (x * x) - 1) < 1e-15:
@@ -37,7 +37,7 @@ def number_of(x: float) -> Tensor:
 
 
 def exact(x: float) -> Number:
-    """Return a float as the fraction it is, where that is a simple one. Raises NotSupported for inf and nan."""
+    """Return a float as a fraction if it equals a simple one, else as it is. Raises NotSupported for inf and nan."""
     if not math.isfinite(x):
         raise NotSupported(f"a part of f is {x}, whatever its inputs are")
     nice = Fraction(x).limit_denominator(10_000)
@@ -45,14 +45,14 @@ def exact(x: float) -> Number:
 
 
 def of_numbers(op: str, xs: list[float], y: float) -> Tensor:
-    """Return a function of numbers, which is a number; four arctan(1) are pi."""
+    """Return the value `y` of a function of numbers as a tensor; arctan(1) is pi/4."""
     if op == "arctan" and xs == [1.0]:
         return scaled(of_atom(Atom("pi", "pi"), ()), Fraction(1, 4))
     return number_of(y)
 
 
 def absolute(x: Tensor) -> Tensor:
-    """Return |x|: x itself where it is known to be positive."""
+    """Return |x|, or x itself if it is known to be positive."""
     if len(x.terms) == 1 and x.terms[0].coef > 0 and all(positive(f) for f in x.terms[0].factors):
         return x
     return function("absolute", [x], x.free)
@@ -65,6 +65,7 @@ def _exponent(x: Tensor, p: Tensor) -> Tensor:
 
 
 def logarithm(x: Tensor) -> Tensor:
+    """Return log(x); log(exp(u)) is u, and log(1) is 0."""
     f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
     if f is not None and f.atom.op == "exp" and f.power == 1 and x.terms[0].coef == 1:
         return f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
@@ -72,7 +73,7 @@ def logarithm(x: Tensor) -> Tensor:
 
 
 def exponential(x: Tensor) -> Tensor:
-    """Return exp(x): of a sum whose first term is negative, the reciprocal of exp(-x), so that both are one function."""
+    """Return exp(x); if the first term of x is negative, as 1/exp(-x), so that exp(x) and exp(-x) share one function."""
     if not x.terms:
         return scalar(Fraction(1))
     if (odds := _logistic(x)) is not None:
@@ -99,7 +100,7 @@ def _logistic(x: Tensor) -> Tensor | None:
 
 
 def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
-    """Return the inverse of a matrix x[i,j]: the number before it is taken out, a double inverse undone."""
+    """Return the inverse of a matrix x[i,j]; a numeric factor is taken out, and the inverse of an inverse is undone."""
     if len(x.terms) == 1:
         term = x.terms[0]
         f = term.factors[0] if len(term.factors) == 1 else None
@@ -127,11 +128,11 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-_MOST = 4  # factors of a sum of products that is looked for among others
+_MOST = 4  # factors at most, in a sum of products that `over_itself` looks for
 
 
 def inverse_of_product(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """inv(A B) A is inv(B), and B inv(A B) is inv(A), where A and B are square: then both are invertible, as A B is."""
+    """Rewrite inv(A B) A as inv(B), and B inv(A B) as inv(A), for square A and B: both are invertible if A B is."""
     for f in term.factors:
         if f.atom.op != "inv" or f.power != 1 or len(set(f.at)) != 2:
             continue
@@ -145,9 +146,9 @@ def inverse_of_product(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _peeled(term: Term, f: Factor, inner: Term, ends: tuple[Index, ...], free: tuple[Index, ...]) -> Term | None:
-    """Return the term without the first factor of X, and without what equals it beside inv(X); None where it has none.
+    """Cancel the first factor of X in inv(X) with an equal factor next to inv(X); return None if there is none.
 
-    X is A[first, middle] R[middle, last], so that inv(X) has an index for each of its ends: its `last` is what meets A.
+    X is A[first, middle] R[middle, last]. An equal factor is next to inv(X) if it shares the index `last` of inv(X).
     """
     first, last = ends
     a = next((g for g in inner.factors if first in g.at), None)
@@ -179,7 +180,7 @@ def _uses(factors: tuple[Factor, ...], i: Index) -> int:
 
 
 def over_itself(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """A sum of products over the bracket that holds the same sum is one, times what powers are left of the bracket."""
+    """Cancel a sum of products with a bracket of negative power that holds the same sum."""
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or len(f.atom.args[0].terms) != 1:
             continue
@@ -201,7 +202,7 @@ def over_itself(term: Term, free: tuple[Index, ...]) -> Term | None:
 def _matches(
     wanted: tuple[Factor, ...], given: tuple[Factor, ...], names: dict[Index, Index]
 ) -> Iterator[list[Factor]]:
-    """Yield factors equal to those that are wanted, up to one renaming of indices that maps no two to one."""
+    """Yield lists of factors that are equal to the wanted ones, up to a one-to-one renaming of indices."""
     if not wanted:
         yield []
         return

@@ -1,4 +1,4 @@
-"""From graphs recorded at several sizes to tensors: what is linear becomes products and sums, the rest functions."""
+"""Conversion of graphs recorded at several sizes to tensors: linear operations become products and sums."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import by_name
-from gradcli.derivation import rules  # noqa: F401  (products are tidied by them)
+from gradcli.derivation import rules  # noqa: F401  (products are simplified by them)
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
 from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
 from gradcli.derivation.indexing import INDEXING, named
@@ -17,7 +17,7 @@ from gradcli.derivation.structure import STRUCTURE, Axis, Value, placed
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
-Sizes = Mapping[str, Sequence[int]]  # of each name, its value in every recording
+Sizes = Mapping[str, Sequence[int]]  # for each name, its value in every recording
 _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
@@ -26,7 +26,7 @@ _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal
 
 
 class Reader:
-    """Reads graphs of one program at several sizes; `facts` are what is assumed of inputs."""
+    """Reads the graphs of one program at several sizes as tensors; `facts` are the assumptions about inputs."""
 
     def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]]) -> None:
         self.sizes = sizes
@@ -35,7 +35,7 @@ class Reader:
         self.kept: list[Any] = []
 
     def read(self, graphs: Sequence[Any]) -> Value:
-        """Return the tensor of one value, given at every size. Raises NotSupported, naming the operation."""
+        """Return one value, given as a graph at every size, as a tensor. Raises NotSupported, naming the operation."""
         pending = [tuple(graphs)]
         while pending:
             here = pending[-1]
@@ -57,7 +57,7 @@ class Reader:
                 pending += waiting
                 continue
             self.seen[id(first)] = self._node(here)
-            self.kept.append(here)  # so that no id is used again
+            self.kept.append(here)  # so that no id is reused
             pending.pop()
         return self._operand(tuple(graphs))
 
@@ -67,7 +67,7 @@ class Reader:
         return self.constant([np.asarray(x) for x in operand])
 
     def dim(self, sizes: Sequence[int]) -> str:
-        """Return the size that a length is, as text; `1` for one. Raises NotSupported."""
+        """Return the size (n, n - 1 or a number) that has these lengths in the recordings. Raises NotSupported if none has."""
         if len(set(sizes)) == 1:
             return str(sizes[0])
         for name, known in self.sizes.items():
@@ -78,12 +78,15 @@ class Reader:
         raise NotSupported("an axis has a length that is no named size", do="give sizes as numbers: --shapes x:3")
 
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]:
-        """Return a fresh index for each axis."""
+        """Return a fresh index for each axis, and None for an axis of length 1."""
         dims = [self.dim(lengths) for lengths in zip(*shapes, strict=True)]
         return tuple(None if d == "1" else fresh(d) for d in dims)
 
     def constant(self, arrays: Sequence[Any]) -> Value:
-        """Return a constant: a number, a function of sizes, or an array of equal entries, or the identity."""
+        """Return a constant: a number, a function of sizes, an array of equal entries, or an array with a name.
+
+        Raises  NotSupported for any other array.
+        """
         axes = self.axes([x.shape for x in arrays])
         free = tuple(i for i in axes if i is not None)
         if all(x.size and np.all(x == x.flat[0]) for x in arrays):
@@ -97,7 +100,7 @@ class Reader:
         raise NotSupported("an array of constants has no formula", do="make it an input")
 
     def number(self, xs: Sequence[float]) -> Tensor:
-        """Return a number that is the same at all sizes, or the function of sizes that it is."""
+        """Return a number that is the same at all sizes, or a simple function of sizes. Raises NotSupported."""
         if len(set(xs)) == 1:
             return number_of(xs[0])
         for name, known in self.sizes.items():
@@ -159,7 +162,7 @@ class Reader:
 
 
 def _compared(node: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """Return a == b or a != b as 0 or 1: of truth values as they are; of others false and true, which holds but on a null set."""
+    """Return a == b or a != b as 0 or 1: exactly for truth values, and else the value that is true almost everywhere."""
     unlike = node.op == "not_equal"
     difference = add([a, scaled(b, -1)])
     if difference.number is not None:

@@ -1,8 +1,9 @@
-"""What a program costs: its operations, and the numbers it holds at once, as polynomials of the sizes.
+"""The cost of a program, as polynomials of the sizes: its operations, and the most numbers it holds at once.
 
-Counted is what numpy is given: inverses solved for, products from left to right, but vectors first. Sums, products and
-functions take one operation for each entry, m x k by k x n takes 2 m k n. What is held are arrays, not inputs, not single
-numbers; an operation entry by entry puts its result where an operand was that nothing else needs.
+The count is of what numpy runs: linear solves in place of inverses, and products from left to right, but vectors first.
+Sums, products and functions take one operation for each entry; an m x k matrix times a k x n matrix takes 2 m k n. Arrays
+count as held, but not inputs or single numbers; an elementwise operation reuses the memory of an operand that nothing else
+needs.
 
 Source   Golub and Van Loan (2013), Matrix Computations, sections 1.1 and 3.2.
 """
@@ -26,7 +27,7 @@ Shape = tuple[fmpq_mpoly, ...]
 _DIM = re.compile(r"(\w+)(?: ([-+]) (\d+))?")
 _PART = re.compile(r"\[[^]]*\]|[^,\s]+")
 _PER_ENTRY = {"softmax": 5, "logsumexp": 4, "var": 4, "norm": 2}  # operations; all other functions take one
-_ASIDE = {"softmax", "logsumexp", "var"}  # functions that hold an array of their own while they run
+_ASIDE = {"softmax", "logsumexp", "var"}  # functions that need a temporary array
 _REDUCING = {"sum", "mean", "var", "norm", "logsumexp", "prod"}
 _EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax"}  # functions entry by entry
 _SIZED = {"eye", "ones", "zeros"}  # functions of sizes
@@ -34,11 +35,14 @@ _BARE: dict[str, tuple[str, ...]] = {
     Op.MUL: (Op.MUL, Op.DIV),
     Op.DIV: (Op.MUL, Op.DIV),
     Op.MATMUL: (),
-}  # first factors without brackets
+}  # by operator, the first factors that are written without brackets
 
 
 def cost_of(made: Statements, dims: Mapping[str, Sequence[str]]) -> Cost | Absent:
-    """Return what a program costs whose inputs have these sizes, names or numbers; nothing where that is not known."""
+    """Return the cost of a program whose inputs have the sizes `dims`, names or numbers; ABSENT if it is not known.
+
+    Units   an operation is one arithmetic operation, or one function of a number; memory is in numbers, not in bytes.
+    """
     try:
         return _counted(made, _Count(dims))
     except NotSupported:
@@ -56,14 +60,14 @@ def _counted(made: Statements, count: "_Count") -> Cost:
 
 @dataclass(frozen=True)
 class _Array:
-    """The shape of a value, and how many numbers are held for it alone."""
+    """The shape of a value, and how many numbers are held for it alone; none for an input or a view."""
 
     shape: Shape
     own: fmpq_mpoly
 
 
 class _Count:
-    """A program on its way: the operations so far, the numbers held now, and those held during each operation."""
+    """A running count: the operations so far, the numbers held now, and those held during each operation."""
 
     def __init__(self, dims: Mapping[str, Sequence[str]]) -> None:
         names = dict.fromkeys(d for own in dims.values() for d in own if not d.isdecimal())
@@ -83,18 +87,18 @@ class _Count:
         return whole + int(f"{match[2]}{match[3]}") if match[2] else whole
 
     def run(self, e: E) -> _Array:
-        """Return what an expression makes, computed as the code has it."""
+        """Count an expression, computed in the order of the generated code, and return its array."""
         ranks = {name: len(shape) for name, shape in self.shapes.items()}
         return self.value(_signed(chained(solved(e), ranks)))
 
     def value(self, e: E) -> _Array:
-        """Return what an expression makes; its operations are counted."""
+        """Count an expression and return its array. Raises NotSupported for a function of unknown cost."""
         if e.op == "name" or self._literal(e):
             return _Array(self.shapes.get(e.text, ()), self.none)
         if e.op in (Op.ADD, Op.MUL, Op.MATMUL):
             return self._chain(e)
         args = [self.value(a) for a in e.args]
-        if e.op in (Op.TRANSPOSE, "column", "index") or e.text == "flip":  # the same numbers, seen otherwise
+        if e.op in (Op.TRANSPOSE, "column", "index") or e.text == "flip":  # a view of the same numbers
             seen = self._seen(e, args[0].shape)
             return self.made(seen, self.none, args) if "[" in e.text[1:] else replace(args[0], shape=seen)
         rule = _RULES.get(e.text if e.op == "call" else e.op)
@@ -105,13 +109,13 @@ class _Count:
         return self.each(args, _PER_ENTRY.get(e.text, 1), e.text in _ASIDE)
 
     def _literal(self, e: E) -> bool:
-        """Whether an expression is a number that does not depend on inputs: it is computed once and for all."""
+        """Whether an expression is a number that does not depend on inputs, which is not counted."""
         if e.op == "name":
             return e.text == "pi" and "pi" not in self.shapes
         return e.op == "number" or (bool(e.args) and e.text not in _SIZED and all(map(self._literal, e.args)))
 
     def _chain(self, e: E) -> _Array:
-        """Return a sum or a product, taken from the left; a difference is one operation."""
+        """Count a sum or a product from left to right, and return its array; a difference is one operation."""
         left = self.value(e.args[0])
         for a in e.args[1:]:
             right = self.value(a.args[0] if e.op == Op.ADD and a.op == Op.NEG else a)
@@ -134,7 +138,7 @@ class _Count:
         return (*(n for n in kept if n is not None), *shape[len(parts) :])
 
     def _kept(self, part: str, n: fmpq_mpoly) -> fmpq_mpoly | None:
-        """Return how many of n places an index keeps: 1:, :-2, ::-1, [0, 2]; None for a single place, which is no axis."""
+        """Return how many of n positions an index keeps (1:, :-2, ::-1, [0, 2]); None for a single one, which drops the axis."""
         if part.startswith("["):
             return self.one * len(part.split(","))
         if ":" not in part:
@@ -151,7 +155,7 @@ class _Count:
         return end - begin
 
     def each(self, args: Sequence[_Array], operations: int = 1, aside: bool = False) -> _Array:
-        """Return what is made entry by entry."""
+        """Count an elementwise operation, and return its array."""
         shape: Shape = ()
         for a in args:
             shape = self._together(shape, a.shape)
@@ -179,7 +183,7 @@ class _Count:
         aside: fmpq_mpoly = 0,
         in_place: bool = False,
     ) -> _Array:
-        """Return a new array, made of others that are given up; `aside` is what is held only while it is made."""
+        """Count an operation that frees its operands, and return its array; `aside` is memory held only during it."""
         self.operations = self.operations + operations
         size = self.entries(shape) if shape else self.none
         given = [a.own for a in args]
@@ -231,7 +235,7 @@ def _outer(count: _Count, e: E, args: list[_Array]) -> _Array:
 
 
 def _factored(thirds: int, whole: bool) -> Rule:
-    """Return what a square matrix is factorised for: 2/3 n^3 operations in a copy of it, and as many thirds more."""
+    """Return the rule of an operation that factorises a copy of a square matrix: (2 + thirds)/3 n^3 operations."""
 
     def rule(count: _Count, e: E, args: list[_Array]) -> _Array:
         n = args[0].shape[0]
@@ -261,7 +265,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _signed(e: E) -> E:
-    """Return an expression with each minus where Python has it: before the first factor of a product, of a literal nowhere."""
+    """Return an expression with each minus where Python applies it: at the first factor of a product; literals take none."""
     if e.op == Op.NEG:
         return _negative(_signed(e.args[0]))
     less = [k and e.op == Op.ADD and a.op == Op.NEG for k, a in enumerate(e.args)]  # differences
@@ -278,7 +282,7 @@ def _negative(e: E) -> E:
 
 
 def _largest(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:
-    """Return those sizes that no other is at least as large as, whatever the names stand for."""
+    """Return the sizes that no other size is sure to be at least as large as, whatever the names stand for."""
     found: list[fmpq_mpoly] = []
     for p in sizes:
         if not any(_at_least(q, p) for q in found):
@@ -287,7 +291,7 @@ def _largest(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:
 
 
 def _at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
-    """Whether p >= q is sure for whole numbers: what q has more of, p has of a multiple."""
+    """Whether p >= q is sure for whole numbers: terms in which q is larger are covered by multiples of them in p."""
     more = dict((p - q).terms())
     for powers in [m for m, c in more.items() if c < 0]:
         for other in [m for m, c in more.items() if c > 0 and _divides(powers, m)]:
@@ -297,7 +301,7 @@ def _at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
 
 
 def _leading(p: fmpq_mpoly) -> fmpq_mpoly:
-    """Return the terms of which no other is a multiple."""
+    """Return the leading terms: those that divide no other term."""
     kept = {m: c for m, c in p.terms() if not any(m != other and _divides(m, other) for other in p.monoms())}
     return p.context().from_dict(kept)
 

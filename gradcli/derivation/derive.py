@@ -1,4 +1,4 @@
-"""Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written, and checked before it is shown."""
+"""Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written as code, and verified."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -34,12 +34,12 @@ from gradcli.reports.encode import ABSENT
 from gradcli.source.expression import Expression
 
 _UNPRINTABLE = 10**6
-_RANK_TWO = 3  # operations that an outer product inside another product counts as: it makes a matrix of two vectors
+_RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
 
 
 @dataclass(frozen=True)
 class Closed:
-    """A derivative in closed form, not yet checked: its tensor as it was found, the moves that made it small, its program."""
+    """A closed form, not yet verified: its tensor as found, the simplifying moves, the simplified tensor, its program."""
 
     kind: DerivedKind
     sweeps: Sequence[Sweep]
@@ -54,7 +54,10 @@ class Closed:
 
 
 class Derivation:
-    """The recordings of one problem at three sizes, and what is derived from them."""
+    """The recordings of one problem at three sizes, and the derivatives found from them.
+
+    Raises  BadOption for a function without inputs.
+    """
 
     def __init__(
         self, problem: Problem, sizes: Mapping[str, tuple[int, ...]] | None = None, points: Sequence[Any] = ()
@@ -68,14 +71,14 @@ class Derivation:
         self.wrt: str | None = None
         self.squeezed = (
             False if any("1" in own for own in problem.dims.values()) else None
-        )  # are axes of length 1 left out?
+        )  # whether axes of length 1 are left out; None if there are none
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return random values for all inputs in the k-th recording's sizes, and the sizes themselves."""
         return point_of(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
 
     def by(self, wrt: str) -> "Derivation":
-        """Return what derives by one input: of order two, from the gradient's closed form, by a matrix along a direction."""
+        """Return the derivation by one input; of order two, it begins with the gradient's form and may have a direction."""
         if self.problem.order == 1 or self.wrt == wrt:
             return self
         own = Derivation(directed(self.problem, wrt), self.sizes)
@@ -83,9 +86,10 @@ class Derivation:
         return own
 
     def begin(self, wrt: str) -> Begun | None:
-        """Return the gradient's closed form, checked; None where it has none.
+        """Return the gradient's closed form, verified; None if it has none.
 
-        What is assumed of the input itself holds at a point and not around it: inv(S).T is inv(S), and yet moves otherwise.
+        Assumptions about the input itself, which hold at a point but not around it, are not used: inv(S).T equals inv(S) for a
+        symmetric S, but has another derivative.
         """
         problem = self.problem
         words = problem.facts.get(wrt, frozenset())
@@ -97,15 +101,15 @@ class Derivation:
             closed = Derivation(own, self.sizes, self.points).closed(wrt)
             f = Expression(
                 program(closed.e, [*dims, *self.sizes], closed.known, least=1).text()
-            )  # each part moves once
+            )  # each part is differentiated once
             if not Verifier(drawn, self.sizes, wrt, "gradient").error(f) <= ALLOWED:
                 return None
-        except GradcliError:  # the recorded gradient may have a derivative that has a form all the same
+        except GradcliError:  # the derivative of the recorded gradient may still have a form
             return None
         return Begun(f, closed.made, {e: name for e, name in closed.known.items() if name != problem.direction})
 
     def closed(self, wrt: str) -> Closed:
-        """Return the closed form of the derivative by one input, not yet checked. Raises NotSupported."""
+        """Return the closed form of the derivative by one input, not yet verified. Raises NotSupported."""
         sweeps = [self._swept(wrt, k) for k in range(RECORDINGS)]
         reader = self.reader()
         try:
@@ -144,7 +148,7 @@ class Derivation:
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
         check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
-        with np.errstate(all="ignore"):  # rules that are told are run, at points where f may have no value
+        with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = told(self, wrt, found.sweeps, found.tensor, found.moves, found.printer, found.axes)
         code, uncoded = languages.every(wanted, test)
         return Result(
@@ -155,7 +159,7 @@ class Derivation:
         )  # fmt: skip
 
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
-        """Return what the user's own lines compute, by their names."""
+        """Return the expressions that the user's own lines compute, with the names they get there."""
         found: dict[E, str] = {}
         for k, name in assigned(sweeps[0].tape.lines).items():
             try:
@@ -187,17 +191,17 @@ class Derivation:
 
     @property
     def function(self) -> str:
-        """What is differentiated: f, or its gradient by that one's letter."""
+        """The name of what is differentiated: f, or for order two the letter of its gradient."""
         return "f" if self.problem.order == 1 else letter_for(self.problem.dims)
 
     @property
     def letter(self) -> str:
-        """What the derivative is called: G, of order two H, its product with a direction H[V]."""
+        """The letter of the derivative: G, or H for order two, or H[V] for its product with a direction."""
         letter = letter_for(self.problem.dims, self.problem.order)
         return f"{letter}[{self.problem.direction}]" if self.problem.direction else letter
 
     def reader(self) -> Reader:
-        """Return what reads graphs of f, or of functions of the same inputs."""
+        """Return a reader for graphs of f, or of other functions of the same inputs."""
         facts = dict(self.problem.facts)
         for name, own in self.problem.dims.items() if self.squeezed else ():
             facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
@@ -212,14 +216,14 @@ class Derivation:
         return {n: v[0] for n, v in self.sizes.items()}
 
     def _operations(self, wrt: str) -> int:
-        """Return how many operations on arrays the function takes, as it is written."""
+        """Return how many operations on arrays the function takes as it is written."""
         values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
         lines = swept(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
 
 
 def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
-    """Return how large a tensor is as it would be printed; what has no matrix form is larger than all that has."""
+    """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
         return 1_000 * (e.size + _RANK_TWO * (_outers(e) + _spread(e))) + bulk(x)
@@ -228,14 +232,14 @@ def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
 
 
 def _outers(e: E, inside: bool = False) -> int:
-    """Return how many outer products stand in other products."""
+    """Return how many outer products are inside other products."""
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
     deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
     return int(own) + sum(_outers(a, deeper) for a in e.args)
 
 
 def _spread(e: E) -> int:
-    """Return how many sums spread a column over a matrix, which no textbook does."""
+    """Return how many sums broadcast a column over a matrix, which textbooks avoid."""
     own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
     return int(own) + sum(map(_spread, e.args))
 

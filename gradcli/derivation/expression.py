@@ -1,4 +1,4 @@
-"""Expressions of matrices: what is printed, in whatever notation."""
+"""Expressions of matrices: trees that are printed in any notation."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ import numpy as np
 from gradcli.errors import NotSupported
 
 Number = Fraction | float
-_EINSUM = 8  # operations that an einsum counts as: what has a matrix form is written so
+_EINSUM = 8  # operations that an einsum counts for, so that a matrix form is preferred
 
 _LIST = re.compile(r"\[[^]]*\]")
 
-# how tightly operators bind: from sums to what needs no brackets
+# how tightly operators bind, from comparisons to atoms, which need no brackets
 COMPARE, SUM, PRODUCT, MINUS, POWER, ATOM = range(6)
 
 
@@ -37,7 +37,7 @@ class Op(StrEnum):
 class E:
     """A node: `op` is name, number, add, mul, div, matmul, neg, pow, T, call, compare, column; `text` its name or sign.
 
-    `axes` is how many axes a name has, where that is known.
+    `axes` is the number of axes of a name, if it is known.
     """
 
     op: str
@@ -49,7 +49,7 @@ class E:
 
     @cached_property
     def size(self) -> int:
-        """The operations in it, names and numbers free."""
+        """The number of operations; names and numbers do not count."""
         own = 0 if self.op in ("name", "number") else 1
         if self.op in (Op.ADD, Op.MUL, Op.MATMUL):
             own = max(0, len(self.args) - 1)
@@ -67,13 +67,14 @@ class E:
         return hash((self.op, self.args, self.text, self.number, self.options))
 
     def walk(self) -> Iterator["E"]:
-        """Yield the node and all below it."""
+        """Yield the node and all nodes below it."""
         yield self
         for a in self.args:
             yield from a.walk()
 
 
 def name(text: str, scalar: bool = False, axes: int | None = None) -> E:
+    """Return a name, with its number of axes if that is known."""
     return E("name", text=text, options=(("rank", "0"),) if scalar else (), axes=0 if scalar else axes)
 
 
@@ -86,7 +87,7 @@ _NUMBERS = {
     "logsumexp",
     "sum",
     "prod",
-}  # calls that give a number, but along an axis
+}  # calls that give a number, unless an axis is given
 _ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
 
 
@@ -104,14 +105,14 @@ def is_scalar(e: E) -> bool:
 
 
 def indexed(a: E, parts: list[str]) -> E:
-    """Return the entries of an array at a place or a span along each axis; `:` is all of one."""
+    """Return an array indexed by a position or a span along each axis; `:` is the whole axis."""
     while parts and parts[-1] == ":":
         parts = parts[:-1]
     return E("index", (a,), f"[{', '.join(parts)}]") if parts else a
 
 
 def places(e: E) -> int:
-    """Return how many axes an index takes one entry of: one for `[:, 0]`, none for `[1:]` and `[[0, 2]]`."""
+    """Return how many axes an index removes by taking one entry: one for `[:, 0]`, none for `[1:]` and `[[0, 2]]`."""
     return sum(part.strip(" -").isdigit() for part in _LIST.sub(":", e.text[1:-1]).split(","))
 
 
@@ -121,7 +122,7 @@ def dot(a: E, b: E) -> E:
 
 
 def number(x: Number) -> E:
-    """Return a number; a negative one is a minus before it."""
+    """Return a number; a negative one as a minus and a positive number."""
     return neg(E("number", number=-x)) if x < 0 else E("number", number=x)
 
 
@@ -129,15 +130,17 @@ ONE = number(Fraction(1))
 
 
 def neg(a: E) -> E:
+    """Return -a; two minuses cancel."""
     return a.args[0] if a.op == Op.NEG else E(Op.NEG, (a,))
 
 
 def call(f: str, *args: E, **options: str) -> E:
+    """Return the call of a function, with options such as `axis`."""
     return E("call", args, f, options=tuple(options.items()))
 
 
 def transpose(a: E) -> E:
-    """Return a transpose, pushed into products."""
+    """Return a transpose, distributed over products."""
     if a.op == Op.TRANSPOSE:
         return a.args[0]
     if a.op == Op.MATMUL:
@@ -152,12 +155,13 @@ def transpose(a: E) -> E:
 
 
 def matmul(*parts: E) -> E:
+    """Return the matrix product of several parts."""
     flat = [x for p in parts for x in (p.args if p.op == Op.MATMUL else (p,))]
     return flat[0] if len(flat) == 1 else E(Op.MATMUL, tuple(flat))
 
 
 def mul(parts: list[E], below: list[E] | None = None) -> E:
-    """Return a product over a product, ones left out."""
+    """Return the quotient of two products, without factors that are 1."""
     top = [x for p in parts for x in (p.args if p.op == Op.MUL else (p,)) if x != ONE]
     low = [x for p in below or [] for x in (p.args if p.op == Op.MUL else (p,)) if x != ONE]
     sign = sum(x.op == Op.NEG for x in top) % 2
@@ -169,14 +173,14 @@ def mul(parts: list[E], below: list[E] | None = None) -> E:
 
 
 def add(parts: list[E]) -> E:
-    """Return a sum, what is positive first."""
+    """Return a sum, with positive terms first."""
     flat = [x for p in parts for x in (p.args if p.op == Op.ADD else (p,))]
     flat.sort(key=lambda x: x.op == Op.NEG)
     return flat[0] if len(flat) == 1 else E(Op.ADD, tuple(flat))
 
 
 def power(a: E, p: Number) -> E:
-    """Return a**p, a root as such."""
+    """Return a**p; a square root as sqrt."""
     if p == 1:
         return a
     if a.op == Op.DOT and a.args[0] == a.args[1] and p in (Fraction(1, 2), Fraction(3, 2)):
@@ -186,17 +190,17 @@ def power(a: E, p: Number) -> E:
     return E(Op.POW, (a, number(p)))
 
 
-_SIMPLE = 1_000  # the largest whole number that is a multiple of a constant, rather than a float of its own
+_SIMPLE = 1_000  # the largest factor of a constant such as pi; beyond it, a number is written as a float
 _THROUGH = {"outer", "diag", "trace", "sum", "mean"}  # calls that are linear in their first argument
 
 
 def without_minus(e: E) -> E:
-    """Return an expression whose minus is taken into a difference: -(y - h)*a is (h - y)*a."""
+    """Return an expression with a leading minus moved into a difference: -(y - h)*a is (h - y)*a."""
     return (_flipped(e.args[0]) or e) if e.op == Op.NEG else e
 
 
 def _flipped(e: E) -> E | None:
-    """Return -e where a difference takes the sign."""
+    """Return -e by turning a difference inside it round; None if there is no such difference."""
     if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
         return E(Op.ADD, (e.args[1].args[0], neg(e.args[0])))
     if e.op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT) and not (e.op == "call" and e.text in _THROUGH):
@@ -218,7 +222,10 @@ _CONSTANTS = {
 
 
 def written(x: Number) -> str:
-    """Return a positive number as it is read: a fraction, a known constant, or a float in full. Raises NotSupported."""
+    """Return a positive number as text: a fraction, a multiple of a known constant, or a float in full.
+
+    Raises  NotSupported for a number that is not finite.
+    """
     if isinstance(x, Fraction):
         if x.denominator == 1:
             return str(x.numerator)
@@ -236,7 +243,7 @@ def written(x: Number) -> str:
 
 
 def text(e: E, within: int = COMPARE) -> str:
-    """Return an expression in gradcli's language, which is Python's."""
+    """Return an expression in gradcli's input language, which is Python's."""
     shown, level = _python(e)
     return f"({shown})" if level < within else shown
 

@@ -1,7 +1,7 @@
 """Sums of products with indices: the form in which derivatives are simplified.
 
-`A @ x` is A[i,j] x[j], summed over j; `outer(x, y)` is x[i] y[j]; a transpose exchanges indices; what is broadcast lacks one. So
-transposes, ones and the order of products need no rules of their own, and like terms are those with one canonical key.
+`A @ x` is A[i,j] x[j], summed over j; `outer(x, y)` is x[i] y[j]; a transpose exchanges indices; a broadcast operand lacks
+one. So transposes, arrays of ones and the order of factors need no rules, and like terms are those with the same key.
 """
 
 import itertools
@@ -13,34 +13,34 @@ from typing import NamedTuple
 
 Number = Fraction | float
 _fresh = itertools.count(1)
-_STARTS = 6  # factors from which a term of equal ones is walked to find how it is written
+_STARTS = 6  # starting factors to try, for the canonical order of a term of equal factors
 
 
-SINGLE = "single "  # with its number, the fact that an axis of an input has length 1, and no index
+SINGLE = "single "  # followed by a number: the fact that this axis of an input has length 1, and so no index
 
 
 class Index(NamedTuple):
-    """An index and the size it runs over; those of an atom's own arguments are its slots, counted from -1 down."""
+    """An index and the size it runs over; inside the arguments of an atom, its indices are slots, with ids -1, -2, ..."""
 
     id: int
     dim: str
 
 
 def fresh(dim: str) -> Index:
-    """Return an index that is nowhere used."""
+    """Return a new index, which is used nowhere else."""
     return Index(next(_fresh), dim)
 
 
 def slot(k: int, dim: str) -> Index:
-    """Return the k-th index of an atom, inside it."""
+    """Return the slot that stands for an atom's k-th index inside its arguments."""
     return Index(-1 - k, dim)
 
 
 @dataclass(frozen=True)
 class Atom:
-    """What is not a product: an input, a function of tensors, a sum in brackets, the identity, or a size.
+    """An indivisible factor: an input, a function of tensors, a sum in brackets, the identity, or a size.
 
-    `args` have the atom's own indices as slots; `axes` are slots over which a function normalises or reduces.
+    `args` refer to the atom's own indices by slots; `axes` are the slots over which a function normalises or reduces.
     """
 
     op: str
@@ -53,7 +53,7 @@ class Atom:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal atoms."""
+        """A text that is equal for equal atoms."""
         inside = ",".join(arg.key for arg in self.args)
         rest = f"{self.axes}" if self.axes else ""
         return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"
@@ -96,11 +96,11 @@ class Term:
 
     @property
     def indices(self) -> Set[Index]:
-        """All indices of the factors, in the order in which they occur: a set's own differs from run to run."""
+        """All indices of the factors, in order of occurrence; the order of a plain set differs from run to run."""
         return {i: None for f in self.factors for i in f.at}.keys()
 
     def renamed(self, names: Mapping[Index, Index]) -> "Term":
-        """Return the term with other indices."""
+        """Return the term with its indices renamed."""
         return replace(self, factors=tuple(f._replace(at=tuple(names.get(i, i) for i in f.at)) for f in self.factors))
 
 
@@ -113,7 +113,7 @@ class Tensor:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal tensors, whatever their bound indices are called."""
+        """A text that is equal for equal tensors, whatever the names of their bound indices."""
         return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._named().items())) or "0"
 
     def _named(self) -> dict[str, Term]:
@@ -121,7 +121,7 @@ class Tensor:
         return {key_of(t, names): t for t in self.terms}
 
     def renamed(self, names: Mapping[Index, Index]) -> "Tensor":
-        """Return the tensor with other free indices, its bound ones fresh."""
+        """Return the tensor with its free indices renamed, and its bound ones fresh."""
         return Tensor(
             tuple(names.get(i, i) for i in self.free), tuple(unbound(t, self.free).renamed(names) for t in self.terms)
         )
@@ -144,18 +144,18 @@ def _slots(tensor: Tensor) -> set[Index]:
 
 
 def unbound(term: Term, free: Iterable[Index]) -> Term:
-    """Return a term whose bound indices are fresh."""
+    """Return a term with fresh bound indices."""
     kept = set(free)
     return term.renamed({i: fresh(i.dim) for i in term.indices if i not in kept and i.id >= 0})
 
 
 def key_of(term: Term, names: Mapping[Index, str]) -> str:
-    """Return a text equal for terms that differ in nothing but the names of bound indices and the order of factors."""
+    """Return a text that is equal for terms that differ only in the names of bound indices and the order of factors."""
     return "*".join(text for text, _ in _ordered(term, dict(names)))
 
 
 def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
-    """Return the factors in canonical order, with their texts; bound indices are named by what they join."""
+    """Return the factors in canonical order, with their texts; bound indices are named by the factors they connect."""
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
     marks = {i: f"b{i.dim}" for i in bound}
     heads = [(f"{f.atom.key}^{f.power}@", f) for f in term.factors] if bound else []
@@ -176,7 +176,7 @@ def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
 def _walked(
     factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> list[tuple[str, Factor]]:
-    """Return the factors with their texts, in order; bound indices are named as they are met on the way."""
+    """Return the factors with their texts, in order; bound indices are named in the order in which they are met."""
     named = dict(names)
     for f in factors:
         for i in _positions(f, named, marks):
@@ -188,7 +188,7 @@ def _walked(
 def _along(
     start: Factor, factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> list[Factor]:
-    """Return the factors from one on, each after what it joins: of a cycle of equal factors none is the first."""
+    """Return the factors ordered from one on along shared indices, because a cycle of equal factors has no first one."""
     named = dict(names)
     way, left = [start], [f for f in factors if f is not start]
     while True:
@@ -238,7 +238,7 @@ def scalar(x: Number) -> Tensor:
 
 
 def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
-    """Return an atom as a tensor of its indices; one that occurs twice is free once."""
+    """Return an atom as a tensor; an index that occurs twice is one free index."""
     return Tensor(tuple(dict.fromkeys(at)), (Term(Fraction(1), (Factor(atom, tuple(at)),)),))
 
 
@@ -252,7 +252,7 @@ def size_of(dim: str) -> Tensor:
 
 
 def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:
-    """Return a sum of tensors over the same indices, like terms together; a bracket that stands alone is opened."""
+    """Return a sum of tensors, with like terms combined; a bracket that is a whole term is opened."""
     free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
     found: dict[str, Term] = {}
     names = {i: f"_{n}" for n, i in enumerate(free)}
@@ -264,7 +264,7 @@ def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tenso
 
 
 def opened(term: Term) -> Iterator[Term]:
-    """Yield the terms of a bracket that is alone in its term, times the number before it."""
+    """Yield the terms of a bracket that is the only factor of a term; else the term itself."""
     if len(term.factors) == 1 and term.factors[0].atom.op == "group" and term.factors[0].power == 1:
         f = term.factors[0]
         inside = f.atom.args[0].renamed(dict(zip(f.atom.args[0].free, f.at, strict=True)))
@@ -296,7 +296,7 @@ def appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
 def function(
     op: str, args: Sequence[Tensor], free: Sequence[Index], axes: Iterable[Index] = (), **own: object
 ) -> Tensor:
-    """Return a function of tensors as an atom; an index in none of the arguments does not become one of its own."""
+    """Return a function of tensors as an atom, whose indices are those of its arguments."""
     at = appearance(args)
     slots = {i: slot(k, i.dim) for k, i in enumerate(at)}
     inside = tuple(_inside(arg, slots) for arg in args)
@@ -306,7 +306,7 @@ def function(
 
 
 def of_matrix(op: str, x: Tensor, i: Index, j: Index) -> Tensor:
-    """Return a number that a matrix x[i,j] has, as an atom without indices: its determinant."""
+    """Return a scalar function of a matrix x[i,j], such as its determinant, as an atom without indices."""
     at = appearance([x]) if set(appearance([x])) == {i, j} else (i, j)
     slots = {k: slot(n, k.dim) for n, k in enumerate(at)}
     return of_atom(Atom(op, args=(_inside(x, slots),)), ())
@@ -319,13 +319,13 @@ def _inside(arg: Tensor, slots: Mapping[Index, Index]) -> Tensor:
 
 
 def outside(factor: Factor, k: int = 0) -> Tensor:
-    """Return an argument of a factor's atom, at the factor's own indices."""
+    """Return an argument of a factor's atom, with its slots replaced by the factor's indices."""
     arg = factor.atom.args[k]
     return arg.renamed({i: factor.at[-1 - i.id] for i in arg.free})
 
 
 def bracket(x: Tensor) -> Term:
-    """Return a sum as one factor, a number that all its terms share taken out, its first term positive."""
+    """Return a sum as a term with one bracket: a number common to all terms is taken out, and the first term is positive."""
     sizes = {magnitude(t.coef) for t in x.terms}
     share: Number = sizes.pop() if len(sizes) == 1 else Fraction(1)
     at = appearance([x])

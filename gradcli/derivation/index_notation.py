@@ -1,4 +1,4 @@
-"""Tensors as they are written with indices: G[i,j] = sum_k A[i,k]*B[k,j]."""
+"""Tensors written in index notation: G[i,j] = sum_k A[i,k]*B[k,j]."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from gradcli.derivation.matrices import Printer
 from gradcli.derivation.products import is_product
 
 _LOGS = re.compile(r"sum_(\S+) log\((.*)\)")
-_PARTS = {"slice", "pad", "tri"}  # which are written as arrays, with indices after them
+_PARTS = {"slice", "pad", "tri"}  # atoms that are written as arrays with indices after them
 
 
 def indexed(x: Tensor, axes: Sequence[Index | None], name: str = "G") -> str:
@@ -48,7 +48,7 @@ def _term(term: Term, size: Any, names: dict[Index, str], letters: Any) -> str:
 
 
 def _place(atom: Atom) -> str:
-    """Return where the one of a unit vector is: `0`, or `n-1` counted from the end."""
+    """Return the position of the 1 in a unit vector: `0`, or `n-1` if it counts from the end."""
     return f"{atom.dims[0]}{atom.name}" if atom.name.startswith("-") else atom.name
 
 

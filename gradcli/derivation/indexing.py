@@ -1,4 +1,4 @@
-"""Parts of arrays, and their transposes, which put them back among zeros; and arrays of constants that have a name."""
+"""Indexing, its transpose (a scatter into zeros), concatenation and cumsum as tensors; and constant arrays with names."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ _WHOLE = "write sums and products of whole arrays, or give sizes as numbers: --s
 
 
 class Pick(NamedTuple):
-    """What an index does to one axis: a `new` one, `all` of it, one entry `at` a place, a `span` of it, or the `diagonal`."""
+    """What an index does with one axis: add a `new` one, keep `all`, take one `at` a position, a `span`, or a `diagonal`."""
 
     kind: str
     text: str = ""
 
 
 def picks(indices: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Pick]:
-    """Return what an index does, axis by axis, the same at all sizes. Raises NotSupported."""
+    """Return what an index does with each axis. Raises NotSupported unless that is the same at all sizes."""
     spelled = [_parts(index, len(shape)) for index, shape in zip(indices, shapes, strict=True)]
     if len({len(parts) for parts in spelled}) > 1:
         raise NotSupported(_NOWHERE, do=_WHOLE)
@@ -71,7 +71,7 @@ def _pick(here: Sequence[Any], lengths: Sequence[int]) -> Pick:
 
 
 def _span(here: Sequence[slice], lengths: Sequence[int]) -> Pick:
-    """Return a slice; one that is cut off at one of the sizes is another one at larger ones."""
+    """Return what a slice does. Raises NotSupported if it is cut off at one size, and would be longer at a larger one."""
     exact = [s.indices(n) for s, n in zip(here, lengths, strict=True)]
     steps = {step for _, _, step in exact}
     step = steps.pop()
@@ -91,7 +91,7 @@ def _bound(places: list[int], ends: list[int], lengths: Sequence[int]) -> str:
 
 
 def edge(places: Sequence[int], lengths: Sequence[int]) -> str:
-    """Return a place that is the same at all sizes, counted from the start or from the end. Raises NotSupported."""
+    """Return a position that is the same at all sizes, counted from the start or from the end. Raises NotSupported."""
     from_end = {k if k < 0 else k - n for k, n in zip(places, lengths, strict=True)}
     from_start = {k + n if k < 0 else k for k, n in zip(places, lengths, strict=True)}
     for found in (from_start, from_end):
@@ -130,7 +130,7 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
 
 
 def _cut(x: Tensor, i: Axis, new: Axis, span: str) -> Tensor:
-    """Return a tensor of which a span is kept along an axis; of one entry the axis has no index."""
+    """Return the span of a tensor along an axis; a span of length 1 has no index."""
     if i is None:
         return x
     if new is None:
@@ -139,14 +139,14 @@ def _cut(x: Tensor, i: Axis, new: Axis, span: str) -> Tensor:
 
 
 def _single(span: str) -> int:
-    """Return the one place of a span of length one."""
+    """Return the one position of a span of length 1."""
     if span.startswith("["):
         return int(span[1:-1])
     return int(span.partition(":")[0] or ("-1" if span.endswith(":-1") else "0"))
 
 
 def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """The transpose of taking a part: what is outside of it is zero."""
+    """Return the transpose of taking a part: the part in its place, and zeros around it."""
     wanted = picks([p["index"] for p in params], [p["into"] for p in params])
     into = reader.axes([p["into"] for p in params])
     if len(into) == 1 and len(xs[0].axes) == 1 and (padded := _padded(xs[0], wanted[-1].text, into[0])) is not None:
@@ -179,12 +179,12 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
 def _among_zeros(x: Tensor, i: Axis, j: Index, span: str) -> Tensor:
     if i is None:
         return multiply(x, of_atom(unit(j.dim, _single(span)), (j,)))
-    picks = rows(span, j, i) if span == "::-1" else rows(span, i, j)  # what is turned round is symmetric
+    picks = rows(span, j, i) if span == "::-1" else rows(span, i, j)  # the reversal is a symmetric matrix
     return sum_over(multiply(x, picks), [i])
 
 
 def _padded(x: Value, span: str, j: Axis) -> Value | None:
-    """Return a vector among zeros, where it is known how many there are before and after; None elsewhere."""
+    """Return a vector padded with zeros, if the numbers of zeros before and after are known; else None."""
     i = x.axes[0]
     start, colon, stop = span.partition(":")
     if i is None or j is None or not colon or ":" in stop or start.startswith("-"):
@@ -198,7 +198,7 @@ def _padded(x: Value, span: str, j: Axis) -> Value | None:
 
 
 def _concatenate(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Parts end to end: each among zeros, where at most one of them has a length that is not the same at all sizes."""
+    """Return a concatenation as a sum of padded parts; at most one part may have a length that differs between sizes."""
     k = params[0]["axis"]
     if len(xs) == 1:
         return xs[0]
@@ -220,7 +220,7 @@ def _concatenate(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequ
 
 
 def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
-    """Return the places of parts that stand end to end. Raises NotSupported."""
+    """Return the spans of concatenated parts. Raises NotSupported."""
     moving = [k for k, n in enumerate(lengths) if len(set(n)) > 1]
     if len(moving) > 1:
         raise NotSupported("a concatenation has a formula where all lengths but one are numbers", do=_PARTS)
@@ -239,7 +239,7 @@ def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
 
 
 def _cumsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Sums up to each entry: the product with a triangle of ones."""
+    """Return running sums, as the product with a triangle of ones."""
     k = params[0]["axis"]
     i = xs[0].axes[k]
     if i is None:
@@ -254,11 +254,11 @@ INDEXING: dict[str, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], V
 }  # fmt: skip
 
 
-_DIAGONALS = range(-3, 4)  # on which a triangle of ones may end
+_DIAGONALS = range(-3, 4)  # at which a triangle of ones may end, to be recognised
 
 
 def named(at: Sequence[Index], arrays: Sequence[Any]) -> tuple[Tensor, list[float]] | None:
-    """Return a constant array, given at several sizes, as one that has a name, and the number before it at each size."""
+    """Return a constant array as one with a name, and the number before it at each size; None if it has no name."""
     numbers = [float(x.flat[np.argmax(np.abs(x))]) if x.size else 0.0 for x in arrays]
     if not all(numbers):
         return None
@@ -290,7 +290,7 @@ def _matrices(at: Sequence[Index], ones: Sequence[Any]) -> Iterator[Tensor]:
 
 
 def _rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
-    """Yield rows of the identity that lie side by side, as they stand or turned round."""
+    """Yield the matrix that selects rows of the identity: a slice of them, or a list."""
     if any(not np.all(np.sum(x, axis=1) == 1) for x in ones):
         return
     places = [np.argmax(x, axis=1) for x in ones]

@@ -14,9 +14,9 @@ from gradcli.source.expression import Expression
 
 
 def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
-    """Return the coefficient of the seed, a tensor of the output's indices too: row by row, a Jacobian.
+    """Return the Jacobian: the coefficient of the seed, a tensor with the indices of the output first.
 
-    Raises  NotSupported where the seed stands in what is not opened.
+    Raises  NotSupported if the seed is inside a function that is not opened.
     """
     free = (*output, *x.free)
     parts = []
@@ -30,7 +30,7 @@ def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
 
 
 def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
-    """Return what the seed, or a part of it, is by the output: identities, cut as it is."""
+    """Return the derivative of the seed, or of a part of it, by the output: identities, cut in the same way."""
     if f.atom.op != "slice":
         return [of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
     (g,) = f.atom.args[0].terms[0].factors
@@ -42,7 +42,7 @@ def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
 
 
 def _linear(x: Tensor, seed: str) -> Tensor:
-    """Return a tensor with all that holds the seed opened, so that the seed is a factor of each term."""
+    """Return a tensor with brackets around the seed opened, so that the seed is a factor of each term."""
     pending, done = list(x.terms), []
     while pending:
         term = pending.pop()
@@ -60,7 +60,7 @@ def _linear(x: Tensor, seed: str) -> Tensor:
 
 
 def _unpadded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
-    """Return a term with a vector among zeros as the product of rows of the identity and the vector."""
+    """Return a term with a padded vector as the product of rows of the identity and the vector."""
     (inside,) = f.atom.args
     (i,), (old,) = f.at, inside.free
     new = fresh(old.dim)
@@ -85,24 +85,24 @@ def _holds(atom: Atom, name: str) -> bool:
     return any(_holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
 
 
-OPEN = {"positive"}  # facts that hold all around a point: what they allow can be differentiated
+OPEN = {"positive"}  # facts that hold all around a point, so that what they imply can be differentiated
 
 
 @dataclass(frozen=True)
 class Begun:
-    """The gradient's closed form, at which a second derivative begins: as a function, as it is shown, and its names."""
+    """The gradient's closed form, from which a second derivative starts: as a function, as statements, and with its names."""
 
     f: Expression
     made: Statements
     known: dict[E, str]
 
     def text(self, letter: str) -> str:
-        """Return it as statements, the last of which gives its name."""
+        """Return the gradient as statements; the last one gives it its letter."""
         return "; ".join([*(f"{n} = {text(e)}" for n, e in self.made.parts), f"{letter} = {text(self.made.result)}"])
 
 
 def directed(problem: Problem, wrt: str) -> Problem:
-    """Return the problem with a direction as one more input where the second derivative has four indices or more."""
+    """Return the problem with a direction as an extra input, if the second derivative has four indices or more."""
     dims = problem.dims[wrt]
     if len(dims) < 2:
         return problem

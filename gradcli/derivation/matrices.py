@@ -1,4 +1,4 @@
-"""From tensors to expressions of matrices: bound indices are summed one by one, by the product that does it."""
+"""Printing of tensors as expressions of matrices: a bound index is summed by the matrix product that expresses it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -27,14 +27,14 @@ _SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<="
 
 
 class Printer:
-    """Writes tensors; `likes` are inputs by the sizes of their axes, to fill arrays in their shape."""
+    """Writes tensors as expressions; `likes` has an input for the sizes of axes, whose shape ones and zeros can take."""
 
     def __init__(self, likes: Mapping[tuple[str, ...], str]) -> None:
         self.likes = likes
         self.written: dict[tuple[Atom, tuple[int, ...]], E] = {}
 
     def write(self, x: Tensor, axes: Sequence[Index | None]) -> E:
-        """Return a tensor whose axes are those of an array, or raise NotSupported."""
+        """Return a tensor as an expression of an array with these axes. Raises NotSupported if it has no form."""
         at = tuple(i for i in axes if i is not None)
         if not x.terms:
             return self.filled(at, number(Fraction(0)))
@@ -56,7 +56,7 @@ class Printer:
         return mul([e, self.filled(at, ex.ONE)])
 
     def _written(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
-        """Return a term by products of matrices or, where these do not say it, as one einsum."""
+        """Return a term as products of matrices or, if these cannot express it, as one einsum."""
         try:
             return self._term(term, at)
         except NotSupported:
@@ -118,7 +118,7 @@ class Printer:
         return top, low
 
     def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
-        """Return an atom to its power, and whether it stands above the line; exp(u)**-1 is exp(-u)."""
+        """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
         e = write()
         if f.atom.op == "exp" and f.power.denominator == 1 and e.text == "exp":
             (u,) = e.args
@@ -148,7 +148,7 @@ class Printer:
         return found, rest
 
     def _product(self, parts: list[Part], at: tuple[Index, ...]) -> tuple[E | None, bool]:
-        """Return the product of what has the free indices, and whether it has all of them."""
+        """Return the product of the parts that have the free indices, and whether it has all of these."""
         if not at:
             return None, True
         if not parts:
@@ -198,7 +198,7 @@ class Printer:
         return Part(at, (one,)) if above else Part(at, (), (one,))
 
     def _summed(self, parts: list[Part], i: Index) -> Part | E:
-        """Return the sum over an index of the product of all parts that have it: a number as an expression."""
+        """Return the product of all parts that have an index, summed over it; a number is returned as an expression."""
         vector = next((p for p in parts if p.at == (i,)), None)
         others = [p for p in parts if p.at != (i,)]
         if any(len(p.at) > 2 for p in others) or len(others) > 2:
@@ -227,7 +227,7 @@ class Printer:
         return Part((k, l), (Piece((k, l), write, (k, l)),))
 
     def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
-        """Return an atom, its own indices in an order: as it is in that order, or transposed, whichever reads better."""
+        """Return an atom with its indices in an order, directly or as a transpose, whichever is shorter."""
         if (atom, order) not in self.written:
             e = self._atom(atom, order)
             if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
@@ -274,14 +274,14 @@ class Printer:
         return call(_NAMES.get(atom.op, atom.op), *args)
 
     def _inverse(self, atom: Atom, axes: list[Index]) -> E:
-        """Return an inverse: of the matrix as it reads best, transposed where that is the other one."""
+        """Return the inverse of a matrix, or the transposed inverse of its transpose, whichever is shorter."""
         if atom.symmetric:
             return call("inv", self.write(atom.args[0], axes))
         straight, turned = (self.write(atom.args[0], order) for order in (axes, axes[::-1]))
         return call("inv", straight) if straight.size <= turned.size else E(Op.TRANSPOSE, (call("inv", turned),))
 
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
-        """Return an argument of an elementwise function, its axes standing under those of the others."""
+        """Return an argument of an elementwise function, with its axes aligned with those of the others."""
         own = [i for i in axes if i in x.indices]
         if len(axes) == 2 and own == [axes[0]]:
             return E("column", (self.write(x, own),))
@@ -289,13 +289,13 @@ class Printer:
 
 
 def _of_matrix(parts: Sequence[Part]) -> bool:
-    """Whether the one part is the sum of a matrix along an axis, so that its sum is that of the matrix."""
+    """Whether there is one part only, a matrix summed along an axis, so that its sum is that of the whole matrix."""
     top = [x.e(p.at) for p in parts for x in p.top]
     return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
 
 
 def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
-    """Return numbers above and below the line; a sum over its own size is a mean, that of squared deviations a variance."""
+    """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
         below = ex.name(dim, scalar=True)
         if not dim or below not in low or e.op not in (Op.DOT, "call"):
@@ -320,7 +320,7 @@ def _variance(e: E) -> E | None:
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
-    """Return parts of the same indices multiplied entry by entry."""
+    """Return the parts, with those of equal indices multiplied entry by entry."""
     found: dict[frozenset[Index], Part] = {}
     for p in parts:
         seen = found.get(frozenset(p.at))
@@ -329,7 +329,7 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
 
 
 def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int]:
-    """Return how large what comes of summing over an index is, so that products stay vectors as long as they can."""
+    """Return the size of the result of summing over an index, so that products stay vectors as long as possible."""
     mine = [p for p in parts if i in p.at]
     left = {j for p in mine for j in p.at if j != i}
     vector = any(p.at == (i,) for p in mine)
@@ -337,7 +337,7 @@ def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int]:
 
 
 def _total(vector: Part) -> E:
-    """Return the sum of a vector: a product of two as a dot product, the sum of a matrix's sums as its sum."""
+    """Return the sum of a vector: of a product of two as a dot product, of a matrix's row sums as the matrix's sum."""
     top = [x.e(vector.at) for x in vector.top]
     if not vector.low and len(top) == 2:
         return ex.dot(top[0], top[1])

@@ -1,4 +1,4 @@
-"""Expressions as they are printed: with raised signs for a terminal, in LaTeX, and in MathML."""
+"""Expressions printed with Unicode superscripts for a terminal, in LaTeX, and in MathML."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -29,7 +29,7 @@ def _level(e: E) -> int:
 
 
 def unicode(e: E, within: int = COMPARE) -> str:
-    """Return an expression with transposes, inverses and powers raised: `Aᵀ(Ax - b)` as `Aᵀ (A x - b)`."""
+    """Return an expression with superscripts for transposes, inverses and powers: `A.T @ (A @ x - b)` as `Aᵀ (A x - b)`."""
     shown = _unicode(e)
     return f"({shown})" if _level(e) < within else shown
 
@@ -83,12 +83,12 @@ def _lowered(e: E) -> str:
 
 
 def by_entry(e: E) -> bool:
-    """Whether it is a power of a matrix entry by entry, which reads as a product of the matrix with itself."""
+    """Whether it is an elementwise power of a matrix, which looks like a power of the matrix itself."""
     return (axes(e.args[0]) or 0) > 1
 
 
 def _zeros(e: E, k: int) -> str:
-    """Return the zeros before (0) or after (1) what is padded, without their brackets."""
+    """Return the zeros before (0) or after (1) a padded vector, without their brackets."""
     return e.text.split("|")[k].strip("[]")
 
 
@@ -129,7 +129,7 @@ def _sum(e: E, write: Write, gap: str) -> str:
 
 
 def _product(e: E, write: Write, times: str) -> str:
-    """Return a product: numbers stand beside what they multiply, arrays take the sign of the product entry by entry."""
+    """Return a product: numbers are written next to their factor, arrays with the sign of the elementwise product."""
     shown = ""
     for k, a in enumerate(e.args):
         part = write(a, MINUS)
@@ -149,7 +149,7 @@ def latex(e: E, within: int = COMPARE) -> str:
 
 
 def name_in_latex(text: str) -> str:
-    """Return a name as LaTeX shows it: a letter, a Greek letter, or a word, digits at its end as an index."""
+    """Return a name in LaTeX: a letter, a Greek letter or a word; digits at its end are a subscript."""
     stem, digits = text.rstrip("0123456789"), text[len(text.rstrip("0123456789")) :]
     if stem in _GREEK:
         shown = "\\" + {"lam": "lambda", "lambda_": "lambda"}.get(stem, stem)

@@ -1,4 +1,4 @@
-"""What deserves a note before anything is derived, and why something has no closed form."""
+"""Notices about input that may be misread, and the reason why something has no closed form."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ _ENTRY_BY_ENTRY = {
 
 
 def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[str, Value]) -> None:
-    """Refuse a function of arrays that is given a number because nobody gave sizes. Raises BadOption, with the sizes to add."""
+    """Raise BadOption, with the sizes to add, if a function of arrays gets a number because no sizes were given."""
     silent = [name for name in problem.dims if name not in shapes]
     if not isinstance(problem.f, Expression) or not silent:
         return
@@ -47,7 +47,7 @@ def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[
 
 
 def notes(problem: Problem, point: Mapping[str, Any]) -> list[Finding]:
-    """Return what may be meant otherwise: names, and functions of square matrices that are taken entry by entry."""
+    """Return notices of what may be misread: names, and functions of square matrices that act entry by entry."""
     found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _of_names(problem)]
     if isinstance(problem.f, Expression):
         seen: dict[Any, str] = {}
@@ -78,7 +78,7 @@ def _dims(x: Any) -> tuple[int, ...] | None:
 
 
 def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
-    """Return how an abbreviation is read, or that an operation takes a square matrix entry by entry."""
+    """Return a notice if an operation is an abbreviation, or takes a square matrix entry by entry."""
     if step.operation == "tr":
         return "tr is read as trace"
     dims = _dims(args[0]) if args else None
@@ -93,7 +93,7 @@ def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
 
 
 def first_refused(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
-    """Return the refusal of the first line that has no formula, with its place; the one given where every line has one."""
+    """Return the error of the first line that has no formula, with its position; or `error` if every line has one."""
     tapes = [s.tape for s in sweeps]
     for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
         same = (primitive, slots)

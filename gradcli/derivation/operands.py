@@ -1,4 +1,4 @@
-"""What is joined to products of matrices: parts of arrays, vectors among zeros, triangles."""
+"""Operands of matrix products: parts of arrays, padded vectors, triangles of ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,25 +22,25 @@ class Piece:
     natural: tuple[Index, ...] = ()
 
     def e(self, at: tuple[Index, ...]) -> E:
-        """Return the expression, its axes in this order."""
+        """Return the expression with its axes in this order."""
         return self.write(at)
 
 
 def piece(e: E, at: tuple[Index, ...]) -> Piece:
-    """Return an expression as a piece: in the other order it is transposed."""
+    """Return an expression as a piece, which is transposed for the other order of its axes."""
     return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A factor of a product: pieces of the same axes, over others."""
+    """A factor of a product: the quotient of two products of pieces with the same axes."""
 
     at: tuple[Index, ...]
     top: tuple[Piece, ...]
     low: tuple[Piece, ...] = ()
 
     def e(self, at: tuple[Index, ...] | None = None) -> E:
-        """Return the product, its axes in this order."""
+        """Return the quotient with its axes in this order."""
         order = self.at if at is None else at
         return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
 
@@ -49,7 +49,7 @@ Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an o
 
 
 def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> tuple[list[Part], list[Factor]]:
-    """Return the factors of which unit vectors pick entries, as `W[0, :]`, and the factors that are left."""
+    """Return the factors whose entries unit vectors pick, written like `W[0, :]`, and the other factors."""
     picks: dict[int, dict[int, str]] = {}
     used: set[int] = set()
     for n, u in enumerate(factors):
@@ -71,7 +71,7 @@ def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> t
 
 
 def _indexed(e: E, parts: list[str]) -> E:
-    """Return a part of an array; that of a transpose is one of what is transposed."""
+    """Return a part of an array; a part of a transpose as the transpose of a part."""
     if e.op != Op.TRANSPOSE:
         return indexed(e, parts)
     spans = all(":" in p or "[" in p for p in parts)
@@ -80,7 +80,7 @@ def _indexed(e: E, parts: list[str]) -> E:
 
 
 def squeezed(atom: Atom) -> E:
-    """Return an input, its axes of length 1 left out."""
+    """Return an input without its axes of length 1."""
     single = {int(word.removeprefix(SINGLE)) for word in atom.facts if word.startswith(SINGLE)}
     rank = len(atom.dims) + len(single)
     return indexed(name(atom.name, scalar=not rank, axes=rank), ["0" if k in single else ":" for k in range(rank)])
@@ -89,9 +89,9 @@ def squeezed(atom: Atom) -> E:
 def with_single_axes(
     e: E, axes: Sequence[Index | None], wrt: str, values: Mapping[str, Any], right: Any
 ) -> tuple[E, bool]:
-    """Return a derivative in the shape of its input, of which some axes have length 1, and whether it has that and its value.
+    """Return a derivative in the shape of its input, which has axes of length 1, and whether its shape and value are right.
 
-    The value is not looked at where none is known to be `right`.
+    The value is compared with `right`, unless that is None.
     """
     known = None if right is None else np.asarray(getattr(right, "value", right), dtype=np.float64)
     for form in (e, E("column", (e,)) if axes[-1] is None else e, mul([e, call("ones_like", name(wrt))])):
@@ -108,7 +108,7 @@ def with_single_axes(
 
 
 def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
-    """Return an array of which a span is kept along an axis."""
+    """Return a span of an array along an axis."""
     (whole,) = atom.args[0].terms
     e = write(whole.factors[0].atom, order)
     k = order.index(atom.axes[0])
@@ -118,7 +118,7 @@ def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
 
 
 def pad_of(atom: Atom, inner: E) -> E:
-    """Return a vector among zeros."""
+    """Return a vector padded with zeros."""
     start, less = int(atom.name.partition(":")[0] or 0), _less(atom.dims[0], atom.args[0].free[0].dim)
     zeros = [", ".join(["0"] * k) for k in (start, less - start)]
     parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
@@ -136,7 +136,7 @@ def _less(whole: str, part: str) -> int:
 
 
 def times(a: E, v: E) -> E:
-    """Return the product of a matrix and a vector: with a triangle of ones, which no one forms, as cumsum(v)."""
+    """Return the product of a matrix and a vector; for a triangle of ones, as cumsum(v), which forms no matrix."""
     *before, last = a.args if a.op == Op.MATMUL else (a,)
     rows = last.op == "index" and _of_ones(last.args[0])
     if _of_ones(last) or rows:
@@ -149,7 +149,7 @@ def times(a: E, v: E) -> E:
 
 
 def kept(parts: Sequence[E]) -> list[E]:
-    """Return matrices to be multiplied entry by entry, a triangle of ones among them as tril or triu of the others."""
+    """Return the factors of an elementwise product; a triangle of ones becomes tril or triu of the other factors."""
     for k, a in enumerate(parts):
         lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
         upper = (

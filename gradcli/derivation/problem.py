@@ -1,4 +1,4 @@
-"""What is to be derived: a function of inputs whose sizes have names, what is assumed of them, and points of it."""
+"""The problem to derive: a function of inputs whose sizes have names, assumptions about them, and random points."""
 
 import itertools
 import re
@@ -19,7 +19,7 @@ _PART = re.compile(r"\s*(\w+)\s*:\s*(.+)")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An assumption: whether an input of these dims can have it, what it needs in words, and what makes it hold."""
+    """An assumption: whether inputs of given sizes can have it, what it needs in words, and how to make it hold."""
 
     fits: Callable[[Dims], bool]
     needs: str
@@ -65,9 +65,9 @@ FACTS: dict[str, Fact] = {
 
 
 def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
-    """Return what `S: spd, tied; y: simplex` says of each input.
+    """Return the assumptions about each input, read from texts such as `S: spd, tied; y: simplex`.
 
-    Raises  BadOption for an unknown assumption, input, or one that cannot hold.
+    Raises  BadOption for an unknown assumption or input, or an assumption that cannot hold.
     """
     found: dict[str, frozenset[str]] = {}
     for part in (p for text in texts for p in text.split(";") if p.strip()):
@@ -97,7 +97,7 @@ def _words(text: str, name: str, dims: Dims) -> list[str]:
 
 
 def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
-    """Return a random value of which the facts hold."""
+    """Return a random value for which the facts hold."""
     x = rng.standard_normal(shape) if shape else np.float64(rng.standard_normal())
     for word in FACTS:
         if word in facts:
@@ -106,7 +106,7 @@ def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
 
 
 def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
-    """Return the sizes, names or numbers, in `W: m n; x: n; lam:`. Raises BadOption."""
+    """Return the sizes of inputs, read from texts such as `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
     for name, words in pairs(texts):
         if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):
@@ -120,9 +120,9 @@ RECORDINGS = 3  # sizes at which a function is recorded and checked
 
 @dataclass(frozen=True)
 class Problem:
-    """A function of inputs whose sizes have names, and what is assumed of them.
+    """A function of inputs whose sizes have names, and the assumptions about them.
 
-    `direction` is an input that f has not: a second derivative is taken along it.
+    `direction` is an extra input, which f does not have: a second derivative is taken along it.
     """
 
     f: Function
@@ -143,9 +143,9 @@ class Problem:
 def point_of(
     problem: Problem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
-    """Return random values of all inputs; the sizes are given as numbers where the function names them.
+    """Return random values of all inputs, and the sizes as numbers if the function uses their names.
 
-    `moved` takes the values of inputs of which nothing is assumed to where f may have a value: positive ones, say.
+    `moved` maps the values of inputs without assumptions to a range where f may have a value, such as positive numbers.
     """
     values: dict[str, Any] = {}
     for name, dims in problem.dims.items():

@@ -1,4 +1,4 @@
-"""Products, powers and sums of tensors, tidied as they are made: what cancels is cancelled, what is known is used."""
+"""Products, powers and sums of tensors, simplified by rules as they are made."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -24,12 +24,12 @@ from gradcli.derivation.index import (
 POSITIVE = {"exp", "softmax", "expit", "cosh", "size", "pi", "number"}
 ONE = Fraction(1)
 Rule = Callable[[Term, tuple[Index, ...]], Term | None]
-COUNTING: set[Rule] = set()  # those of them that account for the indices they remove
+COUNTING: set[Rule] = set()  # rules that account for the indices they remove
 RULES: list[Rule] = []  # in the order in which they are tried; `rules.py` fills it
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product entry by entry, axes that have one index joined; a sum becomes a bracket."""
+    """Return the product of tensors, which share the indices that both have; a sum becomes a bracket."""
     free = tuple(dict.fromkeys((*a.free, *b.free)))
     if not a.terms or not b.terms:
         return Tensor(free, ())
@@ -54,7 +54,7 @@ def one(x: Tensor) -> Term:
 
 
 def is_product(atom: Atom) -> bool:
-    """Whether an atom is the exponential of a sum of logarithms, which stands for a product of whatever sign."""
+    """Whether an atom is the exponential of a sum of logarithms, which stands for a product of any sign."""
     inner = atom.args[0].terms if atom.op == "exp" else ()
     logs = [f for t in inner for f in t.factors if f.atom.op == "log"]
     return len(inner) == len(logs) == 1 and len(inner[0].factors) == 1 and inner[0].coef == logs[0].power == 1
@@ -76,7 +76,7 @@ def positive(f: Factor) -> bool:
 
 
 def power(x: Tensor, p: Fraction) -> Tensor:
-    """Return x**p entry by entry: taken into a product where that is allowed."""
+    """Return x**p entry by entry; the power is distributed over a product if that is valid."""
     if p == 0:
         return Tensor(x.free, (Term(ONE),))
     if not x.terms:
@@ -94,7 +94,7 @@ def power(x: Tensor, p: Fraction) -> Tensor:
 
 
 def _times_root(term: Term, c: Number, p: Fraction) -> Term:
-    """Return a term times c**p, exactly: what has no rational root becomes a power of a whole number."""
+    """Return a term times c**p, exactly: an irrational root is kept as a power of a whole number."""
     if p.denominator == 1:
         return replace(term, coef=term.coef * c**p.numerator)
     if not isinstance(c, Fraction):
@@ -110,7 +110,7 @@ def _times_root(term: Term, c: Number, p: Fraction) -> Term:
 
 
 def _grouped(x: Tensor) -> Factor:
-    """Return a single term as a bracket that is not opened: sums in it stay in it."""
+    """Return a single term as a bracket, which keeps sums over bound indices inside."""
     f = bracket(x)
     inner = f.factors[0]
     if f.coef == 1:
@@ -120,7 +120,7 @@ def _grouped(x: Tensor) -> Factor:
 
 
 def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
-    """Return the sum over indices; a term that lacks one counts as often as the index runs."""
+    """Return the sum over indices; a term that lacks an index is multiplied by the index's size."""
     gone = tuple(axes)
     free = tuple(i for i in x.free if i not in gone)
     parts = []
@@ -132,9 +132,9 @@ def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
 
 
 def tidied(term: Term, free: Sequence[Index]) -> Term:
-    """Return a product in which powers are joined, and what the rules know is used, until nothing changes.
+    """Return a product with equal factors joined and the rules applied, until nothing changes.
 
-    An index that was summed over and is in no factor any more is summed over all the same: it counts as often as it runs.
+    If no factor has a summed index any more, the term is multiplied by the index's size.
     """
     kept = tuple(free)
     for _ in range(200):
@@ -150,7 +150,7 @@ def tidied(term: Term, free: Sequence[Index]) -> Term:
 
 
 def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
-    """Return what became of a term times the sizes of the bound indices that it lost: it is summed over them as before."""
+    """Return a rewritten term times the sizes of the bound indices that it lost, because it is still summed over them."""
     lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
     if not lost or after.coef == 0:
         return after
@@ -162,7 +162,7 @@ def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
 
 
 def _joined(term: Term) -> Term:
-    """Return a term with equal factors joined, those of power 0 left out."""
+    """Return a term with equal factors joined, and those of power 0 left out."""
     powers: dict[tuple[Atom, tuple[Index, ...]], Fraction] = {}
     coef = term.coef
     for atom, at, p in term.factors:
@@ -172,10 +172,10 @@ def _joined(term: Term) -> Term:
 
 
 def without(term: Term, *gone: Factor) -> tuple[Factor, ...]:
-    """Return the factors but those, which are told by identity."""
+    """Return the factors of a term except those given, which are compared by identity."""
     return tuple(f for f in term.factors if not any(f is g for g in gone))
 
 
 def identity(dim: str) -> Atom:
-    """Return the identity matrix."""
+    """Return the identity matrix as an atom."""
     return Atom("delta", dims=(dim, dim))

@@ -1,4 +1,4 @@
-"""Recording a function and its reverse sweep as graphs, at several sizes: three for each name, at which it is finite."""
+"""Recording of a function and its reverse sweep as graphs, at three sizes for each name at which the function is finite."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
 
-SEED = "seed of the sweep"  # the cotangent of a result that is no scalar; no input can be called so
+SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _DetRule:
-    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas: float64's own avoids the inverse."""
+    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas; the numerical rule avoids the inverse."""
 
     of_log: bool
 
@@ -45,7 +45,7 @@ class _DetRule:
 
 @dataclass(frozen=True, slots=True)
 class _CumsumRule:
-    """Sums up to each entry as a product with a triangle of ones, whose transpose pulls back: no axis is turned round."""
+    """The rule of running sums as a product with a triangle of ones, whose transpose pulls back without reversing an axis."""
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         return primitive(xdot, **params)
@@ -62,9 +62,9 @@ RULES: dict[str, Rule] = {"det": _DetRule(False), "logdet": _DetRule(True), "cum
 
 
 def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str], seed: str = SEED) -> Sweep:
-    """Return the reverse sweep of `g`, a function of named values, as graphs; `seed` is the cotangent of an array.
+    """Return the reverse sweep of `g`, a function of named values, as graphs; `seed` names the cotangent of an array.
 
-    Raises  NotSupported where the result does not depend on the inputs.
+    The cotangents are zero if the result does not depend on the inputs.
     """
     graphs = {name: Graph.variable(name, x) if _numeric(x) else x for name, x in values.items()}
 
@@ -86,7 +86,10 @@ def _cotangents(program: Program, seed: str) -> list[Value]:
 
 
 def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
-    """Return the gradient of a scalar function by its one input, as a function to be recorded itself."""
+    """Return the gradient of a scalar function by one input, as a function that can itself be recorded.
+
+    Raises  NotSupported, when it is called, if the result does not depend on the input.
+    """
 
     def gradient(values: Mapping[str, Value]) -> Value:
         program = record(lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt])
@@ -98,7 +101,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 
 
 def _swept_back(program: Program, one: Value) -> list[Value]:
-    """Return the cotangents of the inputs, by the rules that formulas want."""
+    """Return the cotangents of the inputs, by the rules for formulas."""
     known = {k: primitive.name for k, (primitive, *_) in enumerate(program.lines) if primitive is not None}
     rules = {k: {0: RULES[name]} for k, name in known.items() if name in RULES}
     return program.with_rules(rules).pull(one)
@@ -109,15 +112,15 @@ def _numeric(x: Any) -> bool:
 
 
 _MOST_ORDERS = 24
-_LEAST = (3, 9)  # the smallest size: larger ones where an index lies beyond it
-_HUGE = 1e10  # values of f beyond it come of a matrix that is singular but for rounding
+_LEAST = (3, 9)  # the smallest size; the second one is for indices beyond the first
+_HUGE = 1e10  # larger values of f come from a matrix that is singular up to rounding
 _INVERTING = {"inv", "solve", "det", "logdet"}
 
 Sizes = dict[str, tuple[int, ...]]
 
 
 def sizes_of(problem: Problem) -> Sizes:
-    """Return three sizes for each name, in an order of names that suits f: a tall matrix, where it must be."""
+    """Return three sizes for each name, in an order of the names for which f is finite: tall matrices if it needs them."""
     tried = _all(problem.names)
     return next((sizes for sizes in tried if _suits(problem, sizes)), next(_all(problem.names)))
 
@@ -156,7 +159,7 @@ def _nodes(y: Any) -> Iterator[Graph]:
 
 
 def _singular(node: Graph) -> bool:
-    """Whether it inverts a matrix, or takes its determinant, that has not full rank."""
+    """Whether a node inverts a matrix that does not have full rank, or takes its determinant."""
     if node.op not in _INVERTING:
         return False
     matrix = np.asarray(getattr(node.args[0], "value", node.args[0]))
@@ -164,7 +167,7 @@ def _singular(node: Graph) -> bool:
 
 
 def _cut_off(node: Graph) -> bool:
-    """Whether it takes a slice that ends beyond the array, and would take more of a larger one."""
+    """Whether a node takes a slice that ends beyond the array, and so would take more of a larger one."""
     if node.op != "getitem":
         return False
     try:

@@ -1,4 +1,4 @@
-"""What is known of products: identities join indices, inverses cancel, what sums to one is one; each rule does one thing."""
+"""Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each."""
 
 from fractions import Fraction
 
@@ -23,7 +23,7 @@ from gradcli.derivation.units import at_rows, at_unit
 
 
 def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """An identity joins its indices."""
+    """Remove an identity by joining its indices."""
     for f in term.factors:
         if f.atom.op != "delta":
             continue
@@ -50,7 +50,7 @@ def _times(term: Term, x: Tensor) -> Term:
 
 
 def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """X and its inverse, or an orthogonal matrix and its transpose, summed over an index between them, are the identity."""
+    """Replace X inv(X), or an orthogonal matrix times its transpose, by the identity."""
     for f in term.factors:
         if f.atom.op == "inv" and f.power == 1:
             inside = outside(f)
@@ -83,7 +83,7 @@ def _uses(term: Term, i: Index) -> int:
 def _meets(
     f: Factor, other: Factor, inner: Factor, order: tuple[Index, ...], free: tuple[Index, ...], term: Term
 ) -> tuple[Index, Index] | None:
-    """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], in whatever order X has its own."""
+    """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], whatever the order of X's own indices."""
     rows = f.at if inner.at == f.at else f.at[::-1]
     left, right = rows  # inv(X)[left, right], X being atom[inner.at] = atom[left, right] as a matrix
     places = [(right, left)] if not f.atom.symmetric else [(right, left), (left, right)]
@@ -98,7 +98,7 @@ def _meets(
 
 
 def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """What sums to one over an index that nothing else has is one."""
+    """Remove a factor that sums to one over an index that no other factor has."""
     for f in term.factors:
         over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else []
         if f.atom.op == "input" and f.atom.facts & {"simplex", "onehot"}:
@@ -112,7 +112,7 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _numbers(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """A whole power of a number is a number."""
+    """Compute whole powers of numbers."""
     for f in term.factors:
         if f.atom.op == "number" and abs(f.power) >= 1:
             whole = int(f.power)
@@ -123,7 +123,7 @@ def _numbers(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """A bracket that alone has a bound index is summed over it: what is left of its mean is zero."""
+    """Sum a bracket over a bound index that no other factor has, if one term or none is left, as for centred values."""
     for f in term.factors:
         if f.atom.op != "group" or f.power != 1:
             continue
@@ -139,7 +139,7 @@ def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """sigmoid(t) / exp(t) is sigmoid(-t), and so is 1 - sigmoid(t); beside sigmoid(t) it is written 1 - sigmoid(t)."""
+    """Write sigmoid(t) / exp(t) and 1 - sigmoid(t) as sigmoid(-t); beside sigmoid(t), as 1 - sigmoid(t)."""
     for f in term.factors:
         if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
             t = outside(f)
@@ -176,12 +176,12 @@ def _ordered_like(x: Tensor, like: Tensor) -> Tensor:
 
 
 def _leads(t: Tensor) -> bool:
-    """Whether t, and not -t, is the one of the two that is written."""
+    """Whether t, and not -t, is the sign that is written."""
     return bracket(t).coef > 0 if t.terms else True
 
 
 def _diagonal(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """The indices of a diagonal matrix are one."""
+    """Join the two indices of a diagonal matrix."""
     for f in term.factors:
         if f.atom.op == "input" and "diagonal" in f.atom.facts and f.at[0] != f.at[1] and len(f.at) == 2:
             for gone, stays in (f.at, f.at[::-1]):
@@ -191,7 +191,7 @@ def _diagonal(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """Signs square to one, indicators to themselves."""
+    """Reduce powers of signs, whose squares are one, and of indicators, which are their own squares; open simple brackets."""
     for f in term.factors:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
@@ -208,7 +208,7 @@ def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """|u|^2k is u^2k; sign(u) |u|^p, p odd, is u^p; u sign(u) is |u|; sign(u)^2 is 1 off the kink."""
+    """Write |u|^2k as u^2k, sign(u) |u|^p for odd p as u^p, and sign(u)^2 as 1, which it is off the kink."""
     for f in term.factors:
         if f.atom.op == "sign" and f.power not in (0, 1):
             kept = (f._replace(power=ONE),) if f.power % 2 else ()
@@ -227,7 +227,7 @@ def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """exp(z) / sum(exp(z)) is softmax(z)."""
+    """Write exp(z) / sum(exp(z)) as softmax(z)."""
     for total in term.factors:
         inner = _sum_of_exp(total)
         if inner is None:
@@ -251,7 +251,7 @@ def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
-    """Return the exponential that a bracket sums, the indices it is summed over, and the number before it."""
+    """Return the exponential that a bracket sums, the indices it is summed over, and the reciprocal of its coefficient."""
     if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
         return None
     term = outside(f).terms[0]
@@ -262,7 +262,7 @@ def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
 
 
 def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """1/(1 + exp(t)) is sigmoid(-t), exp(t)/(1 + exp(t)) is sigmoid(t)."""
+    """Write 1/(1 + exp(t)) as sigmoid(-t), and exp(t)/(1 + exp(t)) as sigmoid(t)."""
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or f.power.denominator != 1:
             continue

@@ -1,4 +1,4 @@
-"""Simplification: brackets are opened, and common factors taken out, where that makes a sum smaller; every change is a step."""
+"""Simplification: opens brackets and takes out common factors if that makes a sum smaller; every change is a step."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -20,12 +20,12 @@ from gradcli.derivation.index import (
 from gradcli.derivation.products import tidied
 
 SAYS = "sigmoid(-t) is 1 - sigmoid(t)"
-_FEW = 3  # terms of a bracket that is opened beside a sigmoid: 1 - y, not a layer
+_FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, not a layer
 Expand = Callable[[Term, Factor, tuple[Index, ...]], Tensor]
 
 
 def complemented(x: Tensor, expand: Expand) -> Iterator[Tensor]:
-    """Yield the sum with one sigmoid(-t) as 1 - sigmoid(t), for each that another term has as sigmoid(t), brackets opened."""
+    """Yield the sum with a sigmoid(-t) as 1 - sigmoid(t), for each that another term has as sigmoid(t), brackets opened."""
     for k, term in enumerate(x.terms):
         for f in term.factors:
             if f.atom.op != "expit" or f.power != 1:
@@ -56,7 +56,7 @@ Step = tuple[str, Tensor]  # the name of a rule, and what it made
 
 
 def bulk(x: Tensor) -> int:
-    """Return how large a tensor is: its factors, and what is in them."""
+    """Return the size of a tensor: its factors, and their arguments."""
     return sum(2 + sum(_of_factor(f) for f in t.factors) for t in x.terms)
 
 
@@ -69,7 +69,7 @@ Measure = Callable[[Tensor], int]
 
 
 def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Tensor:
-    """Return the smallest form that opening brackets and collecting factors finds."""
+    """Return the smallest form found by opening brackets and collecting factors; add each change to `steps`."""
     best = x
     cost = cache(cost)
     for _ in range(_ROUNDS):
@@ -123,7 +123,7 @@ def _fresh(x: Tensor) -> Tensor:
 
 
 def collected(x: Tensor, cost: Measure) -> Tensor:
-    """Return a sum with a factor that several terms share taken out, while that makes it smaller."""
+    """Return a sum with common factors of several terms taken out, while that makes it smaller."""
     best = x
     for _ in range(_ROUNDS):
         found = min((_taken_out(best, f, k) for k, f in _shared(best)), key=cost, default=None)
@@ -134,7 +134,7 @@ def collected(x: Tensor, cost: Measure) -> Tensor:
 
 
 def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
-    """Yield each factor that a later term has too, but where the same one was yielded at an earlier term."""
+    """Yield each factor that a later term has too, unless an earlier term has yielded it already."""
     for k, term in enumerate(x.terms):
         for f in term.factors:
             found = [sum(_match(f, g, x.free) for g in t.factors) for t in x.terms]
@@ -154,7 +154,7 @@ def _match(f: Factor, g: Factor, free: tuple[Index, ...]) -> bool:
 
 
 def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
-    """Return f times the sum of what it stood with, and the terms that have it not."""
+    """Return f times the sum of its cofactors, plus the terms without f."""
     inside: list[Tensor] = []
     outside_: list[Tensor] = []
     bound = [i for i in f.at if i not in x.free]

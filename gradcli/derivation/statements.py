@@ -1,4 +1,4 @@
-"""Programs: an expression in which what occurs more than once is named."""
+"""Programs: expressions whose repeated parts have names."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from gradcli.derivation.code.ranks import axes
 from gradcli.derivation.expression import E, Op, name, text
 
 _WORTH = 3  # operations that a name must save
-_USERS = 4  # operations that a name of the user's own is worth
+_USERS = 4  # operations that a part counts for in addition if the user has named it
 _KNOWN = {"eye", "ones", "zeros", "ones_like", "zeros_like"}
 _LETTERS = {
     "softmax": "p", "sigmoid": "s", "tanh": "h", "inv": "P", "exp": "e", "det": "D", "var": "v", "mean": "m", "sqrt": "r",
@@ -25,16 +25,16 @@ class Statements:
 
     @property
     def size(self) -> int:
-        """The operations of the whole."""
+        """The number of operations of the whole program."""
         return sum(e.size for _, e in self.parts) + self.result.size
 
     def text(self) -> str:
-        """Return it as an expression of gradcli: statements where there are parts."""
+        """Return the program in gradcli's language, with a statement for each part."""
         return "; ".join([*(f"{n} = {text(e)}" for n, e in self.parts), text(self.result)])
 
 
 def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, least: int = _WORTH) -> Statements:
-    """Return an expression with repeated parts named, the largest first; those the user has a name for by that.
+    """Return an expression with repeated parts named, the largest first; `known` has names the user gave to parts.
 
     A name saves `least` operations or more.
     """
@@ -59,7 +59,7 @@ def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, le
 
 
 def _nameable(e: E) -> bool:
-    """Whether a name would say more than what it is the name of: the identity and unit vectors have names."""
+    """Whether a name would be clearer than the part itself; identities and unit vectors, for example, are clear."""
     inner = e.args[0] if e.op == "index" else e
     return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not (inner.op == "call" and inner.text in _KNOWN)
 

@@ -1,4 +1,4 @@
-"""How a derivative is found: what is named, each differential or adjoint by its rule, what is read off, what is simplified."""
+"""The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.reports.derive import Step
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
-_MOST = 60  # lines of a program that are told one by one
+_MOST = 60  # lines at most, to be shown one by one
 _NAMES = {
     "add": "sum rule", "subtract": "sum rule", "sum": "linearity", "multiply": "product rule", "divide": "quotient rule",
     "matmul": "product rule", "einsum": "product rule", "inv": "inverse", "det": "determinant", "logdet": "determinant",
@@ -40,7 +40,7 @@ _CONDITIONS = {
 
 @dataclass
 class _Named:
-    """One line of the program with a name: what it is, and how it moves, in every recording."""
+    """A named line of the program: its definition, and its differential or adjoint, in every recording."""
 
     name: str
     operation: str
@@ -51,7 +51,7 @@ class _Named:
 
 
 class Explained(Protocol):
-    """What the steps show of a derivation."""
+    """What the steps need from a derivation."""
 
     begun: Begun | None
 
@@ -96,13 +96,13 @@ def told(
 
 
 def letter_for(taken: Iterable[str], order: int = 1) -> str:
-    """Return what the derivative is called: G, or the first letter after it that no input has; of order two, the next."""
+    """Return the letter of the derivative: G, or the first letter after it that no input has; for order two, the next one."""
     used = set(taken)
     return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
 def _pairing(made: Explained, wrt: str) -> str:
-    """Return what the derivative is read off from."""
+    """Return the equation from which the derivative is read off."""
     if made.problem.order == 1:
         return f"df = <{made.letter}, d{wrt}>"
     if made.problem.style == "graph":
@@ -140,9 +140,9 @@ def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: 
 
 
 def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
-    """Return the lines of the program by name, each in terms of those before it; what only moves entries is not told.
+    """Return the named lines of the program, each in terms of those before it; lines that only move entries have no name.
 
-    How they move is their differential or, `backward`, their adjoint in terms of those after them.
+    A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
     """
     named: list[_Named] = []
     taken = {*made.problem.dims, *made.sizes, made.function}
@@ -165,7 +165,7 @@ def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -
             continue
         name = made.function if k == result else _free(given[k] or "t", taken)
         taken.add(name)
-        here = None if made.begun else where(position)  # what is told of is no line of the user's
+        here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
         operation = "prod" if k - 1 in within else primitive.name
         named.append(_Named(name, operation, [y for y, _ in pairs], [d for _, d in pairs], k, here))
         for r, (y, ydot) in enumerate(pairs):
@@ -176,7 +176,7 @@ def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -
 
 
 def _last(sweep: Sweep) -> int:
-    """Return the line that makes the result, what only gives it another shape left out; CONSTANT where none does."""
+    """Return the line that makes the result, before any final reshapes; CONSTANT if there is none."""
     k = sweep.y.slot if isinstance(sweep.y, Recorded) else CONSTANT
     while k != CONSTANT:
         primitive, slots, *_ = sweep.tape.lines[k]
@@ -189,7 +189,7 @@ def _last(sweep: Sweep) -> int:
 def _adjoints(
     wrt: str, sweeps: Sequence[Sweep], named: list[_Named], values: list[list[Any]], result: int, seed: str
 ) -> list[_Named]:
-    """Return the lines with their adjoints: contributions of all that use them, summed."""
+    """Return the lines with their adjoints: each is the sum of what the lines that use it contribute."""
     by_slot = {line.slot: line for line in named}
     for r, sweep in enumerate(sweeps):
         ones = np.ones(np.shape(values[result][r].value))
@@ -207,7 +207,7 @@ def _adjoints(
 
 
 def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: _Named | None) -> Line:
-    """Return a line of recording `r` on named values, whose rules keep the adjoint of a line that has a name."""
+    """Return a line of recording `r` with named operands; its rules store the adjoint if the line has a name."""
     primitive, slots, xs, _, params, position = line
     if primitive is None:
         return line
@@ -218,7 +218,7 @@ def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: _Nam
 
 @dataclass(frozen=True, slots=True)
 class _Noting:
-    """A rule that notes the adjoint of the line, and goes on with its name."""
+    """A rule that stores the adjoint of its line, and continues with a variable named after the line."""
 
     rule: Rule
     line: _Named | None
@@ -235,14 +235,14 @@ class _Noting:
 
 
 def assigned(lines: Sequence[Line]) -> dict[int, str]:
-    """Return the lines that give a name of the user's its value; a name that is given twice is none."""
+    """Return the lines that assign to the user's variables, with their names; names assigned twice are left out."""
     found = {k: word for k, word in enumerate(names(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
 
 
 def _adds_nothing(line: Line) -> bool:
-    """Whether a line adds zero, as the shift of an exponential that cannot overflow here does."""
+    """Whether a line adds zero, such as a shift that would keep an exponential from overflowing."""
     primitive, slots, xs, _, _, _ = line
     if primitive is None or primitive.name not in ("add", "subtract"):
         return False
@@ -255,7 +255,7 @@ def _free(stem: str, taken: set[str]) -> str:
 
 
 def _moved(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) -> tuple[Any, Any]:
-    """Return one line's value and its differential, in terms of its operands and theirs."""
+    """Return one line's value and its differential, in terms of its operands and their differentials."""
     primitive, slots, xs, _, params, _ = line
     operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
     y = primitive(*operands, **(params or {}))

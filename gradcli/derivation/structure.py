@@ -1,4 +1,4 @@
-"""Operations that move, join and sum entries, as tensors: axes have indices, and what is broadcast lacks them."""
+"""Operations that move, join and sum entries, as tensors: axes have indices, and a broadcast operand lacks some of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Value:
 
 
 class Sized(Protocol):
-    """What reads lengths at several sizes as sizes with names."""
+    """What can turn lengths at several sizes into sizes with names."""
 
     def dim(self, sizes: Sequence[int]) -> str: ...
 
@@ -36,7 +36,7 @@ class Sized(Protocol):
 
 
 def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
-    """Return a value at the indices of a result that it is broadcast to: axes stand under each other from the right."""
+    """Return a value with the indices of a result that it is broadcast to; axes are aligned from the right."""
     names = {
         mine: theirs
         for mine, theirs in zip(reversed(x.axes), reversed(axes), strict=False)
@@ -46,7 +46,7 @@ def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
 
 
 def _renamed(x: Value) -> Value:
-    """Return a value with indices of its own, so that it can stand beside itself."""
+    """Return a value with fresh indices, so that it can be multiplied by itself."""
     names = {i: fresh(i.dim) for i in dict.fromkeys(x.axes) if i is not None}
     return Value(tuple(names[i] if i is not None else None for i in x.axes), x.tensor.renamed(names))
 
@@ -64,7 +64,7 @@ def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Gra
 
 
 def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Axes of length 1 come and go; anything else has no indices."""
+    """Return a reshape that only adds or removes axes of length 1. Raises NotSupported for any other."""
     dims = [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
     kept = [a for a in xs[0].axes if a is not None]
     if [d for d in dims if d != "1"] != [i.dim for i in kept]:

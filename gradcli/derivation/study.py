@@ -1,4 +1,4 @@
-"""What `derive` is asked, and its report: every input derived, every refusal told, a hand derivation judged."""
+"""What `derive` does: closed forms by each input, reasons for those that have none, and a check of a hand derivation."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,9 +38,9 @@ _LETTERS = "nmkdpqrst"
 
 @dataclass(frozen=True)
 class Given:
-    """A function at a point: the sizes of its inputs, those that were named after the values, and the values.
+    """A function at a point: the sizes of its inputs, those sizes that were named from the values, and the values.
 
-    `drawn` are inputs that no one gave a value.
+    `drawn` are inputs with random values, because none were given.
     """
 
     f: Function
@@ -50,7 +50,7 @@ class Given:
     drawn: tuple[str, ...] = ()
 
     def stricter(self) -> Iterator["Given"]:
-        """Yield the same point with fewer named sizes: without a name for 1, which may be broadcast; without any."""
+        """Yield the same point with fewer named sizes: first without a name for 1, which may be broadcast, then without any."""
         for kept in ({d: k for d, k in self.named.items() if k != 1}, {}):
             gone = {d: k for d, k in self.named.items() if d not in kept}
             dims = {n: tuple(str(gone.get(d, d)) for d in own) for n, own in self.dims.items()}
@@ -58,9 +58,9 @@ class Given:
 
 
 def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
-    """Return a function at its one point; equal lengths that `shapes` does not name are one size.
+    """Return a function at its one point; equal lengths that `shapes` does not name become one size.
 
-    Raises  BadOption for several points, and for values that have not the sizes in `shapes`; NotSupported for inputs in
+    Raises  BadOption for several points, and for values with other sizes than in `shapes`; NotSupported for inputs in
             containers.
     """
     if len(found.points) > 1:
@@ -87,7 +87,7 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
 
 
 def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
-    """Yield the names of sizes with their numbers. Raises BadOption where the value has others."""
+    """Yield the names of sizes with their numbers. Raises BadOption if the value has a different shape."""
     lengths = shape(x)
     if len(lengths) != len(words) or any(w.isdecimal() and int(w) != n for w, n in zip(words, lengths, strict=True)):
         says = f"{name} has shape {lengths}, and --shapes says {' '.join(words) or 'a number'}"
@@ -98,9 +98,9 @@ def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
 def _named(
     inputs: list[str], values: Mapping[str, Any], known: Mapping[str, int], taken: tuple[str, ...]
 ) -> Iterator[tuple[int, str]]:
-    """Yield each length with its name: that of a size which is as long, or a letter; columns come before rows.
+    """Yield each length with its name: that of a size of this length, or a new letter; columns come before rows.
 
-    Raises  BadOption where two sizes are as long.
+    Raises  BadOption if two sizes have this length.
     """
     names = {n: word for word, n in known.items()}
     alike = [n for n in names if list(known.values()).count(n) > 1]
@@ -118,7 +118,7 @@ def _named(
 def at_point(
     result: Result, problem: Problem, sizes: Mapping[str, tuple[int, ...]], given: Given
 ) -> tuple[Result, Finding | None]:
-    """Return a result with its value at the point, compared with the certified derivative there, and what is wrong with it."""
+    """Return a result with its value and error at the point, and a finding if the certified derivative differs."""
     if result.direction:
         return result, None
     formula = Expression(result.formula.expression)
@@ -147,7 +147,7 @@ _LENGTH = 3  # of every named size, when a Python function is first called
 
 
 def of_python(text: str, shapes: Mapping[str, tuple[str, ...]]) -> Function:
-    """Return the function that a Python target names, of float arrays with these sizes. Raises BadTarget, BadOption."""
+    """Load a Python target as a function of float arrays with these sizes. Raises BadTarget, BadOption."""
     if not shapes:
         raise BadOption("a Python function needs the shapes of its arguments", do='--shapes "W: m n; x: n; y: m"')
     loaded = load(text)
@@ -187,7 +187,7 @@ class DeriveOptions:
 
 
 def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
-    """Return the closed form of the derivative by each input, or why there is none; nothing unverified is shown.
+    """Return the verified closed form of the derivative by each input, or the reason why there is none.
 
     Raises  BadOption, BadShape.
     """
@@ -230,7 +230,7 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
 
 
 def _at_sizes(problem: Problem, given: Given | None) -> tuple[Derivation, Given | None]:
-    """Return what derives; where f runs at no other sizes than those that were read from values, at these."""
+    """Return the derivation; if f runs only at the sizes that its values have, at these."""
     try:
         return _made(problem), given
     except GradcliError:
@@ -262,7 +262,7 @@ def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
 
 
 def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the sizes of every input; a name that is a size of another one is a number that stays."""
+    """Return the sizes of every input except those whose name is itself a size. Raises BadOption."""
     for name in shapes:
         if name in CONSTANTS and name not in f.inputs:
             says = f"--shapes names '{name}', which is the constant {CONSTANTS[name]:.6g}"
@@ -287,7 +287,10 @@ def _made(problem: Problem) -> Derivation:
 
 
 def judged(made: Derivation, result: Result, text: str) -> Answer:
-    """Return whether a hand derivation is right: as a formula where it can be read, and by numbers."""
+    """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
+
+    Raises  BadOption if it uses a name that is not an input.
+    """
     formula = Expression(text)
     verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
     unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]

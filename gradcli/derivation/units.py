@@ -1,4 +1,4 @@
-"""Entries and spans at fixed places: the unit vector that picks one, rows of the identity that pick several, triangles."""
+"""Entries and spans at fixed positions: unit vectors, selected rows of the identity, triangles of ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from gradcli.derivation.products import identity, multiply, one, power, product,
 
 @dataclass(frozen=True)
 class Span:
-    """Places from a start to a stop; a bound counts from the start of the axis or, where it is below 0, from its end.
+    """Positions from a start to a stop; a bound below 0 counts from the end of the axis.
 
     A stop of 0 is the end itself.
     """
@@ -33,22 +33,22 @@ class Span:
     stop: int
 
     def before(self, other: "Span") -> bool:
-        """Whether all of it is known to lie before all of another."""
+        """Whether this span is known to lie before another one."""
         return (self.stop <= 0) == (other.start < 0) and self.stop <= other.start and self.stop != 0
 
     def apart(self, other: "Span") -> bool:
-        """Whether two spans are known to have no place in common."""
+        """Whether two spans are known to have no position in common."""
         return self.before(other) or other.before(self)
 
     def within(self, other: "Span") -> bool:
-        """Whether all of it is known to lie in another span."""
+        """Whether this span is known to lie in another one."""
         first = (self.start < 0) == (other.start < 0) and self.start >= other.start
         last = (self.stop <= 0) == (other.stop <= 0) and self.stop <= other.stop
         return (first or other.start == 0) and (last or other.stop == 0)
 
 
 def span_of(text: str) -> Span | None:
-    """Return a slice of neighbouring places as a span; None for a list of places, or steps."""
+    """Return a slice of neighbouring positions as a span; None for a list of positions, or for steps."""
     start, colon, stop = text.partition(":")
     if not colon or ":" in stop or (stop and int(stop) == 0):
         return None
@@ -56,22 +56,22 @@ def span_of(text: str) -> Span | None:
 
 
 def at(place: int) -> Span:
-    """Return the span of one place."""
+    """Return the span of one position."""
     return Span(place, place + 1)
 
 
 ONE = Fraction(1)
-_OWN = {"exp", "log", "absolute"}  # functions that algebra writes its own way
+_OWN = {"exp", "log", "absolute"}  # functions that `algebra` writes in their own way
 _ELEMENTWISE = FUNCTIONS | _OWN | {"power"}
 
 
 def unit(dim: str, place: int) -> Atom:
-    """Return the vector of zeros with a 1 at one place; places before 0 count from the end."""
+    """Return the vector of zeros with a 1 at one position; a negative position counts from the end."""
     return Atom("unit", str(place + int(dim) if place < 0 and dim.isdecimal() else place), dims=(dim,))
 
 
 def triangle(dims: Sequence[str], k: int) -> Atom:
-    """Return the matrix with ones on and below its k-th diagonal, and zeros."""
+    """Return the matrix with ones on and below its k-th diagonal, and zeros above."""
     return Atom("tri", str(k), dims=tuple(dims))
 
 
@@ -84,12 +84,12 @@ def complement(x: Tensor) -> Tensor | None:
 
 
 def rows(span: str, new: Index, old: Index) -> Tensor:
-    """Return the matrix that picks a span of places: rows of the identity."""
+    """Return the matrix that selects a span: rows of the identity."""
     return of_atom(_slice(identity(old.dim), 0, span, (new, old)), (new, old))
 
 
 def cut(x: Tensor, i: Index, new: Index, span: str) -> Tensor:
-    """Return a tensor of which, along an index, only a span of places is kept: so are all factors that have it."""
+    """Return the span of a tensor along an index: all factors with the index are cut."""
     free = tuple(new if j == i else j for j in x.free)
     parts = []
     for term in x.terms:
@@ -122,7 +122,7 @@ def _cut(f: Factor, i: Index, new: Index, span: str) -> Tensor:
 
 
 def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
-    """Return a span of what is mostly zeros: of a unit vector, of rows of the identity, of a vector among zeros."""
+    """Return the span of a unit vector, of selected rows of the identity, or of a padded vector, if it is simple; else None."""
     wanted = span_of(span)
     if f.atom.op == "unit" and wanted is not None:
         place = int(f.atom.name)
@@ -149,7 +149,7 @@ def _slice(atom: Atom, k: int, span: str, places: tuple[Index, ...]) -> Atom:
 def _pushed(
     f: Factor, left: tuple[Index, ...], enter: Callable[[Tensor], Tensor], written: Callable[[Factor], Tensor]
 ) -> Tensor:
-    """Return a part of a factor: of a sum that of its terms, of a function that of its arguments, `written` of the rest."""
+    """Return a part of a factor: `enter` is applied to a bracket or to a function's arguments, `written` to any other."""
     if f.atom.op == "group":
         found = enter(outside(f))
     elif _opens(f):
@@ -167,7 +167,7 @@ def _opens(f: Factor) -> bool:
 
 
 def at_unit(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """A unit vector picks an entry of all that has its index; alone it sums to one."""
+    """Let a unit vector pick an entry of all factors that have its index; alone it sums to one."""
     for f in term.factors:
         if f.atom.op != "unit":
             continue
@@ -187,20 +187,20 @@ def at_unit(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _stays(g: Factor, f: Factor) -> bool:
-    """Whether an entry of a factor is written as such: of an input, of an inverse."""
+    """Whether an entry of a factor is written with an index, as that of an input or an inverse is."""
     opened = _opens(g) or g.atom.op == "delta"
     return g.power == 1 and g.at.count(f.at[0]) == 1 and not opened and _in_common(g, f) is None
 
 
 def _in_common(g: Factor, f: Factor) -> int | None:
-    """Return the product of two unit vectors, 1 or 0; None where one counts from the end, and of anything else."""
+    """Return the product of two unit vectors, 1 or 0; None if only one counts from the end, or `g` is not one."""
     if g.atom.op != "unit" or (int(g.atom.name) < 0) != (int(f.atom.name) < 0):
         return None
     return int(g.atom.name == f.atom.name)
 
 
 def _picked(g: Factor, f: Factor) -> Tensor:
-    """Return a factor at the place of a unit vector."""
+    """Return the entry of a factor at the position of a unit vector."""
     (i,) = f.at
     left = tuple(j for j in dict.fromkeys(g.at) if j != i)
 
@@ -223,7 +223,7 @@ def _picked(g: Factor, f: Factor) -> Tensor:
 
 
 def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
-    """Rows of the identity keep a span of places of all that has their other index."""
+    """Let selected rows of the identity cut a span out of all factors that have their other index."""
     for f in term.factors:
         if not _is_rows(f) or f.at[1] in free or f.at[0] == f.at[1]:
             continue

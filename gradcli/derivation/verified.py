@@ -1,4 +1,4 @@
-"""Nothing is shown that was not checked: the printed form and the code are run against certified derivatives."""
+"""Verification: the printed form and the code are compared with certified derivatives before they are shown."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from gradcli.source.expression import Expression
 from gradcli.verify.run_modes import attempt
 
 TOLERANCE = 1e-9
-# the first at which f has a derivative is taken; where all is numbers, all of them
+# the first point with a derivative is taken; if all is numbers, all of them
 _STARTS = ("{sine}", "2 + {sine}", "0.5*{sine}", "{sine} - 3")
-_RANDOM = 3  # points of those at which formulas are checked, too, where all is numbers
-_NUDGE = 1e-12  # of all inputs, where all is numbers: a point is left out at which it moves the derivative by
-_MOVES = 1e-7  # more than this, for rounding of 1e-16 moves it there by more than 1e-11
-#                how a value x of size n is made into one of which the fact holds
+_RANDOM = 3  # of the points at which formulas are checked are added, if all is numbers
+_NUDGE = 1e-12  # relative change of the inputs, if all is numbers: a point is left out if it moves the derivative by
+_MOVES = 1e-7  # more than this, because rounding of 1e-16 then moves it by more than 1e-11
+#                how a value x is changed so that the fact holds
 MADE: dict[str, str] = {
     "symmetric":    "({x} + {x}.T)/2",
     "tied":         "({x} + {x}.T)/2",
@@ -44,7 +44,7 @@ MADE: dict[str, str] = {
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Points with the derivative at each: one that lines make or, where all is numbers, several that are written out."""
+    """Points with the derivative at each: one that `lines` make or, if all is numbers, several that are written out."""
 
     lines: tuple[str, ...]
     points: tuple[tuple[Mapping[str, Any], Any], ...]
@@ -67,9 +67,10 @@ def self_test(
     truth: Callable[[dict[str, Any]], Any],
     known: Sequence[tuple[dict[str, Any], Any]],
 ) -> SelfTest | None:
-    """Return a test of the code, for when it is run as a program: at a point that a line can make or, where f has no
-    derivative there, at the first `known` one, written out; None where an input has the name of the function or of the
-    module. A function of numbers, which may have branches, is tested at several points.
+    """Return the test that the code runs if it is run as a program; None if the name of an input hides one in the test.
+
+    The point is made by lines of code or, if f has no derivative there, is the first of `known`, written out. A function of
+    numbers, which may have branches, is tested at several points.
     """
     if {kind, "np"} & set(problem.dims):
         return None
@@ -103,13 +104,13 @@ def _made(
 
 
 def _steady(point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]) -> bool:
-    """Whether rounding, which libraries do not do alike, leaves a derivative as it is."""
+    """Whether a derivative is stable under rounding, which differs between libraries."""
     moved = truth({name: x * (1 + _NUDGE) for name, x in point.items()})
     return moved is not None and bool(abs(moved - derivative) <= _MOVES * (1 + abs(derivative)))
 
 
 def _defined(problem: Problem, at: Mapping[str, Any]) -> bool:
-    """Whether f has a value at a point, and all that it is made of."""
+    """Whether f and all its intermediate values are finite at a point."""
     try:
         with np.errstate(all="raise", under="ignore"):
             return bool(np.all(np.isfinite(problem.f({n: at[n] for n in problem.f.inputs}))))
@@ -143,7 +144,7 @@ def _lines(problem: Problem, sizes: Mapping[str, int], start: str) -> list[str]:
     return lines
 
 
-#                 an input as an argument, and the result as an array of numpy
+#         how an input is passed, and how the result becomes a numpy array
 _CALLED = {
     "numpy": ("{0}", "np.asarray({0})"),
     "torch": ("torch.as_tensor({0}, dtype=torch.float64)", "{0}.numpy()"),
@@ -153,7 +154,7 @@ _FIRST = {"jax": ('jax.config.update("jax_enable_x64", True)',)}
 
 
 def in_python(test: SelfTest, kind: str, dialect: Dialect, above: Sequence[str]) -> str:
-    """Return the lines at the bottom of a module, below the imports `above`, that say "ok" when it is run, or fail."""
+    """Return the lines at the end of a module, below the imports `above`, that print "ok" when it is run, or fail."""
     given, result = _CALLED[dialect.name]
     names = tuple(test.points[0][0])
     call = result.format(f"{kind}({', '.join(f'{name}={given.format(name)}' for name in names)})")
@@ -194,7 +195,7 @@ def _new(word: str, taken: Sequence[str]) -> str:
 
 
 def in_c(test: SelfTest, kind: str) -> str:
-    """Return a main for a file of C, which says "ok" when it is run, or what it found."""
+    """Return the main function of a C file, which prints "ok" when it is run, or the first value that is wrong."""
     rows = _rows(test)
     count, width = len(rows), len(rows[0])
     given = ", ".join(f"at[{k}]" for k in range(width - 1))
@@ -218,14 +219,14 @@ def in_c(test: SelfTest, kind: str) -> str:
 
 
 POINTS = 3  # at each of three sizes
-ALLOWED = 1e-9  # relative to the largest entry: forms round in other orders
+ALLOWED = 1e-9  # relative to the largest entry: different forms round differently
 _TRIES = 4  # random points of any signs, before inputs are moved to where f may have a value:
 _MOVED = (lambda x: np.abs(x) + 0.3, lambda x: np.abs(np.tanh(x)))  # all positive; all between 0 and 1
-UNSEEN = 1e-6  # of f, or of 1: slopes below are compared as if they were this large
+UNSEEN = 1e-6  # relative to f, or to 1: smaller derivatives are compared as if they were this large
 
 
 class Unverified(GradcliError):
-    """A closed form that could not be confirmed: it is not shown."""
+    """A closed form that could not be confirmed, and is not shown."""
 
     kind = "unverified"
 
@@ -284,7 +285,7 @@ class Verifier:
         return None
 
     def check(self, made: Statements, code: str, test: SelfTest | None = None) -> Check:
-        """Return how well a form and its code agree with certified derivatives; the code passes its test. Raises Unverified."""
+        """Return how well a form and its code agree with certified derivatives. Raises Unverified if they do not."""
         try:
             worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))
         except GradcliError as error:
@@ -299,7 +300,10 @@ class Verifier:
         return Check("pass", worst, len(self.points()), sizes)
 
     def error(self, formula: Expression) -> float:
-        """Return the largest relative error of a formula over all points."""
+        """Return the largest error of a formula over all points.
+
+        Error   relative to the largest entry; inf if the shape differs or an entry is not finite.
+        """
 
         def value(point: dict[str, Any]) -> Any:
             known = {n: x for n, x in (point | self._named(point)).items() if n in formula.inputs}
@@ -316,7 +320,7 @@ class Verifier:
         return found
 
     def _least(self, point: dict[str, Any]) -> float:
-        """Return the size below which a slope is one that cancels to zero but for rounding."""
+        """Return the size below which a derivative may be all rounding error."""
         y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
         return UNSEEN * max(1.0, float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0)))
 

@@ -1,1 +1,1 @@
-"""Functions written in torch, JAX, TensorFlow or MLX: as functions of numpy arrays, and their own gradients as claims."""
+"""Adapters for torch, JAX, TensorFlow and MLX: run their functions on numpy arrays, and check their gradients as claims."""

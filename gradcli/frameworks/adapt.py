@@ -1,4 +1,4 @@
-"""From what a target names to a function of numpy arrays, where it is written in a framework."""
+"""Wrapping of targets that are written in a framework as functions of numpy arrays."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,9 +18,10 @@ PLAIN = FrameworkOptions()
 def adapted(
     found: Any, text: str, module: ModuleType | None, framework_options: FrameworkOptions, seed: int
 ) -> Native | None:
-    """Return a target as a function of numpy arrays that runs it in its framework; None for plain Python and numpy.
+    """Wrap a target as a function of numpy arrays that runs in its framework; return None for plain Python and numpy.
 
-    Raises  BadOption for a framework, a format or a device that is not there; BadTarget for a class that cannot be made.
+    Raises  BadOption for an unavailable framework, format or device, and for framework options on a plain function;
+            BadTarget for a class that cannot be made without arguments.
     """
     if isinstance(found, Native):
         return found
@@ -52,7 +53,7 @@ def adapted(
 
 
 def refuse_options(framework_options: FrameworkOptions) -> None:
-    """Raise BadOption for what only holds for a framework's function."""
+    """Raise BadOption if an option is set that applies only to functions written in a framework."""
     option = next((o for o, on in _OPTIONS if on(framework_options)), None)
     if option is not None:
         raise BadOption(
@@ -61,12 +62,12 @@ def refuse_options(framework_options: FrameworkOptions) -> None:
 
 
 def takes_less(said: str, framework_options: FrameworkOptions) -> bool:
-    """Whether an error in float64 is about formats, where the user has chosen none."""
+    """Whether a failure in float64 is about the number format, and the user did not choose a format."""
     return framework_options.dtype is None and any(word in said for word in _ABOUT_FORMATS)
 
 
 def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
-    """Return the user's own gradient function as one of numpy arrays, where the target is a framework's."""
+    """Wrap the user's own gradient function to take numpy arrays if the target is written in a framework."""
     if native is None or isinstance(claim, Native):
         return claim
     prepared = native.framework.prepared(claim, native.placed, native.seed)

@@ -1,4 +1,4 @@
-"""What gradcli asks of a framework, and which frameworks there are."""
+"""The interface that gradcli needs from a framework, and the table of known frameworks."""
 
 import importlib
 import importlib.util
@@ -9,23 +9,23 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from gradcli.errors import BadOption, NotSupported, Place
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import EPS as EPS
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.lowering.quiet import quiet_imports
 from gradcli.point import Array
 from gradcli.source.function import Notice
 
 Tensor = Any
-Flat = Callable[[Sequence[Tensor]], Tensor]  # from the differentiated tensors to all float results, laid end to end
+Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors to one vector of all float results
 
 
 EXPECTED = frozenset({"straight-through", "stop-gradient"})
 MIXED = ("bfloat16", "float16")
-EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """In which format and on which device tensors are made."""
+    """The number format and the device of new tensors."""
 
     dtype: str = "float64"
     device: str = "cpu"
@@ -33,7 +33,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class FrameworkOptions:
-    """What the user says of a target in a framework: which, in which format, where, and what else is to be checked."""
+    """The options for a target in a framework: which framework, number format, device, and extra checks."""
 
     framework: str | None = None
     dtype: str | None = None
@@ -46,9 +46,9 @@ class FrameworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A target as a callable of tensors, what it has beside its arguments (a module's parameters), and remarks.
+    """A target as a callable of tensors, with its parameters (those of a module) and notices.
 
-    `built` gives the parameters of what has none before it was called, from the arguments of a first call.
+    `built` creates the parameters of a module that has none before its first call, by calling it with the given arguments.
     """
 
     function: Callable[..., Any]
@@ -60,9 +60,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a custom gradient during a run: the function as the user's rule has it, and the tensors it got.
+    """One call of a function with a custom gradient, or of a module: the function and the arguments it received.
 
-    `position` is where it was called and `rule` where its gradient is written.
+    `position` is where the call is in the source, and `rule` is where its gradient is defined.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of a run and of the way back, bytes that are kept in between beside the inputs, and at most on a GPU."""
+    """The cost of a gradient: seconds forward and backward, bytes saved in between (without inputs), peak bytes on a GPU."""
 
     forward: float
     backward: float
@@ -84,33 +84,36 @@ class Measured:
 
 
 class Without:
-    """What a framework says that has no complex numbers for us, and runs a gradient in no other way than it does."""
+    """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement."""
 
     name: str
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:
-        """Raises NotSupported."""
+        """Raise NotSupported."""
         raise NotSupported(f"complex numbers are not checked in {self.name}", do="pass real and imaginary parts")
 
     def parts(self, y: Tensor) -> Tensor:
-        """Return a tensor that is not complex."""
+        """Return the tensor unchanged: it is never complex."""
         return y
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
-        """Raises BadOption."""
+        """Raise BadOption."""
         raise BadOption(f"{self.name} has no autocast", do="choose the format it runs in with --dtype")
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        """Raises NotSupported."""
+        """Raise NotSupported."""
         raise NotSupported(f"{self.name} has no setting for deterministic algorithms")
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
-        """Return that it is not known."""
+        """Return None: the cost is not measured."""
         return None
 
 
 class Framework(Protocol):
-    """One framework: tensors from arrays and back, its own derivatives, and what it did as a program."""
+    """The adapter of one framework: converts tensors, computes its own derivatives, and records calls as programs.
+
+    Shapes  `w` has the length of the vector that `f` returns; a gradient has the shapes of the inputs `xs`.
+    """
 
     name: str
 
@@ -118,33 +121,33 @@ class Framework(Protocol):
         """Whether a value is a tensor of this framework."""
 
     def owns(self, x: Any) -> bool:
-        """Whether a target (a function, a class, an instance) is an object of this framework's own making."""
+        """Whether a target (a function, a class, an instance) is of a type that this framework defines."""
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
-        """Return a tensor: floats in the format that is asked for, integers and truth values as they are."""
+        """Return an array as a tensor: floats in the format `placed.dtype`, integers and booleans with their own type."""
 
     def array(self, x: Tensor) -> Array:
-        """Return a tensor as numpy has it, floats in float64."""
+        """Return a tensor as a numpy array, with floats in float64."""
 
     def is_float(self, x: Tensor) -> bool:
         """Whether a tensor holds floats, so that it can have a gradient."""
 
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
-        """Return tensors laid end to end."""
+        """Return the entries of all tensors concatenated into one vector."""
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:
-        """Return a complex tensor of its parts. Raises NotSupported."""
+        """Return a complex tensor from its real and imaginary parts. Raises NotSupported."""
 
     def parts(self, y: Tensor) -> Tensor:
-        """Return a complex tensor as real and imaginary parts along a last axis, any other as it is."""
+        """Return a complex tensor with its real and imaginary parts along a new last axis; any other tensor unchanged."""
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        """Return a target as a callable: a module with its parameters, a custom function's application."""
+        """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its device or format."""
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
-        """Call a function for its value, random numbers the same at every call; a claim `differentiates` by itself."""
+        """Call a function with reseeded random numbers; `differentiates` says that it computes a gradient itself."""
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Return the gradient of <w, f> by the framework's reverse mode."""
@@ -156,15 +159,15 @@ class Framework(Protocol):
         """Return the derivative of the gradient of <w, f> along v, by differentiating the gradient again."""
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        """Return the gradients of <w, f> at two points at once, stacked. Raises NotSupported where that is not possible."""
+        """Return the gradients of <w, f> at two points, computed in one batched (vmap) call and stacked. Raises NotSupported."""
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str]:
-        """Return the gradient as it comes when the same values are laid out or asked for otherwise, by what is otherwise.
+        """Return the gradient recomputed in other ways (strided inputs, one input at a time), keyed by what was varied.
 
-        None stands for an input that was not asked for; a text says what is wrong. `own` are the places of a module's
-        own parameters, which lie in memory as they always do.
+        None stands for an input whose gradient was not requested; a text describes a mistake. `own` are the positions of a
+        module's own parameters, whose memory layout is not varied.
         """
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,18 +177,18 @@ class Framework(Protocol):
         """Return a function that runs in mixed precision. Raises BadOption where there is none."""
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        """Return the gradient by deterministic algorithms. Raises NotSupported, naming what has none."""
+        """Return the gradient by deterministic algorithms. Raises NotSupported, naming an operation that has none."""
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
-        """Return what a run and the way back cost, or None where that is not known."""
+        """Return the cost of the forward and the backward pass, or None if it cannot be measured."""
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:
-        """Return what a call did as a program of the tensors `xs`, and the call's result. Raises NotSupported."""
+        """Record a call as a program of the tensors `xs`; return it with the call's result. Raises NotSupported."""
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
-        """Return the calls of custom gradients during one run; of modules too where `every` is asked for."""
+        """Return the calls of custom gradients during one run; also those of modules if `every` is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ class Known:
     package: str
     adapter: str
     distribution: str
-    dtype: str = "float64"  # that targets are copied to
+    dtype: str = "float64"  # the format that targets are converted to
 
     @property
     def install(self) -> str:
@@ -210,7 +213,7 @@ class Known:
 
     @property
     def version(self) -> str | None:
-        """The installed version, without importing it; None where it is not there."""
+        """The installed version, read without importing the framework; None if it is not installed."""
         if not self.is_there:
             return None
         loaded = getattr(sys.modules.get(self.package), "__version__", None)
@@ -234,7 +237,10 @@ KNOWN = {
 
 
 def framework(name: str) -> Framework:
-    """Return a framework by name, importing it. Raises BadOption for one that is not known or not installed."""
+    """Import the adapter of a framework by name.
+
+    Raises  BadOption for a framework that is unknown or not installed.
+    """
     known = KNOWN.get(name)
     if known is None:
         raise BadOption(f"there is no framework '{name}'", do=f"frameworks: {', '.join(KNOWN)}")

@@ -1,4 +1,4 @@
-"""A framework's function as a function of numpy arrays: called as it is, or, on traced values, as the program it runs."""
+"""A framework's function as a function of numpy arrays: called directly, or replayed from its recording on traced values."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -11,19 +11,19 @@ from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.surrogate import surrogate
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
 
-_KEPT = 4  # programs of the last points
+_KEPT = 4  # recorded programs that are cached
 
 
 class Native:
-    """A function of tensors that takes and returns numpy arrays; tensors go through untouched.
+    """A function of tensors that takes and returns numpy arrays; tensor arguments are passed through unchanged.
 
-    Random numbers are those of the seed at every call. Where the format is narrow, values are those of the recorded
-    program in float64, so that differences of them can be taken.
+    Every call uses the same random seed. If the format is narrower than float64, values come from the recorded program run
+    in float64, so that finite differences of them are accurate.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Native:
         return self._replayed(node, leaves) if self._is_narrow(node, leaves) else self._called(node, leaves)
 
     def _is_narrow(self, node: Node, leaves: Mapping[str, Any]) -> bool:
-        """Whether values on the way are in a narrow format, and the program is known that computes them in float64."""
+        """Whether the function computes in a narrow format, and its program could be recorded, to be replayed in float64."""
         if self.differentiates or self._refused is not None:
             return False
         if self.program is None:
@@ -77,13 +77,13 @@ class Native:
 
     @property
     def narrowest(self) -> str:
-        """The format of fewest digits among that of the inputs and those on the way."""
+        """The format with the fewest digits among those of the inputs and of the intermediate values."""
         formats = (self.placed.dtype, self.program.narrowest if self.program is not None else "float64")
         return max(formats, key=lambda name: EPS[name])
 
     @property
     def coarseness(self) -> float:
-        """How much larger one rounding is than in float64."""
+        """The ratio of the narrowest format's machine epsilon to that of float64."""
         return EPS[self.narrowest] / EPS["float64"]
 
     def _called(self, node: Node, leaves: Mapping[str, Any]) -> Any:
@@ -98,7 +98,7 @@ class Native:
         return self._arrays(y)
 
     def build(self, point: Mapping[str, Any]) -> None:
-        """Let a module that has no parameters before it was called be called at a point. Raises FunctionFailed."""
+        """Call a module once at a point, if it creates its parameters only when it is called. Raises FunctionFailed."""
         if self._built is None or self.parameters:
             return
         node, leaves = taken_apart("", dict(point))
@@ -109,7 +109,7 @@ class Native:
             raise FunctionFailed(f"{self.__name__} cannot be called: {message_of(error)}") from error
 
     def numbers(self, x: Any) -> Any:
-        """Return values with arrays where there were tensors, floats as the format of the inputs has them."""
+        """Return values with tensors as arrays, and floats rounded to the format of the inputs."""
         node, leaves = taken_apart("", x)
         return put_together(node, {path: self._number(leaf) for path, leaf in leaves.items()})
 
@@ -127,11 +127,11 @@ class Native:
         )
 
     def tensor(self, x: Any) -> Any:
-        """Return a tensor of what is numeric, on its device and in its format; anything else as it is."""
+        """Return a numeric value as a tensor on the function's device and in its format; anything else unchanged."""
         return self.framework.tensor(x, self.placed) if _numeric(x) else x
 
     def _arrays(self, y: Any) -> Any:
-        """Return a result with arrays for tensors; what has no gradient is left out of several results."""
+        """Return a result with arrays for tensors; among several results, drop those that have no gradient."""
         node, leaves = taken_apart("", y)
         found = {path: self._array(x) for path, x in leaves.items()}
         floats = [x for x in found.values() if np.asarray(x).dtype.kind == "f"]
@@ -145,7 +145,7 @@ class Native:
         return put_together(node, found)
 
     def _array(self, x: Any) -> Any:
-        """Return a result as an array; of complex numbers their parts, along a last axis."""
+        """Return one result as an array; a complex one as real and imaginary parts along a new last axis."""
         return self.framework.array(self.framework.parts(x)) if self.framework.holds(x) else x
 
     def _replayed(self, node: Node, leaves: Mapping[str, Any]) -> Any:
@@ -154,7 +154,7 @@ class Native:
         return made(program([x for x in leaves.values() if _is_float(x)]))
 
     def _program_at(self, node: Node, leaves: Mapping[str, Any]) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
-        """Return the program that the function runs on these values, recorded where it is not known. Raises NotSupported."""
+        """Return the program recorded for these values, recording it if it is not cached. Raises NotSupported."""
         if self._has_complex:
             raise NotSupported("gradcli has no rules for complex numbers")
         key = self._key(leaves)
@@ -176,7 +176,7 @@ class Native:
             program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
         except GradcliError:
             raise
-        except Exception as error:  # whatever the framework, or the function, does not do with recorded values
+        except Exception as error:  # frameworks and user code raise any type when they cannot handle recorded values
             raise NotSupported(f"its operations could not be recorded: {message_of(error)[:160]}") from error
         shaped, results = taken_apart("", y)
         moving = [path for path, x in results.items() if self.framework.holds(x) and self.framework.is_float(x)]
@@ -191,11 +191,12 @@ class Native:
         return program, made
 
     def with_surrogate(self, smooth: Callable[[Value], Value] | None) -> "Native":
-        """Return the function with a smooth stand-in for the staircases of the program recorded last, if one is given.
+        """Return the function with the step functions of its last recorded program replaced by `smooth`, if that is given.
 
-        What the framework does not differentiate is held constant.
+        Values that the framework does not differentiate are held constant. Tensor arguments still run the original function, so
+        its own gradient is that of the straight-through estimator.
 
-        Tensors still go through the function itself, so that its own gradient is that of the estimator.
+        Raises  NotSupported if no program could be recorded.
         """
         if not self._programs:
             raise self._refused or NotSupported("the operations of the function could not be recorded")
@@ -207,7 +208,7 @@ class Native:
 
     @property
     def program(self) -> RecordedSteps | None:
-        """The program recorded last."""
+        """The program recorded last; None if there is none."""
         return self._programs[0][1] if self._programs else None
 
 
@@ -224,7 +225,7 @@ def _is_float(x: Any) -> bool:
 
 
 def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
-    """Whether arguments are the same; of floats `in_shape` alone, where that is enough."""
+    """Whether two lists of arguments are equal; if `in_shape` is set, floats need only have equal shapes."""
     return len(a) == len(b) and all(
         x is y
         or (
@@ -237,7 +238,7 @@ def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
 
 
 def split(native: Native) -> Any:
-    """Return a class of pairs, real and imaginary part, each an input: two arrays stay two, tensors make one complex tensor."""
+    """Return a class of pairs (real, imag), each part an input: two arrays stay a pair, tensors become one complex tensor."""
 
     class Split(tuple[Any, Any]):
         _fields = ("real", "imag")
@@ -251,7 +252,11 @@ def split(native: Native) -> Any:
 
 
 def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], framework: Framework) -> Flat:
-    """Return a native function as one of the differentiated tensors, its float results laid end to end."""
+    """Return a function of the tensors `wrt` only; the other inputs are fixed at `values`.
+
+    Shapes  it returns one vector: all float results of `f`, flattened and concatenated.
+    Raises  FunctionFailed, when it is called, if `f` returns no tensor of floats.
+    """
 
     def joined(tensors: Sequence[Tensor]) -> Tensor:
         leaves = taken_apart("", f.raw({**values, **dict(zip(wrt, tensors, strict=True))}))[1].values()
@@ -265,5 +270,5 @@ def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], frame
 
 
 def native_of(f: Any) -> Native | None:
-    """Return the native function behind a function of gradcli's, or None."""
+    """Return the framework function that a gradcli function wraps, or None."""
     return f.function if isinstance(f, PythonFunction) and isinstance(f.function, Native) else None

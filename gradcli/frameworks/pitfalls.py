@@ -1,4 +1,4 @@
-"""What frameworks say when a gradient cannot be computed, as the mistake behind it."""
+"""Error messages of frameworks that cannot compute a gradient, and the user's mistake behind each."""
 
 from dataclasses import dataclass
 
@@ -61,20 +61,20 @@ MASKED = (
 
 
 def known(error: BaseException) -> Pitfall | None:
-    """Return the mistake that a framework's message stands for, or None."""
+    """Return the mistake behind a framework's error, or None if it is not a known one."""
     said = message_of(error)
     return next((pitfall for pitfall in PITFALLS if any(word in said for word in pitfall.words)), None)
 
 
 def told(error: BaseException, pitfall: Pitfall, kind: type[GradcliError]) -> GradcliError:
-    """Return what a framework raised as the mistake it stands for."""
+    """Return an error of type `kind` that explains the mistake behind a framework's error."""
     said, where = (error.what, error.where) if isinstance(error, GradcliError) else (message_of(error), None)
     where = where or raised_at(error.__traceback__)
     return kind(f"{pitfall.says} ({pitfall.kind}): {said}", where=where, do=pitfall.do)
 
 
 def explained(error: Exception, name: str, framework: str) -> tuple[str, GradcliError]:
-    """Return what a framework raised while it differentiated, as the mistake it stands for where that is known."""
+    """Return the kind of mistake (empty if unknown) and an error that says why a framework could not differentiate."""
     pitfall = known(error)
     if pitfall is not None:
         return pitfall.kind, told(error, pitfall, BadClaim)

@@ -1,4 +1,4 @@
-"""What users' rules and the frameworks raise, as errors that are expected of a framework."""
+"""Conversion of unusual error types of users' rules and frameworks into RuntimeError, which callers expect."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _NOISE = re.compile(r"\{\{[^{}]*\}\}|\[Op:\w+\]|\bname: *$")
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Let whatever is raised be a RuntimeError of the same name, unless it is one of the usual ones already."""
+    """Re-raise errors of unusual types as a RuntimeError subclass of the same name, with the message cleaned up."""
     try:
         yield
     except (GradcliError, RuntimeError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Which framework a function is written in: told by what it names, else by what its module imports."""
+"""Recognition of the framework that a function is written in, from the names it uses, or else from its module's imports."""
 
 import inspect
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ _PACKAGES = {
     "mlx": "mlx",
 }
 _NUMPY = {"numpy", "scipy", "math", "gradcli"}
-_DEPTH = 4  # of functions that call functions of the same module
+_DEPTH = 4  # levels of calls that are followed within the same module
 
 
 def recognised(found: Any, module: ModuleType | None, wanted: str | None) -> str | None:
     """Return the framework that a target is written in, or None for plain Python and numpy.
 
-    Raises  BadOption where it names several and the user has not said which.
+    Raises  BadOption if the target uses several frameworks and the user did not choose one.
     """
     if wanted is not None:
         return None if wanted == "numpy" else framework(wanted).name
@@ -38,7 +38,7 @@ def recognised(found: Any, module: ModuleType | None, wanted: str | None) -> str
 
 
 def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
-    """Yield the top packages of everything a callable is made of and names."""
+    """Yield the top-level package of every type and name that a callable uses."""
     found = getattr(found, "__func__", found)
     if id(found) in seen or depth > _DEPTH:
         return
@@ -53,7 +53,7 @@ def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
     if code is None:
         if inspect.isfunction(type(found).__call__):
             yield from _tops(type(found).__call__, depth + 1, seen)
-        for name in ("fun", "func", "f"):  # what wraps a function keeps it: custom_vjp, partial
+        for name in ("fun", "func", "f"):  # attributes in which wrappers (custom_vjp, partial) keep the function
             if callable(getattr(found, name, None)):
                 yield from _tops(getattr(found, name), depth + 1, seen)
         return

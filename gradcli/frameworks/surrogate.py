@@ -1,4 +1,4 @@
-"""Straight-through estimators: the smooth function whose gradient a deliberately wrong backward pass is meant to be."""
+"""Straight-through estimators: the smooth function whose true gradient a deliberately wrong backward pass returns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, filled, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, ran
 
 _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
 _TESTS = {"gt", "ge", "lt", "le"}
@@ -15,7 +15,7 @@ _CHOICES = {"where", "select_n", "masked_fill", "SelectV2"}
 _STOPS = {"detach", "stop_gradient"}
 _CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
 
-#           what a staircase is taken for, beside a constant that keeps its value
+# the smooth function that replaces a step function, up to a constant that keeps its value
 SURROGATES: dict[str, Callable[[Value], Value]] = {
     "passes the gradient through":                  lambda x: x,
     "passes the gradient through within [-1, 1]":   lambda x: np.clip(x, -1.0, 1.0),
@@ -25,7 +25,7 @@ SURROGATES: dict[str, Callable[[Value], Value]] = {
 
 
 def stairs(program: RecordedSteps) -> list[Step]:
-    """Return the steps of a program that a surrogate may replace: staircases, and tests whose result is a number."""
+    """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
     return [
         step
         for step in program.steps
@@ -34,7 +34,7 @@ def stairs(program: RecordedSteps) -> list[Step]:
 
 
 def stops(program: RecordedSteps) -> list[Step]:
-    """Return the steps of a program beyond which nothing is differentiated: detached values, and what no_grad makes."""
+    """Return the steps that are not differentiated: detached values, and values computed under no_grad."""
     return [step for step in program.steps if _is_stop(step)]
 
 
@@ -48,9 +48,9 @@ def is_choice(step: Step) -> bool:
 
 
 def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value] | None) -> RecordedSteps:
-    """Return the program with what is stopped held constant, and its staircases replaced by a smooth function, if there is one.
+    """Return the program with stopped values held constant and its step functions replaced by `smooth`, if that is given.
 
-    Its value at `xs` is that of the program.
+    Its value at `xs` equals that of the original program.
     """
     values: dict[int, Any] = dict(zip(program.inputs, xs, strict=True)) | dict(program.constants)
     chosen, steps = {id(step) for step in stairs(program)}, []
@@ -76,7 +76,7 @@ def _stair(step: Step, smooth: Callable[[Value], Value], offset: Any) -> Step:
 
 
 def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
-    """Return what gives the same values at each call, in memory of their own: they may be written into."""
+    """Return a function that returns fresh copies of the same values at each call: later steps may write into them."""
 
     def constant(*args: Any, **kwargs: Any) -> Any:
         held = [np.array(y)[()] for y in ys]
@@ -90,6 +90,6 @@ def _base(step: Step) -> str:
 
 
 def _is_number(step: Step, program: RecordedSteps) -> bool:
-    """Whether the truth values of a test are used as numbers only."""
+    """Whether the booleans of a comparison are used only as numbers, by casts and arithmetic."""
     users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
     return bool(users) and all(_base(other) in _CASTS for other in users)

@@ -1,6 +1,6 @@
 """Floor 3: ways to run the primitives."""
 
-import gradcli.primitives  # the table is there before anything runs it
-from gradcli.interpreters import fast  # the tape's operators
+import gradcli.primitives  # declares the primitives before anything runs them
+from gradcli.interpreters import fast  # installs the fast operators of recorded values
 
 __all__ = ["fast", "gradcli"]

@@ -14,7 +14,7 @@ from gradcli.lowering.arb import ENTRIES, WHOLE
 
 
 class Ball(Objectwise):
-    """A ball, or an array of balls; what it is computed from it encloses."""
+    """A ball, or an array of balls; each contains the exact result of the operations on the exact operands."""
 
     __slots__ = ()
     what = "ball arithmetic"
@@ -39,7 +39,7 @@ quick_operators(Ball)
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Compute with `bits` bits inside; the former precision comes back, also when user code raises."""
+    """Compute with `bits` bits inside the context; restore the former precision on exit, also when user code raises."""
     before = ctx.prec
     ctx.prec = bits
     try:
@@ -66,7 +66,7 @@ def nearest(x: Value) -> Value:
 
 
 def radius(x: Value) -> Value:
-    """Return the radii, rounded up to float64; infinite where nothing is known."""
+    """Return the radii, rounded up to float64; infinite where a ball is not finite."""
     if type(x) is Ball and type(x.value) is arb:
         return np.float64(_up_one(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
     entries, shape = _flat(x)
@@ -75,14 +75,18 @@ def radius(x: Value) -> Value:
 
 
 def decimals(x: Value, digits: int) -> Any:
-    """Return the midpoints as decimal strings, in an object array."""
+    """Return the midpoints as decimal strings of `digits` significant digits, in an object array."""
     entries = np.asarray(Ball.objects(x), dtype=object)
     written = [str(entry.mid().str(digits, radius=False)) for entry in entries.reshape(-1).tolist()]
     return np.array(written, dtype=object).reshape(entries.shape)
 
 
 def error_of(x: Value, approximate: Value) -> Value:
-    """Return a float64 upper bound on |approximate - x|, entry by entry."""
+    """Return a float64 upper bound on |approximate - x|, entry by entry.
+
+    Shapes  `approximate` and x broadcast; the bound has their common shape.
+    Error   rounded up, and zero only if the error is zero; infinite where a ball is not finite.
+    """
     if type(x) is Ball and type(x.value) is arb and isinstance(approximate, float):
         apart = Ball.entry(approximate) - x.value
         return np.float64(_up_one(abs(apart).upper()) if apart.is_finite() else math.inf)

@@ -1,7 +1,7 @@
-"""A recorded program on many points at once: every value that moves has a leading axis of lanes, one a point.
+"""A recorded program run at many points at once: every value that differs between points has a leading axis of lanes.
 
-A lane that takes another branch than the recorded run (a comparison, a rounding) is told apart, for its value belongs to
-another program.
+A lane is one point. A lane in which a decision (a comparison, a rounding) differs from the recorded run is marked, because
+its value comes from another branch of the function.
 """
 
 import functools
@@ -21,13 +21,13 @@ from gradcli.primitives.linalg import EINSUM, MATMUL
 from gradcli.primitives.reductions import MAX, SUM
 from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SELECT, TRANSPOSE
 
-LINE = 2**17  # entries of one line in all lanes, 1 MiB: so many that calls of numpy cost little beside what they do
-ALL = 2**22  # entries of all lines, 32 MiB
+LINE = 2**17  # entries of one line in all lanes, 1 MiB: enough to make the overhead of numpy's calls small
+ALL = 2**22  # entries of all lines in all lanes, 32 MiB
 Shapes = Sequence[tuple[int, ...]]
 
 
 def lanes_at_once(program: Program) -> int:
-    """Return how many lanes are run together, so that they are quick and memory stays bounded."""
+    """Return how many lanes to run together, so that they are fast and memory stays bounded."""
     sizes = [size(y) for y in program.tape.values]
     return max(1, min(LINE // max(1, *sizes), ALL // max(1, sum(sizes))))
 
@@ -35,15 +35,15 @@ def lanes_at_once(program: Program) -> int:
 def run(program: Program, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
     """Return the value in each lane, every operation rounded to a format, and which lanes took other branches.
 
-    Shapes  `moved[k]`, a value for the line of input k, has a leading axis of lanes; so has the value; a mask of lanes.
-    Raises  NotSupported for an operation that the format has not.
+    Shapes  `moved[k]`, the values of input line k, has a leading axis of lanes, and so has the result; the mask is (lanes,).
+    Raises  NotSupported for an operation that the format does not have.
     """
     return Lanes(program, frozenset(moved), form).run(moved)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one line computes: `fun` of the values of slots, constants among them."""
+    """One line to compute: `fun` is applied to the values of slots, some of which are constants."""
 
     name: str
     to: int
@@ -52,11 +52,11 @@ class _Step:
 
 
 class Lanes:
-    """A recorded program, made ready for many points that differ in the inputs `moving`.
+    """A recorded program, prepared for many points that differ in the inputs `moving`.
 
-    What does not depend on these is computed once.
+    Lines that do not depend on these inputs are computed once.
 
-    Raises  NotSupported for an operation that the format has not, also when it is run.
+    Raises  NotSupported, here or in `run`, for an operation that the format does not have.
     """
 
     def __init__(self, program: Program, moving: frozenset[int], form: Format = FLOAT64) -> None:
@@ -66,7 +66,7 @@ class Lanes:
             (s for _, slots, *_ in tape.decisions for s in slots), default=slot
         )  # a decision may look at later lines
         lines = tape.lines[: max(slot, last) + 1]
-        self.values: list[Any] = [None] * len(lines)  # of what does not move, and constants behind them
+        self.values: list[Any] = [None] * len(lines)  # of constant lines; constant operands are appended
         self.moves = [k in moving for k in range(len(lines))]
         self.steps: list[_Step] = []
         for k, line in enumerate(lines):
@@ -100,7 +100,7 @@ class Lanes:
     def on(
         self, primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
     ) -> Callable[..., Any]:
-        """Return what runs one primitive on all lanes, as `on_lanes` does, and rounds to the format."""
+        """Return a function that runs one primitive on all lanes, as `on_lanes` does, and rounds to the format."""
         fun, form = on_lanes(primitive, shapes, moves, params, out), self.form
         return fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs))
 
@@ -109,7 +109,10 @@ class Lanes:
         return len(self.values) - 1
 
     def run(self, moved: Mapping[int, Any]) -> tuple[Any, Any]:
-        """Return the value in each lane, and which lanes took other branches."""
+        """Return the value in each lane, and a mask of the lanes that took other branches.
+
+        Shapes  as for the function `run`.
+        """
         values = self.values.copy()
         for k, x in moved.items():
             values[k] = x
@@ -125,7 +128,7 @@ class Lanes:
         return (y if self.moves[self.slot] else np.broadcast_to(y, (count, *shape(y)))), apart
 
     def differs(self, y: Any, expected: Any) -> Any:
-        """Return in which lanes a decision came out otherwise than in the recorded run."""
+        """Return a mask of the lanes in which a decision differs from the recorded run."""
         same = np.asarray(y == expected)
         return ~np.all(same.reshape(len(same), -1), axis=1)
 
@@ -140,9 +143,11 @@ def _done(step: _Step, values: list[Any], form: Format) -> Any:
 def on_lanes(
     primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
 ) -> Callable[..., Any]:
-    """Return what runs one primitive on all lanes, operands of these shapes in each, of which some move.
+    """Return a function that runs one primitive on all lanes.
 
-    It gives nan, in the shape `out` of the recorded result, where a matrix is singular.
+    Where a matrix is singular, the function returns nan in the shape `out` of the recorded result.
+
+    Shapes  `shapes` are those of the operands in one lane; the operands marked in `moves` have a leading axis of lanes.
     """
     fun = functools.partial(primitive.fun, **params) if params else primitive.fun
     if not any(moves):
@@ -170,7 +175,7 @@ def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
 
 
 def _aligned(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
-    """Return `fun` of operands whose own axes stand under each other, behind that of the lanes."""
+    """Return `fun` with operands whose axes are aligned for broadcasting after the axis of lanes."""
     deep = max(deeps)
     if all(own == deep for own, move in zip(deeps, moves, strict=True) if move):
         return fun
@@ -202,7 +207,7 @@ def _put(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> An
 
 
 def _leads(index: tuple[Any, ...]) -> bool:
-    """Whether an axis before an index stays before its result: arrays in it, apart from each other, would move theirs."""
+    """Return whether a leading axis stays in front of an index; several arrays in an index could move theirs before it."""
     plain = (slice, type(None), type(...))
     arrays = [part for part in index if not isinstance(part, plain) and not isinstance(part, int | np.integer)]
     return not arrays or len(arrays) + sum(isinstance(part, int | np.integer) for part in index) == 1

@@ -10,7 +10,7 @@ from gradcli.core.tracer import Tracer, defined
 
 
 class Dual(Tracer):
-    """`primal + tangent e`, e**2 = 0; a tangent of None is one that is zero whatever the slopes are."""
+    """The number `primal + tangent e` with e**2 = 0; a tangent of None stays zero even where a slope is infinite."""
 
     __slots__ = ("level", "primal", "tangent")
 
@@ -46,8 +46,10 @@ class Dual(Tracer):
 def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, Value]:
     """Return f(*primals) and its derivative along `tangents`.
 
-    Shapes  each tangent has the shape of its primal, or is None for one that stands still, whose slopes may be infinite;
-            the derivative has the shape of the value.
+    A tangent of None marks a constant primal, by which slopes may be infinite.
+
+    Shapes  each tangent has the shape of its primal; the derivative has the shape of the value.
+    Raises  TraceEnded if f returns a value that it kept from an earlier trace.
     """
     with levels.sweep() as level:
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]

@@ -1,8 +1,8 @@
-"""A recorded program at many points that differ from the recorded one in one entry each: only what moves is computed.
+"""A recorded program run at many points that each differ from the recorded point in one entry: only changes are computed.
 
-Elementwise operations are done at the entries that move, and views carry their positions along; a sum over an array is that
-of the recorded array with these entries exchanged, so that it rounds as the sum of each point alone, laid out as
-recorded. What mixes entries in another way is not done here: `Mixed` says so, and whole arrays are run instead.
+Elementwise operations run on the changed entries only, and views move the positions of these entries. A sum over an array
+adds up the recorded array with the changed entries replaced, so that it rounds like the sum at that point alone. Operations
+that mix entries in other ways raise `Mixed`; the caller then runs whole arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +16,19 @@ from gradcli.interpreters import batch
 from gradcli.primitives.reductions import SUM
 from gradcli.primitives.shaping import GETITEM, RESHAPE, SELECT, TRANSPOSE
 
-MOST = 4  # entries of one value that move in one lane
+MOST = 4  # changed entries of one value in one lane
 Params = dict[str, Any]
 
 
 class Mixed(Exception):
-    """An operation mixes the entries that move with others."""
+    """An operation mixes changed entries with others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
     """An array in many lanes, each of which differs from `base` at a few positions of its flat order.
 
-    Shapes  `at` and `values` are lanes by entries; a position beyond the array stands for an entry that is not in it.
+    Shapes  `at` and `values` are (lanes, entries); a position beyond the array marks an entry that is not in it.
     """
 
     base: Any
@@ -39,7 +39,7 @@ class Entries:
         return len(self.at)
 
     def among(self, at: Any) -> Any:
-        """Return the values at other positions in each lane."""
+        """Return the values at the positions `at` in each lane."""
         row = self.base.reshape(-1)
         found = row[np.minimum(at, row.size - 1)]
         for k in range(self.at.shape[1]):
@@ -47,11 +47,14 @@ class Entries:
         return found
 
     def moved_to(self, base: Any, places: Any) -> "Entries":
-        """Return the entries in another array; `places` are their positions there, by position here."""
+        """Return the entries in another array; `places[k]` is the position there of the entry at position k here."""
         return Entries(base, places[np.minimum(self.at, len(places) - 1)], self.values)
 
     def total(self) -> Any:
-        """Return the sum over the whole array in each lane."""
+        """Return the sum over the whole array in each lane.
+
+        Shapes  the result is (lanes,).
+        """
         row = self.base.reshape(-1)
         found = np.empty(len(self.at), self.values.dtype)
         rows = np.empty((max(1, min(len(self.at), batch.LINE // row.size)), row.size), self.values.dtype)
@@ -67,9 +70,9 @@ class Entries:
 
 
 class EntryLanes(batch.Lanes):
-    """A recorded program made ready for many points that differ in entries of one input: `run` takes these as `Entries`.
+    """A recorded program prepared for many points that differ in entries of one input, which `run` takes as `Entries`.
 
-    Raises  Mixed, when it is run, where an operation mixes the entries that move with others.
+    Raises  Mixed, in `run`, if an operation mixes changed entries with others.
     """
 
     def run(self, moved: Mapping[int, Any]) -> tuple[Any, Any]:
@@ -89,7 +92,7 @@ class EntryLanes(batch.Lanes):
         def on_entries(*xs: Any) -> Any:
             few = [isinstance(x, Entries) for x in xs]
             if not any(few):
-                if any(moves) and out:  # an array in each lane: as large as whole arrays
+                if any(moves) and out:  # a whole array in each lane: nothing is saved
                     raise Mixed
                 return on_lanes(*xs)
             if primitive.body or few != list(moves):
@@ -117,7 +120,10 @@ def _entry_by_entry(primitive: Primitive) -> bool:
 
 
 def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> Entries:
-    """Return an elementwise operation at the entries of all operands, which must have the shape of the result."""
+    """Return an elementwise operation at the changed entries of all operands.
+
+    Raises  Mixed if an operand does not have the shape of the result, or too many entries change.
+    """
     base = fun(*(x.base if isinstance(x, Entries) else x for x in xs))
     several = [x for x in xs if isinstance(x, Entries)]
     if any(x.base.shape != np.shape(base) for x in several):
@@ -139,7 +145,7 @@ def _at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
 
 
 def _viewed(x: Entries, view: Callable[[Any], Any]) -> Entries:
-    """Return a view that has each entry at most once."""
+    """Return the result of `view`, which must contain each entry at most once."""
     size = x.base.size
     kept = view(np.arange(size).reshape(x.base.shape))
     base = view(x.base)

@@ -1,8 +1,8 @@
-"""The fast path: calls on plain values under one sweep write their line at once.
+"""The fast path: operations on plain values under one sweep record their line directly.
 
-`np.tanh(x)` goes through numpy's dispatch, the handlers, the primitive's choice of the innermost tracer, and the tape; `x * y`
-through all but the first. Nearly always the operands are floats and float64 arrays under one sweep, and then the outcome is
-known: the primitive's function, and one line. Everything else takes the long way, which is the definition.
+In general, `np.tanh(x)` goes through numpy's dispatch, the handlers, the primitive's choice of the innermost tracer, and the
+tape; `x * y` goes through all but the first. Nearly always, the operands are floats and float64 arrays under one sweep. Then
+the primitive's function is called and one line is recorded. All other cases take the general path, which defines the result.
 """
 
 import operator
@@ -26,15 +26,18 @@ _caller = sys._getframe
 _new: Any = object.__new__
 _NUMBERS = {float, int, np.float64}
 _OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
-_MOST = 10**6  # of integer exponents, as the handler of np.power has it
-_SUM = np.sum  # while a function is traced, the name has a stand-in
+_MOST = 10**6  # the largest integer exponent, as in the handler of np.power
+_SUM = np.sum  # while a function is traced, np.sum is replaced
 _FLOAT64 = np.dtype(np.float64)
-_KNOWN: dict[Any, Primitive | None] = {}  # of ufuncs: the elementwise primitive of one argument that each is
+_KNOWN: dict[Any, Primitive | None] = {}  # the elementwise primitive of one argument for a ufunc, or None
 _BINARY = {ufunc: named(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
 
 
 def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
-    """Return what Recorded(primal, slot, tape) returns, without the call of its constructor."""
+    """Return Recorded(primal, slot, tape) without the cost of calling its constructor.
+
+    Raises  TraceEnded if the tape is too long.
+    """
     if slot >= MOST_LINES:
         raise too_long()
     made: Recorded = _new(Recorded)
@@ -45,7 +48,7 @@ def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
 def _line(
     tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
 ) -> Recorded:
-    """Write a line of a call that was made two frames above; a tape that is swept once is never asked where."""
+    """Record a line for a call made two frames above; a tape that is swept once stores no positions."""
     lines = tape.lines
     if tape.swept_once:
         lines.append((primitive, slots, *without(primitive, slots, xs, y), params, None))
@@ -64,12 +67,12 @@ def _holds_floats(x: Recorded) -> bool:
 
 
 def _is_plain(x: Recorded) -> bool:
-    """Whether a value moves and is a plain one: a float64 or an array of them."""
+    """Return whether a value depends on an input and is a float64 or a float64 array."""
     return x.slot >= 0 and _holds_floats(x)
 
 
 def _operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | None:
-    """Return the slots and the values of two operands that need no thought, or None."""
+    """Return the slots and the values of two plain operands, or None."""
     slots, xs = [], []
     for x in (a, b):
         kind = type(x)
@@ -87,7 +90,7 @@ def _operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | N
 def _operator(
     primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any, reflected_slow: Any
 ) -> tuple[Any, Any]:
-    """Return an operator and its reflection that record a line at once when the operands need no thought."""
+    """Return an operator and its reflection, which record a line directly if the operands are plain."""
 
     def forward(self: Recorded, other: Value) -> Value:
         tape, slot = self.tape, self.slot
@@ -113,7 +116,7 @@ def _operator(
         lines = tape.lines
         if not tape.swept_once:
             where = HERE.position
-            if where is None:  # who uses an operator is nearly always the user: `place` looks again
+            if where is None:  # user code calls nearly all operators; `place` checks it
                 frame = _caller(2)
                 where = (frame.f_code, frame.f_lasti)
             lines.append((primitive, slots, xs, y, None, where))

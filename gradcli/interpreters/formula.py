@@ -1,4 +1,4 @@
-"""Formulas: a rule run on names prints itself, so that what is listed is what is computed."""
+"""Formulas: a rule that is run on names prints itself, so that the listed formula is the one that is computed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _ATOM = 5
 
 
 class Formula(Arithmetic):
-    """Text, and how tightly its outermost operator binds."""
+    """A formula as text, and how tightly its outermost operator binds."""
 
     __slots__ = ("binds", "text")
     level = 0

@@ -1,6 +1,6 @@
-"""Graphs: what was computed, as nodes, beside float64 values that decide branches and show shapes.
+"""Graphs: the operations of a program as nodes, each with a float64 value that decides branches and gives the shape.
 
-A program recorded at several sizes gives graphs of one form; where numbers in them differ, they are functions of the sizes.
+A program recorded at several sizes gives graphs of the same form; numbers that differ between them depend on the sizes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from gradcli.core.tracer import Arithmetic, Tracer
 
 
 class Graph(Arithmetic):
-    """A node: an operation on nodes and plain values, or an input (`op` is its name and `args` are none)."""
+    """A node: an operation on nodes and plain values, or an input (`op` contains its name, and `args` is empty)."""
 
     __slots__ = ("args", "op", "params", "value")
     level = 0
@@ -28,7 +28,7 @@ class Graph(Arithmetic):
 
     @classmethod
     def variable(cls, name: str, value: Any) -> "Graph":
-        """Return an input."""
+        """Return an input node."""
         return cls(f"input {name}", (), {}, value)
 
     @classmethod
@@ -42,7 +42,7 @@ class Graph(Arithmetic):
         return held
 
     def __bool__(self) -> bool:
-        """As the value has it: what is recorded is the branch that is taken there."""
+        """Return the truth of the value, so that the branch taken at this value is recorded."""
         return bool(self.value)
 
     @property
@@ -57,6 +57,6 @@ class Graph(Arithmetic):
         plain = [x.value if isinstance(x, Graph) else x for x in xs]
         try:
             value = primitive.fun(*plain, **params)
-        except np.linalg.LinAlgError:  # the values show shapes and branches: a singular matrix has no part in either
+        except np.linalg.LinAlgError:  # values give shapes and branches only; a singular matrix changes neither
             value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
         return Graph(primitive.name, tuple(xs), params, value)

@@ -1,4 +1,4 @@
-"""Where a recorded line comes from: the user's line or the place in the expression, and the name the statement gives."""
+"""The origin of a recorded line: a line of user code or a piece of an expression, and the name that the statement assigns."""
 
 import ast
 import linecache
@@ -10,11 +10,11 @@ from gradcli.core.provenance import place
 from gradcli.errors import Place, Span
 from gradcli.interpreters.tape import Line
 
-Statement = tuple[int, int, str]  # its first and its last line, and the name it gives its value, if it gives one
+Statement = tuple[int, int, str]  # its first and its last line, and the name that it assigns, or an empty text
 
 
 def where(position: Any) -> str | None:
-    """Return where a recorded position is: `loss.py:5`, or `columns 7-9` of an expression; None where it is not known."""
+    """Return a recorded position as text: `loss.py:5`, or `columns 7-9` of an expression; None if it is unknown."""
     found = place(position)
     if isinstance(found, Place):
         return f"{found.file}:{found.line}"
@@ -26,7 +26,7 @@ def where(position: Any) -> str | None:
 
 
 def names(lines: Sequence[Line]) -> list[str | None]:
-    """Return, for each line of a tape, the user's name for its value: the last one of a statement has it."""
+    """Return, for each line of a tape, the user's name for its value; only the last line of a statement has one."""
     statements = [_statement(position) for _, _, _, _, _, position in lines]
     found: list[str | None] = []
     for k, ((key, name), (primitive, *_)) in enumerate(zip(statements, lines, strict=True)):
@@ -36,7 +36,7 @@ def names(lines: Sequence[Line]) -> list[str | None]:
 
 
 def products(lines: Sequence[Line]) -> set[int]:
-    """Return the lines within a product: of the logarithms and their sum, whose exponential the next line is."""
+    """Return the inner lines of products recorded as exp(sum(log(x))): the logarithm and the sum."""
     found: set[int] = set()
     for k in range(len(lines) - 2):
         (log, _, _, _, _, at), (add, summed, _, _, _, also), (exp, raised, _, _, _, still) = lines[k : k + 3]
@@ -47,7 +47,7 @@ def products(lines: Sequence[Line]) -> set[int]:
 
 
 def _statement(position: Any) -> tuple[Any, str | None]:
-    """Return what tells the statement of a position from others, and the name it gives its value."""
+    """Return a key that identifies the statement of a position, and the name that it assigns."""
     if not isinstance(position, tuple):
         return (None if position is None else id(position)), getattr(position, "name", None)
     spot = place(position)
@@ -63,7 +63,7 @@ def _statement(position: Any) -> tuple[Any, str | None]:
 
 @cache
 def _statements(source: str) -> tuple[Statement, ...]:
-    """Return the simple statements of a file; none where it cannot be read."""
+    """Return the simple statements of a file; none if the file cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

@@ -1,7 +1,7 @@
-"""Which values a rule reads: what no rule on a tape will read need not be kept until the way back.
+"""Liveness: which values a rule reads, so that the tape need not keep the others until the reverse sweep.
 
-The rules of elementwise primitives are small functions of `(y, *xs)`: which of their parameters they load is read off their
-code. Rules that are linear never read the result.
+The rules of elementwise primitives are small functions of `(y, *xs)`; their byte code shows which parameters they load.
+Rules of linear primitives never read the result.
 """
 
 import dis
@@ -15,12 +15,12 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import Forgotten
 from gradcli.primitives.kinds import Factor, Partial
 
-_LARGE = 512  # entries, from which on a value is worth forgetting
+_LARGE = 512  # entries; a smaller value is always kept
 _VARIADIC = 0x04 | 0x08  # flags of code with *args or **kwargs
 
 
 def without(primitive: Primitive, slots: Sequence[int], xs: Sequence[Value], y: Value) -> tuple[Sequence[Value], Value]:
-    """Return a line's operands and result, where large ones that its rules do not read are shapes alone."""
+    """Return a line's operands and result, with large arrays that its rules do not read replaced by their shapes."""
     if type(y) is not np.ndarray or y.size < _LARGE:
         return xs, y
     if len(xs) == 1:
@@ -55,7 +55,7 @@ def _read_of_two(primitive: Primitive, first: bool, second: bool) -> tuple[bool,
 
 @lru_cache(maxsize=1024)
 def read_by_rules(primitive: Primitive, moving: tuple[bool, ...]) -> frozenset[int]:
-    """Return the positions in `(y, *xs)` that the rules of the operands that move read."""
+    """Return the positions in `(y, *xs)` that are read by the rules of the operands marked in `moving`."""
     everything = frozenset(range(1 + len(moving)))
     if primitive.kind in ("linear", "bilinear"):
         return everything - {0}
@@ -72,7 +72,7 @@ def read_by_rules(primitive: Primitive, moving: tuple[bool, ...]) -> frozenset[i
 
 
 def _loaded(function: Callable[..., Any]) -> set[int] | None:
-    """Return the positions of the parameters that a function's code loads; None where that cannot be told."""
+    """Return the positions of the parameters that a function's code loads; None if that cannot be determined."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & _VARIADIC or code.co_cellvars:
         return None

@@ -1,4 +1,4 @@
-"""Programs in other precisions: every operation rounded, to a narrow format, losses counted, or to so many bits."""
+"""Arithmetics that round every operation: to a narrow format, with losses counted, or to a given number of bits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,9 +13,7 @@ from gradcli.core.tracer import Arithmetic, Tracer
 from gradcli.interpreters.ball import Ball
 from gradcli.lowering.floats import Format
 
-GUARD = (
-    32  # bits more that an operation is computed with before it is rounded: a second rounding then is hardly ever one
-)
+GUARD = 32  # extra bits of an operation's result before it is rounded; they make double rounding errors very rare
 
 
 class Low(Arithmetic):
@@ -36,7 +34,7 @@ class Low(Arithmetic):
 
     @classmethod
     def rounded(cls, y: Any) -> Any:
-        """Return a result in the format; entries that become zero or infinite by it are counted."""
+        """Return a result rounded to the format; entries that underflow, overflow or become subnormal are counted."""
         y = np.asarray(y)
         kept = np.asarray(cls.form.rounded(y), dtype=_working(cls.form))
         size = np.abs(kept)
@@ -71,7 +69,7 @@ class Low(Arithmetic):
 
 
 def _working(form: Format) -> Any:
-    """Return the type that operations are computed in: of a wider range than the format, so that what is lost is seen."""
+    """Return the type in which operations are computed; it has a wider range than the format, so that losses are seen."""
     return np.float32 if form.tiny > np.finfo(np.float32).tiny else np.float64
 
 
@@ -82,7 +80,7 @@ def low(form: Format) -> type[Low]:
 
 
 class Rounded(Ball):
-    """A number of so many bits, without limits to its exponent: every result is rounded to nearest, ties to even."""
+    """A number of `bits` bits, with an unlimited exponent; every result is rounded to nearest, ties to even."""
 
     __slots__ = ()
     bits: ClassVar[int]
@@ -93,7 +91,7 @@ class Rounded(Ball):
 
 
 def nearest_of(x: arb, bits: int) -> arb:
-    """Return the number of so many bits that is nearest to the middle of a ball."""
+    """Return the midpoint of a ball, rounded to `bits` bits, ties to even."""
     if not x.is_finite():
         return x.mid()
     mantissa, exponent = map(int, x.mid().man_exp())
@@ -109,5 +107,5 @@ _ROUNDED = np.frompyfunc(nearest_of, 2, 1)
 
 @cache
 def of_bits(bits: int) -> type[Rounded]:
-    """Return the arithmetic of numbers of so many bits; it runs at `GUARD` more."""
+    """Return the arithmetic of numbers of `bits` bits; run it at a precision of `GUARD` bits more."""
     return type("Rounded", (Rounded,), {"__slots__": (), "bits": bits})

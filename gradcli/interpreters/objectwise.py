@@ -1,7 +1,7 @@
-"""Arithmetic on object arrays: what balls and symbols have in common.
+"""Arithmetic on object arrays: the common base of balls and symbols.
 
-Elementwise primitives go through a table of functions of single entries; primitives that only move or add entries run
-as they are, because numpy runs them on object arrays.
+Elementwise primitives use a table of functions of single entries. Primitives that only move or add entries run without
+change, because numpy accepts object arrays in them.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ class Objectwise(Arithmetic):
 
     @classmethod
     def objects(cls, x: Value) -> Any:
-        """Return a value as an entry or an object array of entries; truth values stay as they are."""
+        """Return a value as an entry or an object array of entries; boolean arrays are returned without change."""
         if isinstance(x, Objectwise):
             return x.value
         if isinstance(x, float | int | np.floating | np.integer) and not isinstance(x, bool | np.bool_):
@@ -107,7 +107,7 @@ class Objectwise(Arithmetic):
 
 
 def quick_operators(kind: type[Objectwise]) -> None:
-    """Let the operators of a kind go to its table at once for single entries: what `process` comes to for them."""
+    """Make the operators of `kind` use its table directly for single entries; the results are those of `process`."""
     for name, dunder in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "truediv")):
         _quick_operator(kind, name, dunder)
 
@@ -139,7 +139,7 @@ _SINGLE = {float, int, np.float64}
 
 
 def _boxed(objects: Sequence[Any]) -> list[Any]:
-    """Return arrays, of no axes for single entries."""
+    """Return values as arrays; a single entry becomes an array without axes."""
     boxed = []
     for x in objects:
         if type(x) is not np.ndarray:

@@ -1,4 +1,4 @@
-"""A recorded program run again with every operation shaken: off by about one rounding."""
+"""A recorded program run again with every operation shaken: perturbed by about one rounding error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.primitives.kinds import Partial
 
 _EPS = float(np.finfo(np.float64).eps)
-LARGEST = 16.0  # move, in units of eps
+LARGEST = 16.0  # perturbation, in units of eps
 _MOVES = np.setdiff1d(np.arange(-LARGEST, LARGEST + 1), [0.0])  # in units of eps, exact in float64
-SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # of a typical move
-_POOL = 16_381  # random signs, of which each operation takes some; a prime, so that rows of arrays do not repeat them
+SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # root mean square of the perturbations
+_POOL = 16_381  # random factors, of which each operation takes a part; prime, so that rows of arrays do not repeat them
 
 
 @lru_cache(maxsize=16)
@@ -27,9 +27,10 @@ def _factors(seed: int, ulps: float) -> Any:
 
 
 class Shake:
-    """Multiplies each entry of a value by a number near one: what one more rounding could have done, `SIZE` times.
+    """A function that multiplies each entry of a value by a random number near one; `ulps` is the largest perturbation.
 
-    The numbers have many sizes: two equal values that cancel must not be moved alike.
+    By default, a perturbation is about `SIZE` rounding errors. Perturbations have many sizes, so that two equal values that
+    cancel do not change alike.
     """
 
     def __init__(self, seed: int, ulps: float = LARGEST) -> None:
@@ -47,7 +48,7 @@ class Shake:
 
 @dataclass(frozen=True, slots=True)
 class Shaken:
-    """A rule whose cotangent is shaken before it is pulled back."""
+    """A rule whose tangent or cotangent is shaken before it is pushed forward or pulled back."""
 
     rule: Rule
     shake: Shake
@@ -60,10 +61,10 @@ class Shaken:
 
 
 def shaken(program: Program, shake: Shake, kernels: bool = True, rough: Mapping[str, Shake] = {}) -> Program:
-    """Return the same program on the same branches, every value and every cotangent off by one rounding.
+    """Return the same program on the same branches, with every value and every cotangent shaken.
 
-    Without `kernels`, slopes are the textbook's, which may lose digits that gradcli's own keep. Operations in `rough`,
-    and their operands, are off by more.
+    Without `kernels`, slopes use the textbook partials, which may lose digits that the kernels keep. Operations in `rough`,
+    and their operands, are shaken by the `Shake` that is given there.
     """
 
     @cache
@@ -78,7 +79,7 @@ def shaken(program: Program, shake: Shake, kernels: bool = True, rough: Mapping[
             own = rough.get(primitive.name, shake)
             if (
                 primitive.kind == "differential" or own is not shake
-            ):  # inner roundings are those of operands a little off
+            ):  # its inner rounding errors act like changes of its operands
                 xs = [own(x) if isinstance(x, float | np.ndarray) else x for x in xs]
             y = own(primitive.fun(*xs, **(params or {})))
             primitive = loosened(primitive)

@@ -11,9 +11,9 @@ from gradcli.lowering.sympy import ENTRIES, WHOLE
 
 
 class Symbol(Objectwise):
-    """A sympy expression, or an array of them. Numbers that are not small integers become symbols of their own.
+    """A sympy expression, or an array of them. Each number that is not a small integer becomes a symbol.
 
-    `numbers` maps every symbol made for a number to that number, so that nothing is rounded or folded on the way.
+    `numbers` maps each of these symbols to its number, so that sympy neither rounds nor combines numbers.
     """
 
     __slots__ = ()

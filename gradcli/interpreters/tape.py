@@ -1,8 +1,8 @@
-"""The tape: a flat list of what is computed, in order, and the reverse sweep over it. No recursion anywhere.
+"""The tape: a flat list of the operations of a run, in order, and the reverse sweep over it, without recursion.
 
-A line is a plain tuple `(primitive, slots, xs, y, params, position)`, slot k being line k and -1 a constant: tuples
-and a list are the cheapest record Python has, and the fast path of `Recorded`'s operators does nothing else. Lines are
-read by unpacking, and never by a number.
+A line is a plain tuple `(primitive, slots, xs, y, params, position)`. Slot k is line k, and slot -1 is a constant. Tuples in
+a list are the cheapest record in Python, and the fast path of `Recorded`'s operators appends nothing else. Lines are read by
+unpacking, never by the number of a field.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,19 +22,19 @@ from gradcli.primitives.kinds import CAREFUL, LARGE, Factor, Partial, times
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 CONSTANT = -1
-MOST_LINES = 2_000_000  # of a trace: about a gigabyte; a longer function is called for its values, not recorded
+MOST_LINES = 2_000_000  # of a trace, about a gigabyte; a longer function is only called for its values
 _NONE: Params = {}
-SPENT: Line = (None, (), (), None, None, None)  # a line that passes nothing on
+SPENT: Line = (None, (), (), None, None, None)  # a line that contributes no cotangents
 
 
 def too_long() -> TraceEnded:
-    """Return the error that ends a trace of more than MOST_LINES."""
+    """Return the error that ends a trace of more than MOST_LINES lines."""
     says = f"the trace has more than {MOST_LINES:,} lines"
     return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
 
 
 class Ended(list[Line]):
-    """What was recorded in a sweep that is over: the user's code may have kept a value of it, and use it again."""
+    """The lines of a sweep that has ended; user code that uses a value it kept from the sweep gets TraceEnded."""
 
     def append(self, line: Line) -> None:
         raise kept()
@@ -43,9 +43,9 @@ class Ended(list[Line]):
 def sweep_back(
     lines: list[Line], bars: list[Value], top: int, bottom: int = 0, keep: bool = True, once: bool = False
 ) -> None:
-    """Add to `bars` what the lines from `top` down to `bottom` pass on of their cotangents: the one reverse sweep.
+    """Sweep back over the lines from `top` down to `bottom`, and add the cotangents of their operands to `bars`.
 
-    `bars[k]` is the cotangent of line k, None where nothing flows. See `Tape.sweep` for `keep` and `once`.
+    `bars[k]` is the cotangent of line k; None is zero. See `Tape.sweep` for `keep` and `once`.
     """
     careful = CAREFUL.get()
     for k in range(top, bottom - 1, -1):
@@ -61,7 +61,7 @@ def sweep_back(
         scalar = type(y) is np.float64
         plain = not careful and type(ybar) is np.ndarray and is_plain(y)
         for i, s in enumerate(slots):
-            if s >= 0:  # for scalars and plain arrays, what `pull` does without the calls
+            if s >= 0:  # for scalars and plain arrays, do the work of `pull` here, without calls
                 rule = rules[i] if i < len(rules) else rules[-1]
                 if scalar and type(rule) is Partial and not params and not careful:
                     xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
@@ -80,10 +80,10 @@ def sweep_back(
 
 
 class Tape:
-    """The lines of one run at one nesting level, and the constant steps (floor, comparisons) it took.
+    """The lines of one run at one nesting level, and the decisions in it: its constant operations (floor, comparisons).
 
-    Lines of inputs have no primitive. `decisions` holds `(primitive, slots, xs, y, position)`. A tape that is
-    `swept_once` is used for nothing else: large values that no rule will read are forgotten while it is recorded.
+    Lines of inputs have no primitive. `decisions` holds tuples with the same fields as lines. A tape that is `swept_once`
+    is used for one reverse sweep only: large values that no rule will read are dropped while it is recorded.
     """
 
     __slots__ = ("decisions", "level", "lines", "swept_once")
@@ -100,22 +100,22 @@ class Tape:
         return [y for _, _, _, y, _, _ in self.lines]
 
     def value(self, slot: int) -> Value:
-        """The value of one line."""
+        """Return the value of one line."""
         _, _, _, y, _, _ = self.lines[slot]
         return y
 
     def operands(self, slot: int) -> tuple[int, ...]:
-        """The slots that a line reads, CONSTANT among them."""
+        """Return the slots of a line's operands, CONSTANT for constants."""
         _, slots, _, _, _, _ = self.lines[slot]
         return slots
 
     def primitive(self, slot: int) -> Primitive | None:
-        """The operation of a line; None of an input."""
+        """Return the operation of a line; None for an input."""
         primitive, _, _, _, _, _ = self.lines[slot]
         return primitive
 
     def position(self, slot: int) -> Any:
-        """Where a line was recorded, as `provenance.place` reads it."""
+        """Return the position where a line was recorded, for `provenance.place`."""
         _, _, _, _, _, position = self.lines[slot]
         return position
 
@@ -125,10 +125,12 @@ class Tape:
         return Recorded(x, len(self.lines) - 1, self)
 
     def sweep(self, slot: int, ybar: Value, keep: bool = True, once: bool = False) -> list[Value]:
-        """Return the cotangent of every slot up to `slot`, given that of `slot`; None where nothing flows.
+        """Return the cotangent of every slot, given the cotangent `ybar` of `slot`; None is zero.
 
-        Unless they are kept, cotangents of anything but inputs are dropped as soon as they are used; a tape that is swept
-        `once` drops its lines too, so that the memory of the way forward serves the way back.
+        Without `keep`, the cotangents of all lines but inputs are dropped after use. With `once`, the lines are dropped too,
+        so that the reverse sweep reuses the memory of the forward run.
+
+        Shapes  `ybar` has the shape of the value of `slot`; each cotangent has the shape of its line's value.
         """
         bars: list[Value] = [None] * len(self.lines)
         bars[slot] = ybar
@@ -136,10 +138,10 @@ class Tape:
         return bars
 
     def swept(self, slot: int, ybar: Value, inputs: Sequence["Recorded"], keep: bool = True) -> list[Value]:
-        """Return what `sweep` does; where that makes nans at an input, once more with zeros kept zero.
+        """Return what `sweep` returns; if an input gets nan, sweep again with zero times infinity counted as zero.
 
-        A slope that is infinite where nothing flows, as that of the log in `where(x > 0, log(x), 0)` at 0, is no slope of
-        the function.
+        An infinite slope that meets a zero cotangent, as that of the log in `where(x > 0, log(x), 0)` at 0, is not part of
+        the derivative of the function.
         """
         ybar = defined(self.value(slot), ybar)
         bars = self.sweep(slot, ybar, keep)
@@ -152,7 +154,7 @@ class Tape:
             CAREFUL.reset(token)
 
     def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"], once: bool = False) -> list[Value]:
-        """Return the cotangents of `inputs`; zeros where `y` does not depend on one."""
+        """Return the cotangents of `inputs`, given the cotangent `ybar` of `y`; zeros for inputs that `y` does not use."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
         if once:
@@ -163,14 +165,14 @@ class Tape:
 
 
 class Meter:
-    """How much memory the values on tapes take: of a tape, and at most of those recorded and dropped on the way back."""
+    """The memory of tapes that are recorded and dropped during a reverse sweep: the largest one is kept."""
 
     def __init__(self) -> None:
         self.most_nested = 0
         self.kept = False  # a checkpointed function was recorded line by line after all
 
     def nested(self, tape: Tape) -> None:
-        """Count a tape that is recorded while another one is swept."""
+        """Measure a tape that is recorded while another one is swept."""
         self.most_nested = max(self.most_nested, held_bytes(tape))
 
 
@@ -222,7 +224,7 @@ class Recorded(Tracer):
             slots.append(x.slot if mine else CONSTANT)
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
-            return Recorded(y, CONSTANT, tape)  # what stands still is followed, for its memory, and not recorded
+            return Recorded(y, CONSTANT, tape)  # a constant is not recorded, but stays traced because of its memory
         position = None if tape.swept_once else HERE.position or _position()
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
@@ -236,14 +238,14 @@ class Recorded(Tracer):
 
 
 def _safe(x: Value) -> Value:
-    """Return an operand that stays as it is: the user's own array may be written to after the operation."""
+    """Return an operand that cannot change: a copy of a plain array, which user code may write to after the operation."""
     return x.copy() if type(x) is np.ndarray and x.flags.writeable else x
 
 
 def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value:
-    """Return the transpose of a linear program, applied to `ybar`: record it at zero, then sweep.
+    """Return the transpose of a linear program, applied to `ybar`: record the program at zero, then sweep back.
 
-    Shapes  `x` shows the shape of the program's argument, and of the result.
+    Shapes  `x` has the shape of the program's argument and of the result; `ybar` has the shape of the program's value.
     """
     token = CAREFUL.set(False)  # inside a rule, zero times infinity is undefined
     try:

@@ -1,1 +1,1 @@
-"""One table per other arithmetic: what stands there for a primitive of ours."""
+"""One table for each other arithmetic or framework: the functions that implement the primitives there."""

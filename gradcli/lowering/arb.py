@@ -1,6 +1,6 @@
 """Primitives in ball arithmetic: functions of python-flint's `arb`, by the primitive's name.
 
-Comparisons answer yes, no, or raise Undecided: flint itself answers False to everything when balls overlap.
+A comparison of balls that overlap raises Undecided, unless they are equal and exact; flint itself returns False.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,10 @@ from gradcli.lowering.arb_special import SPECIAL
 
 
 def less(a: arb, b: arb) -> bool:
-    """Whether a < b, decided."""
+    """Return whether a < b.
+
+    Raises  Undecided if the balls overlap.
+    """
     if a < b:
         return True
     if a >= b:
@@ -24,7 +27,10 @@ def less(a: arb, b: arb) -> bool:
 
 
 def equal(a: arb, b: arb) -> bool:
-    """Whether a == b, decided."""
+    """Return whether a == b.
+
+    Raises  Undecided if the balls overlap and are not exact.
+    """
     if a == b:
         return True
     if not a.overlaps(b):
@@ -33,7 +39,7 @@ def equal(a: arb, b: arb) -> bool:
 
 
 def undecided(a: arb, b: arb) -> Undecided:
-    """Return the error that says which two balls cannot be told apart."""
+    """Return the error for two balls that overlap, so that a comparison cannot be decided."""
     return Undecided(
         f"{float(a.mid()):.6g} and {float(b.mid()):.6g} are too close to compare",
         do="the function may have a kink here",
@@ -41,17 +47,17 @@ def undecided(a: arb, b: arb) -> Undecided:
 
 
 def sign(x: arb) -> arb:
-    """Return -1, 0 or 1, decided."""
+    """Return -1, 0 or 1; raise Undecided if the ball contains 0 and is not exact."""
     return arb(0) if equal(x, arb(0)) else arb(-1) if less(x, arb(0)) else arb(1)
 
 
 def heaviside(x: arb, middle: arb) -> arb:
-    """Return 0, `middle` or 1, decided."""
+    """Return 0, `middle` or 1; raise Undecided if the ball contains 0 and is not exact."""
     return middle if equal(x, arb(0)) else arb(0) if less(x, arb(0)) else arb(1)
 
 
 def maximum(a: arb, b: arb) -> arb:
-    """Return the larger; where it cannot be said which, the ball that holds both."""
+    """Return the larger of two balls; if they overlap, a ball that contains the maximum."""
     return a if a > b else b if b > a else a.max(b)
 
 
@@ -86,7 +92,7 @@ def power(x: arb, p: arb) -> arb:
 
 
 def integer_power(x: arb, *, n: int) -> arb:
-    """Return x**n by squaring: flint's own power is nan for a ball around zero."""
+    """Return x**n by squaring; flint's power is nan for a ball around zero."""
     if n < 0:
         return 1 / integer_power(x, n=-n)
     y = arb(1)
@@ -150,7 +156,10 @@ def _top(entries: list[Any]) -> Any:
 
 
 def peaks(x: Any, *, axis: tuple[int, ...]) -> Any:
-    """Return 1 at the largest entries and 0 elsewhere, decided; a tie of exact entries is shared equally."""
+    """Return 1 at the largest entries along the axes and 0 elsewhere; exact entries that are equal share the 1.
+
+    Raises  Undecided if the largest entry overlaps with another one and they are not exact.
+    """
     order = [k for k in range(x.ndim) if k not in axis] + list(axis)
     moved = np.transpose(x, order)
     flat = moved.reshape(*moved.shape[: x.ndim - len(axis)], -1)

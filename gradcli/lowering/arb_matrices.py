@@ -1,7 +1,7 @@
 """Matrix primitives in ball arithmetic, by the primitive's name: on object arrays of `arb`, through `arb_mat`.
 
-What numpy chooses freely (the signs of eigenvectors, of singular vectors and of the rows of R) is chosen as numpy
-chooses it at the midpoints.
+Arbitrary signs (of eigenvectors, of singular vectors and of the rows of R) are the signs that numpy chooses for the
+midpoints.
 """
 
 import itertools
@@ -27,8 +27,8 @@ from gradcli.primitives.fourier import DFT_COS, DFT_SIN
 from gradcli.primitives.linalg import DET, INV, LOGDET, MATMUL, SOLVE
 
 FLOAT64_BITS = 53
-SLACK = 8.0  # of the unit roundoff: what a LAPACK routine may lose of the largest entry, beyond what balls count
-ITERATED = 4.0  # times that, where it iterates for singular values
+SLACK = 8.0  # in units of 2**-53: the error of LAPACK, relative to the largest entry, which is not in the balls
+ITERATED = 4.0  # a factor on SLACK for a routine that computes singular values by iteration
 
 
 def _matrix(a: Any) -> arb_mat:
@@ -50,7 +50,7 @@ def _midpoints(a: Any) -> Any:
 
 
 def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of matrices as one of stacks of matrices, matrix by matrix."""
+    """Return a function of matrices as a function of stacks of matrices, called matrix by matrix."""
 
     def of_stacks(*xs: Any, **params: Any) -> Any:
         stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
@@ -65,7 +65,10 @@ def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
-    """Return `solve()`. Raises Undecided where it divides by what may be zero."""
+    """Return `solve()`.
+
+    Raises  Undecided if it divides by a ball that contains zero, or the result is not finite.
+    """
     try:
         y = solve()
     except ZeroDivisionError:
@@ -76,9 +79,10 @@ def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from
 
 
 def _as_float64(y: Any, condition: float = 1.0) -> Any:
-    """Return `y`; balls of 53 bits, which say what float64 may have done, allow for LAPACK.
+    """Return `y`; balls of 53 bits, which must contain the float64 result, are widened by the error of LAPACK.
 
-    It is accurate relative to the largest entry, times the condition number where it solves; flint can do better.
+    That error is relative to the largest entry, times the condition number if a system is solved. flint's own balls may be
+    narrower.
     """
     if ctx.prec > FLOAT64_BITS or not y.size:
         return y
@@ -106,7 +110,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Return the product; float64 rounds once for each term of an entry's sum, a ball of 53 bits once for the entry."""
+    """Return the product; balls of 53 bits are widened, because float64 rounds every term of a sum, and balls only once."""
     y = _dot(a, b)
     if ctx.prec > FLOAT64_BITS or not y.size or a.shape[1] < 2:
         return y
@@ -132,7 +136,7 @@ def _cholesky(s: Any) -> Any:
 
 
 def _eigenvalues(s: Any) -> Any:
-    """Return the k-th smallest eigenvalues: each between the k-th smallest lower and upper bound of all."""
+    """Return the eigenvalues in ascending order: the k-th is between the k-th smallest lower and upper bounds of all."""
     m = acb_mat(_matrix(s))
     try:
         found = [value.real for value in m.eig(multiple=True)] if len(s) else []
@@ -191,14 +195,14 @@ def _scaled(a: Any) -> Any:
 
 
 def _pinv(a: Any, *, rcond: float) -> Any:
-    """Return the pseudo-inverse, of full rank."""
+    """Return the pseudo-inverse of a matrix of full rank."""
     tall = a.shape[0] >= a.shape[1]
     y = _exact_solve(_dot(a.T, a), a.T) if tall else _exact_solve(_dot(a, a.T), a).T
     return _as_float64(y, ITERATED * _condition(a))
 
 
 def _qr(a: Any) -> Any:
-    """Return Q above R by Gram and Schmidt, with numpy's signs."""
+    """Return Q stacked on top of R, by the Gram-Schmidt process, with numpy's signs."""
     rows, columns = a.shape
     signs = np.where(np.diagonal(np.linalg.qr(_midpoints(a))[1]) < 0, -1, 1).tolist()
     q, r = np.empty((rows, columns), dtype=object), np.full((columns, columns), arb(0), dtype=object)
@@ -227,7 +231,7 @@ def _transformed(sine: bool) -> Callable[..., Any]:
         n = last.shape[-1]
         rows = last.reshape(-1, n)
         y = _array(_matrix(rows) * _waves(n, sine, ctx.prec))
-        if ctx.prec <= FLOAT64_BITS:  # a fast transform is accurate relative to the length of the whole row
+        if ctx.prec <= FLOAT64_BITS:  # the error of a fast transform is relative to the norm of the whole row
             y = y + np.array([[_slack(float(length))] for length in np.linalg.norm(_midpoints(rows), axis=1)])
         return np.moveaxis(y.reshape(last.shape), -1, axis)
 

@@ -17,7 +17,7 @@ def polygamma(x: arb, *, n: int) -> arb:
 
 
 def expit(x: arb) -> arb:
-    """Return 1 / (1 + exp(-x)), by the exponential that stays small."""
+    """Return 1 / (1 + exp(-x)), by the exponential that does not overflow."""
     if x > 0:
         return 1 / (1 + (-x).exp())
     e = x.exp()
@@ -59,12 +59,12 @@ def shape_of_huber(d: arb, r: arb) -> arb:
 
 
 def relative_entropy(x: arb, y: arb) -> arb:
-    """Return x log(x / y); known only where neither is negative."""
+    """Return x log(x / y); nan unless x >= 0 and y > 0."""
     return times_log(x, (x / y).log()) if x >= 0 and y > 0 else arb.nan()
 
 
 def elliptic(name: str) -> Callable[[arb], arb]:
-    """Return an elliptic integral, which is real for m < 1."""
+    """Return an elliptic integral, which is real for m < 1, and nan elsewhere."""
     return lambda m: getattr(acb(m), name)().real if m < 1 else arb.nan()
 
 

@@ -1,4 +1,4 @@
-"""Floating-point formats other than float64: what one rounding does in each, and how values are held meanwhile."""
+"""Floating-point formats: how each rounds, and the type that holds its values during a computation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from gradcli.errors import BadOption, NotSupported
 class Format:
     """A floating-point format.
 
-    Formats narrower than float32 are held in float32, and every operation's result is rounded to them; sums and products
-    of matrices are accumulated in float32, as accelerators do.
+    Values of formats narrower than float32 are held in float32, and the result of every operation is rounded to the
+    format. Sums and matrix products are accumulated in float32, as accelerators do.
 
-    Units  `eps` is the spacing at 1, `tiny` the smallest normal number, `least` the smallest of all.
+    Units   `eps` is the spacing at 1, `tiny` the smallest normal number, `least` the smallest positive number.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Format:
         return float(-np.log10(self.eps / 2))
 
     def rounded(self, x: Any) -> Any:
-        """Return numbers of this format; what is not a float stays as it is."""
+        """Return `x` rounded to this format; values that are not floats are returned without change."""
         if self.round_to is None and type(x) is np.ndarray and x.dtype.type is self.held:
             return x
         array = np.asarray(x)
@@ -64,7 +64,10 @@ def _numpy(name: str, held: Any, complex_: Any, round_to: Any = None) -> Format:
 
 
 def _small(name: str) -> Format:
-    """Return a format that numpy has not."""
+    """Return a format of the package ml_dtypes, which numpy does not have.
+
+    Raises  NotSupported if ml_dtypes is not installed.
+    """
     try:
         import ml_dtypes
     except ImportError:
@@ -95,7 +98,10 @@ DTYPES = tuple(_MADE)
 
 @cache
 def format_of(name: str) -> Format:
-    """Return the format called `name`, or by a prefix that is no other's. Raises BadOption, NotSupported."""
+    """Return the format called `name`, or the only one whose name begins with `name`.
+
+    Raises  BadOption if there is none, or more than one; NotSupported if the format is not available here.
+    """
     found = [known for known in DTYPES if known == name] or [known for known in DTYPES if known.startswith(name)]
     if len(found) != 1 or not name:
         raise BadOption(f"there is no dtype '{name}'", do=f"dtypes: {', '.join(DTYPES)}")

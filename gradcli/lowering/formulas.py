@@ -1,7 +1,7 @@
-"""Primitives by formulas of a framework's other operations, for frameworks that have no function of their own.
+"""Formulas of a framework's other operations for primitives that the framework has no function for.
 
-`F` holds the framework's operations as attributes. Which entries move where is computed by numpy: `F.take` and
-`F.add_at` see positions alone.
+`F` holds the framework's operations as attributes. numpy computes which entries move where; `F.take` and `F.add_at`
+receive positions only.
 """
 
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-Tensor = Any  # of the framework
+Tensor = Any  # a tensor of the framework
 LN2, LN10, ROOT2, DEGREE = float(np.log(2)), float(np.log(10)), float(np.sqrt(2)), float(np.pi / 180)
 _SERIES = 18  # terms of (exp(x) - 1) / x that are not below rounding for |x| < 1
 
 
 def positions(shape: tuple[int, ...], index: Any) -> Any:
-    """Return which entries, counted in C order, an index of an array of this shape takes."""
+    """Return the positions, counted in C order, of the entries that an index selects from an array of this shape."""
     return np.array(np.arange(int(np.prod(shape))).reshape(shape)[index], order="C")
 
 
 def flat(F: Any, x: Tensor) -> Tensor:
-    """Return the entries of a tensor in one row."""
+    """Return the entries of a tensor as a vector."""
     return F.reshape(x, to=(int(np.prod(tuple(x.shape))),))
 
 
@@ -37,7 +37,7 @@ def scatter(F: Any, v: Tensor, *, index: Any, into: tuple[int, ...]) -> Tensor:
 
 
 def put(F: Any, x: Tensor, v: Tensor, *, index: Any) -> Tensor:
-    """Return a copy of `x` with `v` written at `index`; of repeated positions the last one counts."""
+    """Return a copy of `x` with `v` written at `index`; of several values at one position, the last one is kept."""
     shape = tuple(x.shape)
     at = positions(shape, index)
     source = np.full(int(np.prod(shape)), -1)
@@ -55,7 +55,10 @@ def same_stacks(F: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def convolve(F: Any, a: Tensor, v: Tensor) -> Tensor:
-    """Return the full convolution of two rows."""
+    """Return the full convolution of two vectors.
+
+    Shapes  (n,) and (m,) give (n + m - 1,).
+    """
     n, m = a.shape[0], v.shape[0]
     k = np.arange(n + m - 1)[:, None] - np.arange(n)[None, :]
     shifted = F.where(F.number((k >= 0) & (k < m)), F.take(v, np.clip(k, 0, m - 1)), F.number(0.0))
@@ -83,7 +86,7 @@ def exprel(F: Any, x: Tensor) -> Tensor:
 
 
 def signed(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
-    """Return a size with the sign of the gamma functions of `xs`, which changes at every pole of each."""
+    """Return `size` with the sign of the product of the gamma functions of `xs`; each changes sign at its poles."""
     for x in xs:
         odd = (x < 0) & (F.remainder(F.floor(x), F.number(2.0)) > 0.5)
         size = F.where(odd, -size, size)
@@ -101,7 +104,7 @@ def beta(F: Any, a: Tensor, b: Tensor) -> Tensor:
 
 
 def log_ndtr(F: Any, x: Tensor) -> Tensor:
-    """Return the logarithm of the normal distribution function, until erfc underflows."""
+    """Return the logarithm of the normal distribution function, valid where erfc does not underflow."""
     right = F.where(x > 0, x, F.number(0.0))
     left = F.where(x > 0, F.number(0.0), x)
     return F.where(x > 0, F.log1p(-F.erfc(right / ROOT2) / 2), F.log(F.erfc(-left / ROOT2) / 2))

@@ -1,7 +1,7 @@
-"""What the tables of the frameworks have in common: where an operation is looked up, and how a program is run.
+"""The common base of the frameworks' tables: how an operation is looked up, and how a program is run.
 
 An operation is, in this order: an entry of the framework's table, the framework's own function of the same name, or a
-formula of other operations. What has none of these is refused by name, and so is what the table refuses.
+formula of other operations. An operation that is none of these is refused by name, and so is one that is in `refused`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,46 +15,49 @@ from gradcli.errors import NotSupported
 from gradcli.lowering.formulas import FORMULAS, MOVES
 from gradcli.point import Array
 
-Tensor = Any  # of the framework
+Tensor = Any  # a tensor of the framework
 Operation = Callable[..., Tensor]
 TensorFunction = Callable[..., Tensor]
 Pull = Callable[[Array], list[Array]]
-SINGLE = 2.0**31  # ulps of float64 that an operation in float32 loses: four of its own
-MATCHED = frozenset({"eigenvectors", "singular_vectors", "qr"})  # whose signs numpy chose: they take its value, `like`
+SINGLE = 2.0**31  # ulps of float64 that an operation in float32 loses: four ulps of float32
+MATCHED = frozenset({"eigenvectors", "singular_vectors", "qr"})  # signs are arbitrary: numpy's are used, from `like`
 
 
 class Lowering:
     """One framework as an arithmetic: its operations by the primitive's name, its tensors, and its own derivatives.
 
-    The framework is imported when the first operation, tensor or gradient is asked for.
+    The framework is imported when the first operation, tensor or gradient is requested.
     """
 
     name: ClassVar[str]
-    package: ClassVar[str]  # what is imported
-    refused: ClassVar[frozenset[str]] = frozenset()  # operations that would be found, and have no right derivative
+    package: ClassVar[str]  # the name to import
+    refused: ClassVar[frozenset[str]] = frozenset()  # operations that would be found, but lack a correct derivative
     foreign: ClassVar[frozenset[str]] = frozenset()  # names that mean something else in the framework
-    ulps: ClassVar[Mapping[str, float]] = {}  # that operations lose, or their derivatives, where it is more than usual
-    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {}  # where operations, or their derivatives, are right
-    single: ClassVar[frozenset[str]] = frozenset()  # operations that compute in float32, whatever they are given
+    ulps: ClassVar[Mapping[str, float]] = {}  # lost by operations or their derivatives, if more than usual
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {}  # where operations and their derivatives are correct
+    single: ClassVar[frozenset[str]] = frozenset()  # operations that compute in float32, also for float64 tensors
 
     def namespaces(self) -> Sequence[Any]:
-        """Return where the framework's functions are looked up by the primitive's name."""
+        """Return the modules in which the framework's functions are looked up by the primitive's name."""
         raise NotImplementedError
 
     def entries(self) -> Mapping[str, Operation]:
-        """Return what stands for primitives that have another name or other arguments in the framework."""
+        """Return the operations for primitives that have another name or other arguments in the framework."""
         raise NotImplementedError
 
     def running(self) -> AbstractContextManager[Any]:
-        """Return the context in which the framework computes in float64 on the processor, and which it leaves as it was."""
+        """Return a context in which the framework computes in float64 on the CPU; its settings are restored on exit."""
         return nullcontext()
 
     def tensor(self, x: Array) -> Tensor:
-        """Return numbers as a tensor of float64, or truth values as one of truth values."""
+        """Return an array as a tensor of float64, or of booleans if the array is boolean."""
         raise NotImplementedError
 
     def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
-        """Return the program's value, and what takes its cotangent to those of the inputs, as numpy arrays."""
+        """Return the program's value and a function that pulls a cotangent of the value back to the inputs.
+
+        Shapes  all are numpy arrays; each pulled cotangent has the shape of its input.
+        """
         raise NotImplementedError
 
     def __init__(self) -> None:
@@ -76,7 +79,10 @@ class Lowering:
         return {name: f for name, f in found.items() if name not in self.refused}
 
     def operation(self, name: str) -> Operation:
-        """Return what stands for a primitive. Raises NotSupported where the framework has nothing."""
+        """Return the framework's operation for a primitive.
+
+        Raises  NotSupported if there is none.
+        """
         if name not in PRIMITIVES or name not in self.table:
             raise NotSupported(f"{self.name} has no {name}")
         return self.table[name]
@@ -94,12 +100,12 @@ def _of(formula: Operation, F: _Operations) -> Operation:
 
 
 def matched(F: Any, vectors: Tensor, like: Array) -> Tensor:
-    """Return eigenvectors or singular vectors, in the columns, with the signs that numpy chose."""
+    """Return eigenvectors or singular vectors, in the columns, with the signs of numpy's vectors `like`."""
     return vectors * F.reshape(_signs(F, vectors, like), to=(*like.shape[:-2], 1, like.shape[-1]))
 
 
 def matched_qr(F: Any, found: tuple[Tensor, Tensor], like: Array) -> Tensor:
-    """Return Q above R, with the signs that numpy chose."""
+    """Return Q stacked on top of R, with the signs of numpy's value `like`."""
     q, r = found
     rows, n = like.shape[-2] - like.shape[-1], like.shape[-1]
     turned = _signs(F, q, like[..., :rows, :])

@@ -12,7 +12,7 @@ from gradcli.point import Array
 
 
 class Jax(Lowering):
-    """JAX on the processor, not compiled as a whole, differentiated by `jax.vjp`."""
+    """JAX on the CPU, without `jax.jit`, differentiated by `jax.vjp`."""
 
     name = package = "jax"
     refused = frozenset({"k0", "k1", "spence"})

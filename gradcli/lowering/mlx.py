@@ -11,10 +11,10 @@ from gradcli.point import Array
 
 
 class Mlx(Lowering):
-    """MLX on the processor, where it has float64, differentiated by `mx.vjp`."""
+    """MLX on the CPU, where it supports float64, differentiated by `mx.vjp`."""
 
     name = package = "mlx"
-    foreign = frozenset({"convolve"})  # in float32
+    foreign = frozenset({"convolve"})  # computes in float32
     refused = frozenset({
         "beta", "betaln", "cholesky", "det", "eigvalsh", "erfcinv", "erfi", "gamma", "i0", "i1", "inv", "k0", "k1",
         "log_ndtr", "logdet", "loggamma", "ndtr", "pinv", "qr", "rgamma", "solve",

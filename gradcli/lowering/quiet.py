@@ -1,4 +1,4 @@
-"""Packages whose libraries write of the machine while they are imported: that goes nowhere."""
+"""Quiet imports of packages that print messages about the machine while they are imported."""
 
 import os
 import sys
@@ -8,13 +8,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_LOUD = {"tensorflow": ("TF_CPP_MIN_LOG_LEVEL", "3")}  # and what keeps each quiet later
-_PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")  # a framework's idle threads sleep: spinning ones halve the speed of numpy's
+_LOUD = {"tensorflow": ("TF_CPP_MIN_LOG_LEVEL", "3")}  # and the variable that keeps each quiet later
+_PATIENT = ("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of a framework sleep; if they spin, numpy runs at half speed
 
 
 @contextmanager
 def quiet_imports() -> Iterator[None]:
-    """Let loud packages be imported without a word, if they are imported at all."""
+    """Discard the messages of loud packages that are imported inside the context."""
     os.environ.setdefault(*_PATIENT)
     finder = _Finder()
     sys.meta_path.insert(0, finder)
@@ -26,7 +26,7 @@ def quiet_imports() -> Iterator[None]:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Turn off standard error, of C code too."""
+    """Discard what is written to standard error inside the context, by C code too."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -39,7 +39,7 @@ def silent() -> Iterator[None]:
 
 
 class _Finder:
-    """Finds loud packages, before the usual finders do."""
+    """An import finder for the loud packages, which runs before the usual finders."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -55,7 +55,7 @@ class _Finder:
 
 
 class _Loader:
-    """A package's loader that runs it with standard error turned off."""
+    """A package's loader that runs the package with standard error discarded."""
 
     def __init__(self, own: Any) -> None:
         self.own = own
@@ -64,11 +64,11 @@ class _Loader:
         return getattr(self.own, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return what the own loader makes."""
+        """Return the module that the package's own loader creates."""
         return self.own.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the package, and let it look for devices now."""
+        """Run the package, and make tensorflow look for devices now, while its messages are discarded."""
         with silent():
             self.own.exec_module(module)
             if module.__name__ == "tensorflow":

@@ -1,6 +1,6 @@
 """Primitives as sympy expressions, by the primitive's name.
 
-Branches are not in this table: a recorded program has already decided them, and says so with weights (see `plan`).
+Branches are not in this table: a recorded program has already decided them, and replaces them by weights (modes/plan.py).
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def inv(a: Any) -> Any:
 
 
 def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of matrices as one of stacks of matrices."""
+    """Return a function of matrices as a function of stacks of matrices."""
 
     def of_stacks(*xs: Any) -> Any:
         stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))

@@ -20,7 +20,7 @@ _BESSEL = ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0",
 
 
 class TensorFlow(Lowering):
-    """TensorFlow on the processor, eagerly, differentiated by `tf.GradientTape`."""
+    """TensorFlow on the CPU, in eager mode, differentiated by `tf.GradientTape`."""
 
     name = package = "tensorflow"
 
@@ -58,7 +58,7 @@ class TensorFlow(Lowering):
         tf = _tensorflow()
         logger = tf.get_logger()
         before = logger.level
-        logger.setLevel("ERROR")  # its own derivatives use what it calls deprecated
+        logger.setLevel("ERROR")  # its own derivatives use functions that it reports as deprecated
         try:
             with tf.device("CPU:0"):
                 yield
@@ -91,7 +91,7 @@ def _tensorflow() -> Any:
 
 
 def _lower(s: Tensor, uplo: str) -> Tensor:
-    """Return a matrix whose lower triangle is the one that is read."""
+    """Return a matrix whose lower triangle is the triangle `uplo` of `s`, because TensorFlow reads the lower one."""
     return s if uplo == "L" else _tensorflow().linalg.matrix_transpose(s)
 
 

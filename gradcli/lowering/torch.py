@@ -14,7 +14,7 @@ from gradcli.point import Array
 
 
 class Torch(Lowering):
-    """torch on the processor, eagerly, differentiated by `torch.autograd.grad`."""
+    """torch on the CPU, in eager mode, differentiated by `torch.autograd.grad`."""
 
     name = package = "torch"
     foreign = frozenset({"kl_div"})

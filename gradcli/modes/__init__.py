@@ -1,1 +1,1 @@
-"""Floor 4: the modes, each one way to obtain a gradient, all behind one protocol."""
+"""The modes: each is one way to obtain a gradient, and all have one protocol."""

@@ -1,4 +1,4 @@
-"""How far rounding can have carried a float64 gradient at one point: by balls of 53 bits, or by shaken runs."""
+"""The rounding error of a float64 gradient at one point: bounded by balls of 53 bits, or estimated by shaken runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,23 +14,23 @@ from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
 from gradcli.point import Array
 
-_WIDE = 1e-11  # relative: a wider radius may be that of values that meet themselves in balls, not of rounding
-SAFETY = 16.0  # from what shaken runs moved to what any order of operations may have done
-_TYPICAL = 0.9  # the quantile of relative movements that every entry is granted
-_CANCELLED = 1e-8  # of the largest slope: smaller ones may be what rounding left of zero, and move by all they are
-_RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of the function, and how often its sweep is shaken; once beyond
-_MANY = 1000  # entries, among which one run shows what is typical
-_SAMPLE = 1000  # entries that show what is typical of more
+_WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
+SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
+_TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
+_CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
+_RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
+_MANY = 1000  # entries: among so many, one run shows the typical change
+_SAMPLE = 1000  # entries: a sample of so many shows the typical change
 
 
 def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
-    """Return what rounding can have done to each entry of our float64 gradient, and whether balls of 53 bits bound it.
+    """Return the rounding error of each entry of our float64 gradient, and whether balls of 53 bits bound it.
 
-    With `kernels`, for the partials as gradcli computes them; else for the textbook's.
+    With `kernels`, the partials are those that gradcli computes; else the textbook's formulas.
 
-    Error   by balls a bound, up to a few ulps; where balls are too dear, or know nothing because values meet
-            themselves again, or matrices are factored, an estimate: what runs did whose every operation was off by
-            one rounding.
+    Error   by balls a bound, up to a few ulps. If balls cost too much, become too wide because their values depend on
+            each other, or matrices are factored, an estimate: the changes in runs whose every operation is off by one
+            rounding.
     """
     radii = _by_balls(q, kernels)
     known = not factored(q.lines)
@@ -44,7 +44,7 @@ def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
 
 
 def _wide(q: Recording, radii: list[Array]) -> list[Any]:
-    """Return which radii are wide beside their slope, slopes that cancel out aside."""
+    """Return which radii are wide beside their slope; slopes that cancel to zero are not counted."""
     return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest(q) for r, name in zip(radii, q.wrt, strict=True)]
 
 
@@ -70,9 +70,9 @@ def _by_balls(q: Recording, kernels: bool) -> list[Any] | None:
 
 
 def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
-    """Return how far each entry of the gradient moves in runs whose every operation is off by one rounding.
+    """Return how much each entry of the gradient changes in runs whose every operation is off by one rounding.
 
-    `rough` names operations that may be off by more, and by how many ulps.
+    `rough` gives the number of ulps for the operations, by name, that may be off by more.
 
     Shapes  one array for each input, as our Jacobian.
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
@@ -90,12 +90,12 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
             np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
-    least = EPS / SAFETY * _largest(q)  # what is zero by our order of operations need not be by another
+    least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
     return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
 def _granted(moved: Array, slopes: Array) -> Array:
-    """Return the movement of each entry, at least that of nearly all others of its size: few runs may miss an entry."""
+    """Return the change of each entry, at least the typical change for its size, because few runs may miss an entry."""
     least = _CANCELLED * np.max(slopes, initial=0.0)
     every = max(1, slopes.size // _SAMPLE)
     some_moved, some = moved.reshape(-1)[::every], slopes.reshape(-1)[::every]

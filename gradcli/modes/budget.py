@@ -1,4 +1,4 @@
-"""How much may be done for one gradient: scalar operations and evaluations, counted, and the user's seconds."""
+"""The budget of one gradient: scalar operations and evaluations, which are counted, and the user's time limit."""
 
 from dataclasses import dataclass, replace
 
@@ -13,22 +13,27 @@ class NotRun(GradcliError):
 
 
 class OverBudget(NotRun):
-    """The same, because it would take more evaluations than the user allows."""
+    """A mode was not run, because it would take more evaluations than the user allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a mode may take: scalar operations by its effort, and seconds only where the user sets them."""
+    """What a mode may take: scalar operations, limited by its effort, and seconds, limited only if the user says so."""
 
     effort: Effort = Effort.NAMED
     mode_timeout: float | None = None
 
     def at_least(self, effort: Effort) -> "Budget":
-        """Return the same budget, with more effort where less was asked for."""
+        """Return the same budget with this effort, or its own effort if that is greater."""
         return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
 
     def admit(self, work: float, what: str, *, essential: bool = False) -> None:
-        """Let a mode make so many scalar operations, which `what` names. Raises NotRun where they are more than it may take."""
+        """Check that a mode may make `work` scalar operations, which `what` describes in the message.
+
+        `essential` work gets at least the limit of `--modes all`.
+
+        Raises  NotRun if the work is over the limit.
+        """
         allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
         if work <= allowed:
             return

@@ -18,10 +18,10 @@ from gradcli.source.draws import NO_SIZES, Sizes
 from gradcli.source.instructions import Instructions
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
-GRANT = 1000.0  # radii granted to a claim, whose algorithm is unknown
-NARROWER = 0.35  # of what shaken runs are granted in float64: sums in narrow formats are kept in wider ones
-GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format of which no program is known
-GRANT_ESTIMATED = GRANT / SAFETY  # the same, where an estimate with a safety factor of its own stands for a radius
+GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
+NARROWER = 0.35  # times the change in shaken runs, in narrow roundings: sums in narrow formats are kept in wider ones
+GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format whose program is unknown
+GRANT_ESTIMATED = GRANT / SAFETY  # the same, if the radius is an estimate that has its own safety factor
 
 
 class Claimed(Protocol):
@@ -46,9 +46,9 @@ class Claimed(Protocol):
 
 
 class WrongShape(BadClaim):
-    """A claimed gradient that has not the shape of what it claims to be: wrong, whatever its numbers.
+    """A claimed gradient of the wrong shape: it is wrong, whatever its numbers.
 
-    `name` is the input and `claimed` what was claimed for it, where that is known.
+    `name` is the input, and `claimed` the value that was claimed for it, if these are known.
     """
 
     kind = "shape"
@@ -60,7 +60,11 @@ class WrongShape(BadClaim):
 
 
 class ClaimedExpressions:
-    """A claim written as `x=2*x, y=1`, with shared statements first, or one bare expression; it may use names of sizes."""
+    """A claim written as `x=2*x, y=1`, with shared statements first, or as one bare expression; it may use named sizes.
+
+    Raises  BadClaim for an empty text, an input that is claimed twice or not differentiated, and a shared name that
+            looks like a claim; BadExpression, TooLarge.
+    """
 
     mutates = False
     coarseness = 1.0
@@ -151,7 +155,7 @@ def _name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
 
 
 class Claim:
-    """What the user says the gradient is. Its algorithm is unknown, so it is granted many times the rounding of ours."""
+    """The user's claimed gradient. Its algorithm is unknown, so it is granted many times the rounding error of ours."""
 
     name = "claim"
     rests_on = frozenset({Witness.USER})
@@ -163,7 +167,10 @@ class Claim:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Raises WrongShape: a claim is never broadcast; a Jacobian may be laid out flat."""
+        """Return the claimed gradient with the rounding error that it is granted.
+
+        Raises  WrongShape: a claim is never broadcast, but a Jacobian may be flat. BadClaim.
+        """
         given = self.claimed(q.point.values)
         value = shaped(given, q)
         notes = tuple(
@@ -193,12 +200,11 @@ def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
 
 
 def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:
-    """Return a claimed Jacobian in the shape of the output, followed by that of the input.
+    """Return a claimed Jacobian in its proper shape, which some other shapes imply without ambiguity.
 
-    For an array, a flat Jacobian, of the output's and the input's entries, and of one entry the input's shape, can be meant
-    in one way only.
-
-    Raises  WrongShape for others.
+    Shapes  the result is `outputs + inputs`. If the output is an array, x may also be flat, (entries of the output, entries
+            of the input), or have the input's shape if the output has one entry.
+    Raises  WrongShape for other shapes.
     """
     entries = math.prod(outputs)
     flat = [(entries, math.prod(inputs)), *([inputs] if entries == 1 else [])] if outputs else []

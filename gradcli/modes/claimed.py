@@ -1,4 +1,4 @@
-"""Claims made by the user's code: whatever a gradient function returns, matched to the inputs it is the gradient of."""
+"""Claims made by the user's code: match what a gradient function returns to the inputs that are differentiated."""
 
 import contextlib
 import math
@@ -20,10 +20,13 @@ Matcher = Callable[[Any], dict[str, Any]]
 
 
 class ClaimedFunction:
-    """A claim that is computed: `compute(values)` is what the user's code says, `match` puts it to the inputs' names."""
+    """A claim that is computed: `compute(values)` calls the user's code, and `match` assigns its result to the inputs.
 
-    for_first: bool  # whether it is one value, for the first input alone, as in scipy and jax
-    declines: bool  # whether it says None of an input
+    Raises  BadClaim if the user's code raises an error, or returns no gradient.
+    """
+
+    for_first: bool  # whether it is one value, for the first input only, as in scipy and jax
+    declines: bool  # whether it returns None for an input
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class ClaimedFunction:
         try:
             self._first = (at, self(at))
         except WrongShape:
-            return  # wrong, whatever the inputs: it is said when it is compared
+            return  # wrong for all inputs: the comparison will report it
         self.names = tuple(self._first[1])
         if not self.names:
             raise BadClaim(f"{text} returns no gradient", do="does it lack a return statement?")
@@ -59,7 +62,7 @@ class ClaimedFunction:
         return isinstance(self._compute, Called) and self._compute.function.copies
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        """Return the claimed gradient for each input it is claimed for. Raises BadClaim for what is no gradient."""
+        """Return the claimed gradient for each input it is claimed for. Raises BadClaim, WrongShape if it is no gradient."""
         if self._first is not None and values is self._first[0]:
             return self._first[1]
         try:
@@ -74,14 +77,14 @@ class ClaimedFunction:
 
 
 def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
-    """Whether a claim is a dict of inputs, or of parameters that hold them."""
+    """Whether a claim is a dict by input, or by the parameters that hold the inputs."""
     parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
     return isinstance(found, dict) and set(map(str, found)) <= parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The user's claim, called at a point and with what is the same at every point."""
+    """The user's claim as a function of the point; the `fixed` arguments are the same at every point."""
 
     function: PythonFunction
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -91,11 +94,11 @@ class Called:
 
 
 def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
-    """Return how the user's claim is called at a point.
+    """Return the user's claim, prepared to be called at a point.
 
-    It gets f's arguments by name where it has parameters of these names, else in their order, then `more`.
+    It gets f's arguments by name if its parameters have these names, else by position, followed by `more`.
 
-    Raises  BadClaim for what cannot be called.
+    Raises  BadClaim for an object that is not callable.
     """
     if not callable(claim):
         raise BadClaim(f"{text} is not a function", do="name a function that takes the same arguments")
@@ -110,7 +113,7 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     left_over = sorted(required - set(arguments))
     if (
         len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
-    ):  # the vector has a name of its own, wherever it stands
+    ):  # the vector has its own name, in any position
         nodes = {name: node for name, node in arguments.items() if name in names}
         with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
         return Called(with_vector, {"the vector": more[0]})
@@ -126,10 +129,10 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
 def matcher(
     arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool, output: tuple[int, ...] = ()
 ) -> Matcher:
-    """Return what puts a returned gradient to the inputs `wrt`.
+    """Return a function that assigns a returned gradient to the inputs `wrt`. It raises BadClaim and WrongShape.
 
-    A dict is by parameter or by path; a tuple is in the order of the parameters; one array is for the only
-    differentiated parameter or, unless the inputs were `chosen`, for the first. None means not differentiated.
+    A dict is keyed by parameter or by path; a tuple follows the order of the parameters. One array is for the only
+    differentiated parameter or, unless the user has `chosen` inputs, for the first. None means not differentiated.
     """
     float_paths = {name: [path for path in paths(node) if path in wrt] for name, node in arguments.items()}
     parameters = [name for name, found in float_paths.items() if found]
@@ -183,7 +186,7 @@ def _merged(parts: Any) -> dict[str, Any]:
 
 
 def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]) -> dict[str, Any]:
-    """Return the claimed gradients of one parameter's leaves."""
+    """Return the claimed gradients of one parameter's leaves, by path."""
     if found is None:
         return {}
     if isinstance(node, Leaf):
@@ -198,7 +201,7 @@ def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequen
 
 
 def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
-    """Return one array for a list or tuple of scalars, entry by entry."""
+    """Return the entries of one array, which was returned for a list or tuple of scalars, by path."""
     leaves = [path for path in paths(node) if path in wrt]
     if shape(found)[-1:] != (len(leaves),):
         raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
@@ -208,11 +211,11 @@ def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, A
 def dense(name: str, x: Any) -> Any:
     """Return a claimed gradient as an array: sparse matrices filled in, LinearOperators applied to the unit matrix.
 
-    Raises  BadClaim for what holds no real numbers.
+    Raises  BadClaim for values that are not real numbers, masked arrays, and rows of different lengths.
     """
     operator = hasattr(x, "matmat") and hasattr(x, "shape")
     if (operator or hasattr(x, "toarray")) and math.prod(x.shape) > MOST_JACOBIAN:
-        return x  # only its products are asked for
+        return x  # too large: only its products with vectors are used
     if hasattr(x, "toarray"):
         x = x.toarray()
     elif operator:
@@ -238,9 +241,12 @@ def _kind(x: Any, array: Any) -> str:
 
 
 def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a claimed Hessian as the Jacobian of the gradient laid end to end: one array of shape (n, *shape) an input.
+    """Return a claimed Hessian as the Jacobian of the gradient, which is one vector: one array for each input.
 
-    One array is that of a single input, or of all entries together, (n, n); else a dict of dicts or tuple of tuples.
+    The claim is one array, for a single input or for all entries together, or a dict of dicts, or a tuple of tuples.
+
+    Shapes  each result is (n, *shape of the input), n the number of all entries; a claim for all entries is (n, n).
+    Raises  WrongShape for other shapes; BadClaim for values that are not real numbers.
     """
     sizes = [size(at[name]) for name in wrt]
     n = sum(sizes)

@@ -14,11 +14,11 @@ from gradcli.numerics.kinks import refuse_undefined
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import gradient_in
 
-_SAME = 1e-9  # of f, to which its real part must stay what it is for real numbers
-_AT_ZERO = 1e-3  # the size that an entry of 0 is given
-_LEAST = 1e-250  # of an entry: a step so much smaller than less would lose its digits
+_SAME = 1e-9  # of f: how near its real part must stay to its value for real numbers
+_AT_ZERO = 1e-3  # the size assumed for an entry of 0
+_LEAST = 1e-250  # the least size of an entry: the step for a smaller one would lose its digits
 _APART = 1e-3  # of the entry's size: how far it is moved to see whether f depends on it at all
-H = 2.0**-66  # of the entry's size: nothing is subtracted, so that it can be far below rounding
+H = 2.0**-66  # of the entry's size: nothing is subtracted, so the step can be far below rounding
 
 
 class ComplexStep:
@@ -34,9 +34,11 @@ class ComplexStep:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: rounding, as for the other sweeps; truncation is below it.
+        """Return the gradient by complex steps.
 
-        Raises  NotSupported where an operation is not analytic or does not take complex numbers.
+        Error   rounding, as for the sweeps of other modes; truncation is below it.
+        Cost    one complex evaluation for each entry of the inputs.
+        Raises  NotSupported if an operation is not analytic or does not take complex numbers; NotRun, Undecided.
         """
         q.refuse_untraced()
         refuse_undefined(q.value)
@@ -81,7 +83,7 @@ class ComplexStep:
         if not np.iscomplexobj(y) and np.size(y):
             xs[k] = q.xs[k] + _APART * np.maximum(1.0, np.abs(q.xs[k])) * direction
             if np.array_equal(q.near(*xs), q.value):
-                return np.zeros(shape(q.value))[()]  # f does not move with this entry
+                return np.zeros(shape(q.value))[()]  # f does not depend on this entry
             raise NotSupported("the function does not take complex numbers: its result is real")
         apart = np.abs(np.real(y) - q.value)
         if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
@@ -90,7 +92,7 @@ class ComplexStep:
 
 
 def _step(size: float) -> float:
-    """Return the step for an entry of some size: a power of two, by which imaginary parts round as derivatives do."""
+    """Return the step for an entry of some size: a power of two, so that imaginary parts round as derivatives do."""
     if 0 < size < _LEAST:
         raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
     return float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))

@@ -20,8 +20,8 @@ from gradcli.numerics.steps import TAME, Noise, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
 from gradcli.source.derived import gradient_in
 
-CALLS = 21  # for each entry, about: from 14 of a tame function to over 100
-MANY = 50  # entries: beyond them fine structure is looked for along random directions
+CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
+MANY = 50  # entries: if there are more, fine structure is searched for along random directions
 _DIRECTIONS = 2
 
 
@@ -35,16 +35,18 @@ class FiniteDifference:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: estimated; a structure of f that its noise hides is not in it.
+        """Return the gradient by differences.
 
-        Cost: 14 to 18 evaluations for each entry of a tame function, 43 or more of another; of many entries of a function
-        without fine structure 8 less. 9 besides, and more where f looks noisy.
+        Error   estimated; it does not include structure of f that noise hides.
+        Cost    for each entry, 14 to 18 evaluations of a smooth function and 43 or more of another; 8 less if there are
+                many entries and no fine structure. 9 in addition, and more if f looks noisy.
+        Raises  NotRun, OverBudget if that is too much; TraceDiffers if the recorded program is not the function.
         """
         if isinstance(gradient_in(q.f), GradientByValues):
             return hessian_by_values(q.f, q.point.values, q.stepping, q.budget)
         self.affordable(q)
         if q.untraced is None and q.trace_test.agrees is False:
-            raise TraceDiffers("the trace differs from the function")  # and the question is asked anew without a trace
+            raise TraceDiffers("the trace differs from the function")  # the caller asks again, without a trace
         value: dict[str, Array] = {}
         bound: dict[str, Array] = {}
         slopes: dict[str, Slopes] = {}
@@ -68,13 +70,13 @@ class FiniteDifference:
                     slopes[name] = _slopes(found, q.value, q.xs[k])
             if (
                 q.untraced is None and q.affords_slopes
-            ):  # values of an ill-conditioned f are those of a function beside it
+            ):  # the values of an ill-conditioned f are those of a slightly different f
                 bound = {name: b + q.rounding[name] for name, b in bound.items()}
         cost = Cost(evaluations=calls, operations=calls * q.operations)
         return Estimate(value, bound, statistical=True, cost=cost, slopes=slopes)
 
     def affordable(self, q: Question) -> None:
-        """Raise NotRun where the entries take too many evaluations, or too much work."""
+        """Raise NotRun if the entries would take too many evaluations, or too much work."""
         calls = q.entries * CALLS
         budget = q.stepping.budget or (MOST_EVALUATIONS if q.untraced is not None else calls)
         if calls > budget:
@@ -86,7 +88,7 @@ class FiniteDifference:
     def entry(
         self, q: Question, k: int, at: tuple[int, ...], around: "Surroundings", most: float = np.inf
     ) -> Difference:
-        """Return the derivative by one entry, by `most` calls."""
+        """Return the derivative by one entry, with at most `most` calls."""
         x = q.xs[k]
 
         def phi(t: float) -> Any:
@@ -120,10 +122,10 @@ def _slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What values of f along a random direction show: noise, the part of it that is no fine structure, and calls.
+    """What values of f along a random direction show: the noise, its part that is not fine structure, and the calls made.
 
-    `looks` says whether each entry is looked at for structure finer than the steps of differences: where there is some
-    along the direction, and of the few entries of a function that can only be called.
+    `looks` says whether each entry is searched for structure finer than the steps of differences. It is set if there is
+    such structure along the direction, and for a function with few entries that cannot be traced.
     """
 
     noise: Any
@@ -135,8 +137,8 @@ class Surroundings:
 def surroundings(q: Question, most: float = np.inf) -> Surroundings:
     """Return the noise of f along a random direction in proportion to the entries, and how much of it is rounding.
 
-    Cost  9 calls; where f looks noisier than rounding 12 more, and up to 140 for each of six entries of the output, if
-          `most` allows; of many entries two differences.
+    Cost    9 calls; if f looks noisier than rounding and `most` allows, 28 more, and up to 106 for each of six entries of
+            the output; for many entries of a function that cannot be traced, two differences.
     """
     rng = np.random.default_rng([q.seed, 0x4015E])
 

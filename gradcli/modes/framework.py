@@ -21,10 +21,10 @@ from gradcli.numerics.kinks import refuse_undefined
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
 
-USUAL = 8.0  # of textbook rounding: other orders of summation, other libraries of functions
-_FACTORED = 64.0  # ulps of the largest slope: other factorisations of a matrix leave other zeros
-_LINE = 100_000  # scalar operations that take the time of one of a framework's and of its derivative
-_TWICE = 1e9  # scalar operations: more are not run again to be timed
+USUAL = 8.0  # times the textbook's rounding: for other orders of summation and other libraries of functions
+_FACTORED = 64.0  # ulps of the largest slope: an entry that is zero by one matrix factorisation may not be by another
+_LINE = 100_000  # scalar operations that take as long as one operation of a framework and its derivative
+_TWICE = 1e9  # scalar operations: a larger program is not run a second time to be timed
 _FLOAT32 = np.finfo(np.float32)
 
 Step = tuple[int, TensorFunction, tuple[tuple[int, Tensor], ...], dict[str, Any]]
@@ -45,9 +45,10 @@ class FrameworkMode:
         return Available(False, f"{self.name} is not installed", f"pip install 'gradcli[{self.name}]'")
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: that of textbook partials in float64, more where the framework is known to lose more; an estimate.
+        """Return the gradient that the framework computes for the recorded program.
 
-        Raises  NotSupported where the framework has no such operation, or no derivative of it; NotRun.
+        Error   that of the textbook's partials in float64, more if the framework is known to lose more; an estimate.
+        Raises  NotSupported if the framework lacks an operation, or its derivative, or fails; NotRun, Undecided.
         """
         q.refuse_untraced()
         refuse_undefined(q.value)
@@ -62,7 +63,7 @@ class FrameworkMode:
                 rows, seconds = self._rows(q)
         except GradcliError:
             raise
-        except Exception as error:  # each framework has its own
+        except Exception as error:  # each framework has its own kinds
             said = (str(error) or type(error).__name__).split("\n")[0][:200]
             raise NotSupported(f"{self.name} cannot do it: {said}") from error
         value = {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
@@ -72,7 +73,7 @@ class FrameworkMode:
     def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
         """Return the cotangents of the inputs for each entry of the value, and the seconds that this takes.
 
-        A program that is little work runs twice: the first run compiles and loads, and the second is timed.
+        A small program runs twice: the first run compiles and loads, and the second is timed.
         """
         program = lowered(self.lowering, q.recording)
         seeds = list(directions(q.value))
@@ -103,7 +104,7 @@ def _timed(compute: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def lowered(lowering: Lowering, program: Program) -> TensorFunction:
-    """Return a recorded program up to `y` as one on a framework's tensors, on the branches that were taken.
+    """Return a recorded program as a function of a framework's tensors, on the branches that were taken.
 
     Raises  NotSupported for an operation that the framework does not have.
     """
@@ -125,7 +126,7 @@ def lowered(lowering: Lowering, program: Program) -> TensorFunction:
 
 
 def _needed(slot: int, tape: Tape) -> set[int]:
-    """Return the lines that a value is made of."""
+    """Return the slots of the lines that a value depends on."""
     needed = {slot}
     for k in range(slot, -1, -1):
         if k in needed:
@@ -157,7 +158,7 @@ def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
 
 
 def _body(line: Line) -> Callable[..., Value]:
-    """Return a primitive of the user's own as a function of its moving operands."""
+    """Return a primitive that the user has defined as a function of its operands that are not constant."""
     primitive, slots, xs, _, params, _ = line
 
     def body(*moving: Value) -> Value:
@@ -169,7 +170,7 @@ def _body(line: Line) -> Callable[..., Value]:
 
 
 def _constant(x: Value, condition: bool) -> Array:
-    """Return a constant operand as numbers; a condition as truth values."""
+    """Return a constant operand as float64, or as truth values if it is a condition."""
     plain = np.asarray(x)
     if plain.dtype.kind == "c":
         raise NotSupported("complex numbers are not lowered into a framework")
@@ -184,7 +185,7 @@ def _refuse_outside(lowering: Lowering, name: str, xs: Sequence[Value]) -> None:
 
 
 def _refuse_wide(lowering: Lowering, name: str, values: Sequence[Value]) -> None:
-    """Refuse values that float32 does not have, for an operation that is computed in it."""
+    """Refuse values outside the range of float32, for an operation that the framework computes in float32."""
     for value in values:
         sizes = np.abs(np.asarray(value, dtype=float))
         if np.any(((sizes > 0) & (sizes < _FLOAT32.tiny)) | ((sizes > _FLOAT32.max) & np.isfinite(sizes))):

@@ -1,4 +1,4 @@
-"""`--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. It decides nothing else."""
+"""`--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. Time decides nothing else."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def out_of_time(seconds: float) -> OutOfTime:
 
 
 def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
-    """Return the estimate with the seconds it took. Raises OutOfTime after those that a mode may take."""
+    """Compute an estimate, and return it with the seconds it took; within `compute`, OutOfTime is raised after `seconds`."""
     start = time.perf_counter()
     token = _DEADLINE.set(time.monotonic() + (inf if seconds is None else seconds))
     try:
@@ -38,5 +38,5 @@ def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
     finally:
         _DEADLINE.reset(token)
     if estimate.cost.seconds:
-        return estimate  # what it rests on was computed, and timed, before
+        return estimate  # the mode has timed itself
     return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))

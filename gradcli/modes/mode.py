@@ -1,4 +1,4 @@
-"""What every mode is asked, and what it answers."""
+"""The protocol of the modes, and the question that every mode is asked."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,28 +24,29 @@ class Contradiction(GradcliError):
 
 @dataclass(frozen=True)
 class Question(Recording):
-    """A recorded problem, with how far rounding can carry its gradient, and whether the recording is the function."""
+    """A recorded problem, with the rounding error of its gradient, and the test that the recording is the function."""
 
-    failed_test: TraceTest | None = None  # of the trace that is not believed
+    failed_test: TraceTest | None = None  # of a trace that was rejected
 
     @cached_property
     def trace_test(self) -> TraceTest:
-        """Whether the recorded program is the function beside the point too."""
+        """The test that the recorded program is the function near the point, too."""
         return self.failed_test or tested(self)
 
     def unbelieved(self, why: str, failed: TraceTest | None = None) -> "Question":
-        """Return the same question for function values alone; the trace may be lost where a value was made a text.
+        """Return the same question without a trace, to be answered by function values only; `why` says what is wrong with it.
 
-        `failed` is the trace test that showed it.
+        `failed` is the trace test that showed it. If a traced value was written as text, the error points there: reading
+        the text back loses the trace.
         """
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
 
     def by_values_at_infinite_slopes(self) -> "Question":
-        """Return the question for function values alone where a rule of the recorded program has no finite slope.
+        """Return the question without a trace if a rule of the recorded program has no finite slope; else this question.
 
-        f may have a gradient there all the same, as `cos(norm(x))` at 0, and custom gradients exist for such points.
+        f may still have a gradient there, as `cos(norm(x))` has at 0, and custom gradients exist for such points.
         """
         bad = None if self.untraced else self.not_finite
         if bad is None or not np.all(np.isfinite(self.value)):
@@ -53,13 +54,13 @@ class Question(Recording):
         return replace(self, blind=SlopeNotFinite(bad.says, where=place(bad.position), do=bad.hint))
 
     def within(self, budget: Budget) -> "Question":
-        """Return the same question with another budget; what was recorded is kept."""
+        """Return the same question with another budget; the recording is kept."""
         other = replace(self, budget=budget)
         other.__dict__["_traced"] = self._traced
         return other
 
     def prepare(self) -> None:
-        """Compute what all modes share, before a second thread can ask for it."""
+        """Compute what all modes share, before a second thread can need it."""
         with np.errstate(all="ignore"):
             _ = self.untraced, self.value
             if not self.untraced and self.affords_slopes:
@@ -67,22 +68,22 @@ class Question(Recording):
 
     @property
     def rounding(self) -> dict[str, Array]:
-        """What rounding can have done to our float64 gradient, entry by entry."""
+        """The rounding error of our float64 gradient, entry by entry."""
         return self._rounding[0]
 
     @property
     def rounding_is_estimated(self) -> bool:
-        """Whether shaken runs, and no balls, say what rounding can have done."""
+        """Whether the rounding error is estimated by shaken runs, not bounded by balls."""
         return not self._rounding[1]
 
     @cached_property
     def _rounding(self) -> tuple[dict[str, Array], bool]:
-        with np.errstate(all="ignore"):  # of many entries once for both: the textbook's partials round more
+        with np.errstate(all="ignore"):  # many entries use one bound for both: the textbook's partials round more
             return self.rounding_of_textbook if self.crowded else rounding_of(self, kernels=True)
 
     @cached_property
     def rounding_of_textbook(self) -> tuple[dict[str, Array], bool]:
-        """The same for a gradient written with the textbook's partials, as a claim may be, and whether balls bound it."""
+        """The rounding error of a gradient by the textbook's partials, as a claim may use, and whether balls bound it."""
         with np.errstate(all="ignore"):
             return rounding_of(self, kernels=False)
 

@@ -1,4 +1,4 @@
-"""What is asked: the gradient of one function at one point."""
+"""The problem that all modes solve: the gradient of one function at one point."""
 
 import time
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from gradcli.modes.work import Effort
 from gradcli.point import Array, Point
 from gradcli.source.function import Function, of
 
-MANY = 5_000  # entries: beyond them a claim is compared with the reverse sweep unless more is asked for
-_TIMED = 3  # evaluations by which one is timed
+MANY = 5_000  # entries: if there are more, a claim is compared with the reverse sweep, unless more is requested
+_TIMED = 3  # evaluations, of which the fastest is reported
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Problem:
         return g if self.budget.mode_timeout is None else limits.stopped(g, self.budget.mode_timeout)
 
     def near(self, *xs: Value) -> Value:
-        """The untouched function at another place: nan beyond the user's bounds, and where it raises or changes its shape."""
+        """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""
         if not self.stepping.edges or self.stepping.inside(self.wrt, xs):
             try:
                 y = self.g(*xs)
@@ -57,7 +57,7 @@ class Problem:
 
     @cached_property
     def value(self) -> Array:
-        """The untouched function's value."""
+        """The value of the user's function at the point, on plain numbers."""
         if self.point.value is not None:
             return self.point.value
         with np.errstate(all="ignore"):
@@ -65,7 +65,7 @@ class Problem:
 
     @cached_property
     def seconds(self) -> float:
-        """The time of one evaluation, to be reported: the best of three. It decides nothing."""
+        """The time of one evaluation in seconds, the best of three. It is reported, and decides nothing."""
         best = np.inf
         with np.errstate(all="ignore"):
             for _ in range(_TIMED):
@@ -81,5 +81,5 @@ class Problem:
 
     @property
     def crowded(self) -> bool:
-        """Whether there are so many entries that balls are for those who ask."""
+        """Whether there are so many entries that balls are used only on request."""
         return self.budget.effort is Effort.DEFAULT and self.entries > MANY

@@ -1,4 +1,4 @@
-"""A problem whose function is recorded once, and what several modes read off the recorded program."""
+"""A problem whose function is recorded once, and what several modes derive from the recorded program."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,21 +42,21 @@ class Traced:
 
 @dataclass(frozen=True)
 class Recording(Problem):
-    """The function recorded on float64 values, each thing that is read off it computed once when first asked for."""
+    """A problem with its function recorded on float64 values; each property is computed once, when it is first needed."""
 
-    blind: GradcliError | None = None  # why the trace is not to be believed, where it is not
+    blind: GradcliError | None = None  # why the trace must not be used, if so
     balls: dict[int, Value] = field(
         default_factory=dict, init=False, compare=False
-    )  # f in balls, by bits: found on the way
+    )  # f in balls, by precision in bits: a by-product
 
     @cached_property
     def untraced(self) -> GradcliError | None:
-        """What ended the trace, for a function that can only be called; None for one that was recorded."""
+        """The error that ended the trace, for a function that can only be called; None if it was recorded."""
         return self._traced.ended
 
     @property
     def recording(self) -> Program:
-        """The function recorded on float64 values. Raises what ended the trace."""
+        """The function recorded on float64 values. Raises the error that ended the trace."""
         traced = self._traced
         if traced.recorded is None:
             raise traced.ended or NotSupported("the function cannot be traced")
@@ -86,7 +86,7 @@ class Recording(Problem):
         return [] if self.untraced else self.recording.lines
 
     def refuse_untraced(self) -> None:
-        """Raise what ended the trace, for modes that need one."""
+        """Raise the error that ended the trace, if any, for modes that need a trace."""
         if self.untraced is not None:
             raise self.untraced
 
@@ -101,7 +101,7 @@ class Recording(Problem):
             return by_rows(self.recording, np.float64(1))
 
     def refuse_large_jacobian(self) -> None:
-        """Raise NotRun if there are so many outputs that sweeping back from each would take too long or too much room."""
+        """Raise NotRun if there are so many outputs that sweeping back from each would take too much work or memory."""
         outputs, entries = size(self.value), sum(size(x) for x in self.xs)
         if outputs * entries > MOST_JACOBIAN:
             raise NotRun(
@@ -153,11 +153,12 @@ class Recording(Problem):
 
     @cached_property
     def noise_floor(self) -> float:
-        """The size of rounding in f, from the recorded run: every line's rounding carried to the result by its adjoint.
+        """The rounding error of f, from the recorded run: the rounding of every line, times its adjoint.
 
-        What LAPACK computes rounds by n eps times the condition number, a priori: its kernels differ between processors, and
-        repeated values on one of them show less.
+        For LAPACK, this is the a priori bound n eps times the condition number: its kernels differ between processors, and
+        repeated values on one processor show less.
 
+        Units   those of f.
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
         moved = [
@@ -186,7 +187,7 @@ class Recording(Problem):
 
     @cached_property
     def staircases(self) -> list[Mark]:
-        """The steps through which alone some entries reach the result; those of gradcli's own rules are none."""
+        """The steps that are the only path of some entries to the result; those of gradcli's own rules are left out."""
         if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
             return []
         with np.errstate(all="ignore"), keeping():
@@ -207,16 +208,16 @@ class Recording(Problem):
 
     @cached_property
     def not_finite(self) -> Mark | None:
-        """The operation that made the first inf or nan."""
+        """The operation that made the first inf or nan, or None."""
         return None if self.untraced else first_not_finite(self.recording, self.bars)
 
     @cached_property
     def undecided(self) -> tuple[Any, ...]:
-        """For each input, the entries whose derivative a kink or a staircase leaves open."""
+        """For each input, a mask of the entries whose derivative a kink or a staircase leaves undecided."""
         return self.entries_of((*self.kinks, *self.staircases))
 
     def entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
-        """Return, for each input, the entries that reach one of the marks."""
+        """Return, for each input, a mask of the entries that reach one of the marks."""
         masks = [np.zeros(shape(x), dtype=bool) for x in self.xs]
         for mark in marks:
             for mask, reached in zip(masks, mark.reach, strict=True):
@@ -235,10 +236,10 @@ class Recording(Problem):
 
     @property
     def ball_work_text(self) -> str:
-        """The same in words."""
+        """The work of one reverse sweep in balls, in words."""
         return f"{balls(self.ball_work):,.0f} operations on balls"
 
     @property
     def affords_balls(self) -> bool:
-        """Whether a sweep in balls is little enough work to bound the rounding of the others."""
+        """Whether a sweep in balls is little enough work to be used for the rounding error of other modes."""
         return not self.crowded and self.ball_work <= min(_BOUNDING, self.budget.effort.value)

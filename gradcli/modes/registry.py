@@ -48,7 +48,7 @@ def chosen(text: str | None) -> tuple[str, ...]:
 
 
 def effort_of(text: str | None) -> Effort:
-    """Return how much work the modes of a `--modes` list may be."""
+    """Return how much work the modes of a `--modes` list may take."""
     if text is None:
         return Effort.DEFAULT
     return Effort.ALL if "all" in (part.strip() for part in text.split(",")) else Effort.NAMED

@@ -9,7 +9,7 @@ from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Cost, Estimate, Witness
 
-_LITTLE = 1_000_000  # scalar operations: a function of fewer is recorded again, so that the sweep is timed alone
+_LITTLE = 1_000_000  # scalar operations: a smaller function is recorded again, to time this mode alone
 
 
 class Reverse:
@@ -22,7 +22,12 @@ class Reverse:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: what rounding can have done, by balls of 53 bits or by shaken runs."""
+        """Return the gradient by reverse sweeps.
+
+        Error   rounding, bounded by balls of 53 bits or estimated by shaken runs.
+        Cost    one recorded evaluation, and one sweep back for each entry of the output.
+        Raises  NotRun for a Jacobian that is too large; the error that ended the trace.
+        """
         q.refuse_untraced()
         q.refuse_large_jacobian()
         if q.checkpointed or q.work < _LITTLE:
@@ -33,7 +38,7 @@ class Reverse:
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _again(self, q: Question) -> Estimate:
-        """Return the gradient from a run of its own: of a quick function, or of one that recomputes parts of itself."""
+        """Return the gradient from a new recording, for a quick function or one with checkpoints."""
         METER.most_nested = 0
         with np.errstate(all="ignore"):
             program = record(q.g, q.xs)

@@ -19,16 +19,18 @@ from gradcli.point import Array, Cost, Estimate, Point
 from gradcli.source.derived import STEP, Along, Gradient
 from gradcli.source.function import Function
 
-CALLS = 32  # of one second derivative
+CALLS = 38  # for one second derivative: of the difference itself 24, and 14 to see whether f bends
 _ONE_SIDED = (1e-2, 1e-3)  # steps, over the entries' sizes
-_APART = 1e-3  # of the second derivative: less is no bend
+_APART = 1e-3  # of the second derivative: a smaller distance of the two sides is no kink
 _ROUNDINGS = 100.0
 
 
 class GradientByValues(Gradient):
-    """The gradient of a function that cannot be traced, by differences; `ended` is what ended its trace.
+    """The gradient of a function that cannot be traced, by differences; `ended` is the error that ended its trace.
 
-    It is for its value and its shape alone: its Jacobian is that of second differences of the function.
+    Only its value and its shape are used: its Jacobian comes from second differences of the function.
+
+    Shapes  the value is (n,), n the number of entries of all inputs in `wrt`.
     """
 
     def __init__(self, f: Function, wrt: tuple[str, ...], values: Mapping[str, Value], ended: NotSupported) -> None:
@@ -45,7 +47,7 @@ class GradientByValues(Gradient):
 
 
 class _Lines:
-    """The function along lines through a point, all entries laid end to end; nan where it raises."""
+    """The function along lines through a point, whose entries form one vector; nan where it raises."""
 
     def __init__(
         self, gradient: GradientByValues, values: Mapping[str, Value], budget: Budget = WITHOUT_LIMITS
@@ -67,12 +69,13 @@ def _refuse_many(n: int, along: bool, budget: int | None) -> None:
 
 
 def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping, budget: Budget) -> Estimate:
-    """Return the Jacobian of the gradient of a function that can only be called, or its derivative along v.
+    """Return the Hessian of a function that can only be called, or the product of the Hessian and v.
 
-    Error   spread of extrapolants and noise: estimated.
-    Raises  OverBudget.
-    Cost    32 evaluations for each entry of the diagonal and 64 for each other entry on one side of it; of a product with
-            v, 64 for each entry.
+    Shapes  one array (n, *shape of the input) for each input, n the number of all entries; the product is (n,).
+    Error   the spread of extrapolants, and noise; estimated.
+    Cost    38 evaluations for each entry of the diagonal and 76 for each other entry on one side of it; for a product with
+            v, 76 for each entry.
+    Raises  OverBudget if that is too much; TypeError if `f` is not a gradient by values, or one along v.
     """
     gradient = f.f if isinstance(f, Along) else f
     if not isinstance(gradient, GradientByValues):
@@ -109,7 +112,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
 
 
 def _is_bent(phi: Callable[[float], float]) -> bool:
-    """Whether the second differences to both sides do not meet as steps shrink: symmetric ones would not show it."""
+    """Whether the one-sided second differences do not approach each other as steps shrink; symmetric ones hide this."""
     apart, size = [], 0.0
     for h in _ONE_SIDED:
         sides = [(phi(2 * s * h) - 2 * phi(s * h) + phi(0.0)) / h**2 for s in (1.0, -1.0)]
@@ -120,7 +123,7 @@ def _is_bent(phi: Callable[[float], float]) -> bool:
 
 
 def _blocks(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:
-    """Return a Hessian of all entries as the Jacobian of the gradient, by inputs."""
+    """Return a Hessian of all entries as the Jacobian of the gradient, split by input."""
     ends = np.cumsum([size(values[name]) for name in gradient.wrt])
     parts = np.split(h, ends[:-1], axis=1)
     return {

@@ -1,4 +1,4 @@
-"""What the user says of steps: their length, the edges of the domain, the typical size of an input, the calls allowed."""
+"""The user's settings for steps: their length, the edges of the domain, the typical size of an input, the calls allowed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ Edges = tuple[float, float]
 class Stepping:
     """How differences may step; gradcli chooses what is not given.
 
-    Units  `h` and `scales` in units of the input; `edges` by input, in the same; `budget` in evaluations of f.
+    Units   `h`, and by input `edges` and `scales`, in units of the input; `budget` in evaluations of f.
+    Raises  BadOption for steps, sizes and budgets that are not positive, and for edges in the wrong order.
     """
 
     h: float | None = None
@@ -38,15 +39,15 @@ class Stepping:
             )
 
     def of(self, name: str) -> Edges:
-        """Return the edges of an input."""
+        """Return the lower and the upper edge of an input; infinite if there is none."""
         return self.edges.get(name, (-np.inf, np.inf))
 
     def sizes(self, name: str, x: Any) -> Any:
-        """Return the size of each entry of an input: what the user said, or one, where it is zero."""
+        """Return the size of each entry of an input; for an entry of zero, the user's scale, or one."""
         return np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), np.abs(x))
 
     def inward(self, name: str, x: Any, v: Any) -> Any:
-        """Return a direction with the signs turned that lead from an edge out of the domain."""
+        """Return a direction in which entries at an edge of the domain point inward."""
         low, high = self.of(name)
         return np.where(np.asarray(x) <= low, np.abs(v), np.where(np.asarray(x) >= high, -np.abs(v), v))
 
@@ -60,7 +61,7 @@ class Stepping:
         return np.where((low <= x) & (x <= high), x, moved)[()]
 
     def inside(self, names: tuple[str, ...], xs: tuple[Any, ...]) -> bool:
-        """Whether values lie inside the edges; values under a sweep are not asked."""
+        """Whether values lie inside the edges; tracers are not checked."""
         for name, x in zip(names, xs, strict=True):
             low, high = self.of(name)
             if isinstance(x, np.ndarray | float) and not (

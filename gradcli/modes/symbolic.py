@@ -31,9 +31,11 @@ class Symbolic:
         return Available()
 
     def gradient(self, q: Question) -> Estimate:
-        """Error: estimated from the two precisions, plus what rounding did to constants while tracing.
+        """Return the gradient by sympy.
 
-        Raises  NotRun if the formula would be too large; OutOfTime; NotSupported.
+        Error   estimated from the two precisions, plus the rounding of our float64 gradient, as constants of the formula
+                are rounded while tracing.
+        Raises  NotRun if the formula would be too large; OutOfTime; NotSupported; Undecided.
         """
         q.refuse_untraced()
         if not q.recording.moves:
@@ -62,7 +64,7 @@ def _rounded(number: float) -> str:
 
 
 def _ask(request: Any, q: Question) -> dict[str, Any]:
-    """Send a request to a worker process and return its answer."""
+    """Send a request to a worker process and return its answer. Raises OutOfTime, NotSupported."""
     worker = WORKERS.take()
     try:
         output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.budget.mode_timeout)

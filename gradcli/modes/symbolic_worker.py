@@ -26,7 +26,7 @@ def main() -> None:
         output = pickle.dumps(_answer(request))
         sys.stdout.buffer.write(len(output).to_bytes(LENGTH, "big") + output)
         sys.stdout.buffer.flush()
-    os._exit(0)  # taking sympy apart again would take as long as the differentiation
+    os._exit(0)  # unloading sympy would take as long as the differentiation
 
 
 def _answer(request: Any) -> tuple[str, Any]:
@@ -80,7 +80,7 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
 
 
 def _operations(formulas: list[Any]) -> int:
-    """Return how many operations formulas have, written out as trees."""
+    """Return the number of operations in formulas that are written out as trees."""
     return sum(int(sp.count_ops(formula)) for formula in formulas)
 
 
@@ -92,7 +92,7 @@ def evaluate(formulas: list[Any], numbers: dict[Any, float], cse: Any = True) ->
 
 
 def _evaluated(function: Any, numbers: list[float], digits: int) -> list[Any]:
-    """Return the values with this many digits, or nothing where they do not exist."""
+    """Return the values with this many digits, or an empty list if they do not exist."""
     with mpmath.workdps(digits):
         try:
             return [_real(mpmath.mpmathify(value)) for value in function(*map(mpmath.mpf, numbers))]

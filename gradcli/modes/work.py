@@ -10,20 +10,20 @@ from typing import Any
 
 from gradcli.core.cost import Work
 
-CALL = 1_000  # scalar operations that take the time of one call of numpy
-FUNCTION = 10_000  # the same, of calling the user's function at all
+CALL = 1_000  # scalar operations that take as long as one call of numpy
+FUNCTION = 10_000  # the same, for one call of the user's function
 TRACED = 4  # times the function: one traced evaluation
 REVERSE = 5  # times the function: recording it and sweeping back
-_BALL = 6_000  # scalar operations that take the time of one on balls, forward and backward
-_BALL_PRODUCT = 30  # the same, of one multiply-add of a matrix product in balls
+_BALL = 6_000  # scalar operations that take as long as one on balls, forward and backward
+_BALL_PRODUCT = 30  # the same, for one multiply-add of a matrix product in balls
 MOST_EVALUATIONS = 100_000  # of a function that can only be called, unless the user allows another number
 
 
 class Effort(Enum):
     """How many scalar operations a mode may take.
 
-    By default that is 30,000 operations on balls; `--modes all` allows what takes about ten seconds, and a mode that is
-    requested by name runs whatever it takes.
+    The default is 30,000 operations on balls; `--modes all` allows what takes about ten seconds, and a mode that is
+    requested by name has no limit.
     """
 
     DEFAULT = 30_000.0 * _BALL

@@ -1,4 +1,4 @@
-"""Child processes that load sympy while this one does something else. Imports nothing heavy: it runs first of all."""
+"""Child processes that load sympy in the background. This module imports nothing heavy, as it is needed first."""
 
 import atexit
 import os
@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 
-# Without the collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
-# Nor does it need the site module: it is given where this process found its packages. Ctrl-C is for the process that asks.
+# Without the garbage collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
+# The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
 _PROGRAM = (
     "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
     "from gradcli.modes.symbolic_worker import main; main()"
 )
-LENGTH = 8  # bytes before each message, which say how long it is
-_MOST = 200  # answers, after which a process has piled up enough garbage
+LENGTH = 8  # bytes before each message that hold its length
+_MOST = 200  # answers, after which a process is replaced because of its garbage
 
 
 class Late(Exception):
@@ -21,7 +21,7 @@ class Late(Exception):
 
 
 class Worker:
-    """One process, asked one thing after the other."""
+    """One child process, which answers one request after the other."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -33,7 +33,7 @@ class Worker:
         )
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
-        """Return the answer to a request; nothing where the process died of it. Raises Late."""
+        """Return the answer to a request, or no bytes if the process died. Raises Late after `timeout` seconds."""
         found: list[bytes] = []
         asking = threading.Thread(target=lambda: found.append(self._asked(request)), daemon=True)
         asking.start()
@@ -70,7 +70,7 @@ class Worker:
 
 
 class Workers:
-    """Processes that load sympy while this one does something else; one that has answered waits for the next question."""
+    """Keeps at most one idle worker, which loads sympy in the background or waits for its next request."""
 
     def __init__(self) -> None:
         self.waiting: Worker | None = None
@@ -81,12 +81,12 @@ class Workers:
             os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
-        """After a fork, ask a process of one's own: two that ask the same one would read each other's answers."""
-        self._parents.append(self.waiting)  # kept, so that it is not ended with the object
+        """Leave the worker to the parent after a fork: two processes with one worker would read each other's answers."""
+        self._parents.append(self.waiting)  # a reference, so that the worker does not end with the object
         self.waiting, self.lock = None, threading.Lock()
 
     def start(self) -> None:
-        """Begin to load sympy now; harmless if it is never asked."""
+        """Begin to load sympy now; this is harmless if no request follows."""
         with self.lock:
             if self.waiting is None:
                 self.waiting = Worker()
@@ -98,7 +98,7 @@ class Workers:
         return worker or Worker()
 
     def give(self, worker: Worker) -> None:
-        """Let a worker that has answered wait for the next question."""
+        """Let a worker that has answered wait for the next request; end it if another one waits, or it has answered often."""
         with self.lock:
             if self.waiting is None and worker.answers < _MOST:
                 self.waiting = worker

@@ -1,4 +1,4 @@
-"""From values of a function at many steps to its derivative: extrapolated differences, and how far off they may be."""
+"""Derivatives from the values of a function at many steps: extrapolated differences and their error bounds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,14 +11,15 @@ from gradcli.numerics.noise import EPS
 
 CENTRAL, ONE_SIDED = 2, 1  # the error of a difference is a series in this power of h
 LEVELS = {CENTRAL: 3, ONE_SIDED: 4}  # of Richardson's extrapolation
-SAFETY = 3.0  # the spread of extrapolants and the noise are estimates; right derivatives must lie inside
-USEFUL = 1e-3  # a relative bound for which no smaller scale is looked for
-FEWEST = 5  # steps that a sweep needs
-HIDDEN = 0.02  # noise above this part of all the function moved decides nothing
+SAFETY = 3.0  # times a bound: spread and noise are estimates, and correct derivatives must lie inside
+USEFUL = 1e-3  # a relative bound: if it is reached, no smaller scale is tried
+FEWEST = 5  # the least number of steps in a sweep
+HIDDEN = 0.02  # of the function's total change: with more noise, differences decide nothing
 _WEIGHT = {CENTRAL: 3.0, ONE_SIDED: 8.0}  # of noise / h: three standard deviations of an extrapolant
-FAR = 12.0  # of noise / h: five standard deviations of a one-sided extrapolant, of which many are looked at
-_APART = 4.0  # of what noise explains: one-sided slopes further apart do not meet
-_OPPOSITE = 0.1  # of one-sided slopes: where their mean is less, it is zero by symmetry
+FAR = 12.0  # of noise / h: five standard deviations of a one-sided extrapolant, because many are compared
+_APART = 4.0  # times what noise explains: one-sided slopes that are further apart differ
+_OPPOSITE = 0.1  # of the one-sided slopes: a smaller mean is zero by symmetry
+# Weights of (f(h) - 2 f(0) + f(-h)) / h at three steps: they keep a kink and cancel the terms in h and in h^3.
 _BENDS = np.linalg.solve(
     np.array([np.ones(3), RATIO ** np.arange(2, -1, -1), RATIO ** (3.0 * np.arange(2, -1, -1))]), [1, 0, 0]
 )
@@ -26,12 +27,14 @@ _BENDS = np.linalg.solve(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A derivative by differences: value, error bound (estimated), the step used, and calls of phi.
+    """A derivative by differences: its value, its estimated error bound, the step, and the number of calls of phi.
 
-    `rounding` is the part of the bound that is noise / h: where it is most of it, smaller steps mend nothing.
-    `left` and `right` are the one-sided slopes where they do not meet as the steps shrink, else nan. `other` is the slope
-    over another scale of steps, with its bound and step, where there are two; `jumps` says that phi jumps between the two
-    scales, as what rounds inside does: then `other` is the slope between two jumps.
+    `rounding` is the part of the bound that comes from noise / h: where it dominates, smaller steps do not help. `left` and
+    `right` are the one-sided slopes where they differ (at a kink), else nan. `other` is the slope over a second scale of
+    steps, if there is one, with its bound and step. `jumps` means that phi jumps between the two scales, as a function
+    that rounds inside does; then `other` is the slope between two jumps.
+
+    Shapes  all but `calls` are arrays in the shape of phi's values.
     """
 
     value: Any
@@ -48,7 +51,7 @@ class Difference:
 
     @property
     def kinked(self) -> Any:
-        """Whether the one-sided slopes do not meet."""
+        """Whether the one-sided slopes differ."""
         return np.isfinite(self.left)
 
 
@@ -59,21 +62,21 @@ def chosen(first: Any, a: Difference, b: Difference) -> Difference:
 
 
 def better(a: Difference, b: Difference) -> Difference:
-    """Return, entry by entry, the one with the smaller bound; where they contradict each other, `a`, of smaller steps."""
+    """Return, entry by entry, the one with the smaller bound, or `a`, of smaller steps, if the two contradict each other."""
     apart = np.abs(a.value - b.value) > a.bound + b.bound
     return chosen((a.bound <= b.bound) | (apart & np.isfinite(a.bound)), a, b)
 
 
 def nothing(line: Line) -> Difference:
-    """Return a difference that says nothing."""
+    """Return a difference without information: its value is nan and its bound infinite."""
     wide = np.full(line.at.shape, np.inf)
     return Difference(np.full(line.at.shape, np.nan), wide, wide, 0, np.zeros(line.at.shape))
 
 
 def fixed(line: Line, h: float, floor: Any) -> Difference:
-    """Return the difference at a step, central where it can be.
+    """Return the difference at a given step, central if the function has values on both sides.
 
-    Error   truncation from a second, wider step; how the function bends, as in the screen; noise / h.
+    Error   truncation, from a second, wider step; the kink that second differences show; noise / h.
     """
     steps = np.array([RATIO, 1.0]) * h
     up, down = line.both(steps)
@@ -93,7 +96,7 @@ def fixed(line: Line, h: float, floor: Any) -> Difference:
 
 
 def screened(line: Line, h: Any, floor: Any) -> Difference:
-    """Return the second extrapolant of three steps."""
+    """Return the second extrapolant of the central differences at three steps."""
     if not h[-1]:
         return nothing(line)
     up, down = line.both(h)
@@ -102,10 +105,11 @@ def screened(line: Line, h: Any, floor: Any) -> Difference:
 
 
 def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
-    """Return the second extrapolant of the values at three steps to both sides; `at` may be unknown.
+    """Return the second extrapolant from the values at three steps to both sides; `at` is the value at 0, or None.
 
-    Error   how far it is from both first ones; how the function bends, where that does not go to zero with h (a kink
-            nearer than the smallest step: the one-sided slopes differ by it); noise / h.
+    Shapes  up and down (3, ...), h (3,), widest first; at and sigma as one value.
+    Error   the changes in the two extrapolations; the difference of the one-sided slopes, if a kink lies nearer than the
+            smallest step; noise / h.
     """
     column = h.reshape((-1,) + (1,) * (np.ndim(up) - 1))
     kink = 0.0 if at is None else kink_of(up, down, at, column)
@@ -120,20 +124,20 @@ def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
 
 
 def kink_of(up: Any, down: Any, at: Any, column: Any) -> Any:
-    """Return by how much the one-sided slopes differ, from the values at the three widest steps."""
+    """Return by how much the one-sided slopes differ at 0, from the values at the three widest steps."""
     return np.tensordot(_BENDS, ((up - 2 * at + down) / column)[:3], 1)
 
 
 def extrapolated(table: Any, h: Any, power: int) -> Any:
-    """Return the next column of Neville's table, in h^power: the widest of the steps that an entry rests on is gone."""
+    """Return the next column of Neville's table for an error series in h^power; it has one entry less."""
     level = len(h) - len(table) + 1
     return table[1:] + (table[1:] - table[:-1]) / ((h[:-level] / h[level:]) ** power - 1)
 
 
 def swept(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL]) -> Difference:
-    """Return the estimate with the smallest bound of all steps and levels, one-sided ones where a side is missing.
+    """Return the estimate with the smallest bound over all steps and levels; one-sided where a side has no values.
 
-    Finer steps contradict it where they are further from it than `often` their noise.
+    A finer step contradicts an estimate if their distance is more than `often` times its noise; this widens the bound.
     """
     if len(h) < FEWEST or not np.all(h):
         return nothing(line)
@@ -158,9 +162,9 @@ def _finite(bound: Any) -> Any:
 
 
 def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
-    """Return how high the steps of a staircase are: the least movement, where there is none at smaller steps.
+    """Return the height of a staircase's steps: the least change of phi if it does not change at smaller steps, else 0.
 
-    A flat piece beside a kink looks alike, but there the function bends as much as it moves, however wide the step.
+    A flat piece beside a kink looks the same, but there the second difference is as large as the change, at every step.
     """
     moved = np.abs(up - down)
     stepping = np.logical_or.accumulate((moved == 0)[::-1])[::-1] & (moved > 0)
@@ -170,17 +174,17 @@ def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
 
 
 def _side(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return one-sided extrapolants of each step but the two widest, and how far off they may be by noise and truncation."""
+    """Return the one-sided extrapolants of all but the two widest steps, and their errors by noise and truncation."""
     first = extrapolated(slopes, column, ONE_SIDED)
     return first[1:], np.abs(first[1:] - first[:-1]) + FAR * sigma / column[2:]
 
 
 def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return the slopes to the left and to the right where nothing shows that they meet as the steps shrink, else nan.
+    """Return the slopes to the left and to the right where the values show that they differ, else nan.
 
-    They meet at a step if their extrapolants are no further apart there, nor at any smaller step, than what noise and
-    truncation explain. What is small beside the slopes is part of the bound alone, unless the two cancel by symmetry, so
-    that their mean shows nothing. Where noise hides it, they may meet.
+    The slopes agree at a step if noise and truncation explain the distance of their extrapolants there and at all smaller
+    steps. A distance that is small beside the slopes only widens the bound, unless the slopes cancel by symmetry: then
+    their mean shows nothing. Where noise could hide a distance, the slopes count as equal.
     """
     right, left = (extrapolated(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
     noise = 2 * FAR * sigma / column[2:]
@@ -200,7 +204,7 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
 
 
 def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any], often: float) -> Iterator[tuple[Any, ...]]:
-    """Yield, for each level of extrapolation, estimates with their bounds, the smallest step and the rounding of each."""
+    """Yield, for each level of extrapolation, the estimates, their bounds, their smallest steps and their rounding."""
     column = (-1,) + (1,) * (d.ndim - 1)
     finest = extrapolated(d, h.reshape(column), power)
     fine_rounding = max(often, _WEIGHT[power]) * sigma / h[1:].reshape(column)
@@ -219,7 +223,7 @@ def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any], often:
 
 
 def _contradiction(values: Any, finer: Any, room: Any) -> Any:
-    """Return how far each estimate is from those of no larger steps, beyond what those may be off."""
+    """Return how far each estimate is from those of equal and smaller steps, beyond the errors of these."""
     apart = np.zeros_like(values)
     for k in range(len(values)):
         excess = np.abs(values[k] - finer[k:]) - room[k:]
@@ -231,10 +235,10 @@ QUICK = 10.0 ** -np.array([2.0, 2.5, 3.0])
 
 
 def quick_derivative(phi: Callable[[float], Any], floor: float, at: float | None = None) -> Difference:
-    """Estimate phi'(0) of a tame phi on the scale of one, with an error bound that is large where it is not tame.
+    """Estimate phi'(0) for a phi that is smooth on the scale of one; for others the error bound is large.
 
-    Error   what two steps of Richardson's extrapolation differ by, a tenth of it for the last one, as phi'' may jump;
-            how phi bends at 0, where its value `at` there is given; plus `floor`, the known noise, over the step.
+    Error   the change in the last step of Richardson's extrapolation, plus a tenth of the change before, as phi'' may jump;
+            the kink at 0, if phi(0) is given as `at`; `floor`, the known noise, over the step.
     Cost    6 calls.
     """
     up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))

@@ -1,8 +1,8 @@
-"""Structure of a function that is finer than the steps of a difference: seen by a few values, and resolved where it can be.
+"""Detect structure of a function that is finer than the steps of a difference, and resolve it where possible.
 
-A structure of width w that changes the slope at x by d moves f by d t at t < w. So one value near x shows every wider
-structure whose d t is above the noise, and values at scales from that of the steps down to a few roundings of x show all
-that the noise lets anyone see. Where noise hides a structure, the slope rests on the assumption that f is smooth there.
+A structure of width w that changes the slope at x by d changes f by d t at a distance t < w. So one value at a distance t
+shows every wider structure whose d t is above the noise. Values at distances from the steps down to a few spacings of x
+show all structure that noise does not hide. Where noise hides it, the slope rests on the assumption that f is smooth.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,34 +15,36 @@ from gradcli.numerics.extrapolation import FAR, SAFETY, USEFUL, Difference, chos
 from gradcli.numerics.line import ALL_EXPONENTS, Line
 from gradcli.numerics.noise import EPS, left_over
 
-PROBES = 8  # values between the steps and the roundings of x
-RESOLVING = 2 * len(ALL_EXPONENTS) + 12  # calls of the steps of all scales, those of the noise among them
-_ASKED, _WINDOWS = 6, 4  # entries of the output, and intervals of each, that are looked at for jumps
-_BETWEEN = (0.0, 0.08, 0.21, 0.38, 0.46, 0.63, 0.79, 0.91, 1.0)  # of an interval: places that show how rough it is
-_CLEAR = 16.0  # times the roughness: what is further from the slope leaves it smoothly
-_FIT = 5  # places, at least, that a cubic and what it leaves need
-_HALVINGS = 70  # of an interval, until its ends are neighbouring numbers
-_JUMP = 8.0  # times the noise: neighbouring numbers whose values differ more have a jump between them
-_MANY = 30  # jumps that an interval may have
-_STEEP = 7  # halvings after which what is merely steep has lost all but a hundredth of its height
-_LADDER = 16  # places between the roundings of x and those where noise was seen
-_LOOKING = 28 + _HALVINGS + 9 * _WINDOWS  # calls, of one entry
-_LEAST = 8  # spacings of x: of what is nearer, rounding shows no less than the whole slope
-_STRANGE = 8.0  # times the noise that was measured: what differs more is structure
-_NOISIER = 4.0  # times the rounding near x: noise around it that may be structure
-_SUSPECT = 5.0  # times the noise that is known: what differs more from the parabola through the steps is looked at
-_INSIDE = 0.3  # of a step: nearer values lie on the parabola through its ends
-_ULPS = (-8, -5, -2, 2, 5, 8), (-64, -41, -19, 19, 41, 64)  # spacings of x: where rounding alone is left, or structure
-_NEIGHBOURS = 3  # steps over which a slope must be the same, about
-_LEVEL = 0.2  # of a slope: what it may change over these
-_WIDER = 10.0  # times the steps of the finer slope
-PLATEAU = 0.1  # of the distance of two slopes: a bound that is wider is none of a second one
+PROBES = 8  # values between the steps and the spacing of x
+RESOLVING = 2 * len(ALL_EXPONENTS) + 12  # calls for the steps of all scales, including those for the noise
+_ASKED, _WINDOWS = 6, 4  # entries of the output, and intervals of each, that are searched for jumps at most
+_BETWEEN = (0.0, 0.08, 0.21, 0.38, 0.46, 0.63, 0.79, 0.91, 1.0)  # of an interval: where its roughness is sampled
+_CLEAR = 16.0  # times the roughness: an entry further from its slope leaves it smoothly
+_FIT = 5  # least number of places for a cubic and its residuals
+_HALVINGS = 70  # of an interval, until its ends are neighbouring floats
+_JUMP = 8.0  # times the noise: if values at neighbouring floats differ more, there is a jump between them
+_MANY = 30  # most jumps in an interval
+_STEEP = 7  # halvings that reduce a merely steep rise to about a hundredth of its height
+_LADDER = 16  # places between the spacing of x and the distances at which noise was seen
+_LOOKING = 28 + _HALVINGS + 9 * _WINDOWS  # calls for one entry
+_LEAST = 8  # spacings of x: at smaller distances rounding hides the slope
+_STRANGE = 8.0  # times the measured noise: a larger deviation is structure
+_NOISIER = 4.0  # times the rounding near x: larger noise around x may be structure
+_SUSPECT = 5.0  # times the known noise: a larger deviation from the parabola through the steps is suspect
+_INSIDE = 0.3  # of a step: values nearer than this are compared with the parabola through its ends
+_ULPS = (-8, -5, -2, 2, 5, 8), (-64, -41, -19, 19, 41, 64)  # spacings of x: windows that show the rounding of f
+_NEIGHBOURS = 3  # steps over which a slope must be about the same
+_LEVEL = 0.2  # of a slope: the change allowed over these steps
+_WIDER = 10.0  # times the step of the finer slope: the steps of a second one are wider
+PLATEAU = 0.1  # of the distance of two slopes: with a wider bound the second one does not count
 
 
 def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> Any:
-    """Return the noise a few roundings of x away.
+    """Return the noise of f within a few spacings of x.
 
-    It is the least of two windows: a structure that fits into the wider one is smooth in the narrower. Cost: 12 calls.
+    It is the smaller one of two windows: a structure that fits into the wider window is smooth in the narrower one.
+
+    Cost    12 calls.
     """
     found = []
     for window in _ULPS:
@@ -53,11 +55,11 @@ def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> Any:
 
 
 def rough_part(line: Line, seen: Any) -> Any:
-    """Return how much of the noise that was seen around x is none of a structure: it is there near x, or f is a staircase.
+    """Return the part of the noise around x that is not fine structure: it is also present near x, or f is a staircase.
 
-    A staircase is level near x; what has a slope there and jumps further off is teeth, whose slopes are to be told apart.
+    A staircase is flat near x. A function with a slope near x and jumps further away is a sawtooth: its noise is structure.
 
-    Cost  none where the noise is that of rounding the value; else 28 calls, and up to 106 for each of six entries of the output.
+    Cost    no calls if the noise is the rounding of the value; else 28, and up to 106 for each of six entries of the output.
     """
     known = EPS * np.abs(line.at)
     if not line.affords(_LOOKING) or not np.any(seen > _NOISIER * known):
@@ -78,7 +80,7 @@ def rough_part(line: Line, seen: Any) -> Any:
 
 
 def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
-    """Return the slope of the nearest values, of as many as lie on a line but for noise, and how far these reach."""
+    """Return the slope of the nearest values, as many as lie on a line up to noise, and how far they reach."""
     places = sorted((t for t in line.seen if np.all(np.isfinite(line.seen[t]))), key=abs)
     slope, reach = np.zeros(line.at.shape), np.zeros(line.at.shape)
     fits = np.ones(line.at.shape, dtype=bool)
@@ -93,9 +95,9 @@ def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
 
 
 def unexplained(line: Line, found: Difference, scale: float, noise: Any) -> Any:
-    """Return how far the slope near x may be off, where values nearer to x than the steps do not fit them; else 0.
+    """Return how far the slope near x may be off, if values nearer to x than the steps do not fit it; else 0.
 
-    Cost  8 calls.
+    Cost    8 calls.
     """
     inside = _INSIDE * np.min(found.h, where=np.isfinite(found.h), initial=np.inf)
     for t in _probes(line, inside, _LEAST * line.ulp(scale)):
@@ -104,9 +106,9 @@ def unexplained(line: Line, found: Difference, scale: float, noise: Any) -> Any:
 
 
 def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
-    """Return how far the slope near x may be off by the known values nearer to x than the steps; 0 where these fit.
+    """Return how far the slope near x may be off, by the known values nearer to x than the steps; 0 if they fit it.
 
-    It is that of the nearest value that noise does not explain: of nearer ones, noise hides how steep they are.
+    The nearest value whose deviation noise does not explain decides; nearer still, noise hides how steep f is.
     """
     curvature, changes, wide = _bends(line, found)
     off = np.zeros(line.at.shape)
@@ -121,7 +123,7 @@ def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
 
 
 def _probes(line: Line, inside: float, least: float) -> list[float]:
-    """Return places on both sides in turn, from the steps to the roundings of x; uneven, so that no wave fits them."""
+    """Return places on alternating sides, from the steps to the spacing of x; uneven, so that no wave matches them."""
     if not least < inside < np.inf:
         return []
     ladder = (np.arange(PROBES) + np.array([0.0, 0.13, -0.11, 0.07, -0.08, 0.12, -0.05, 0.0])) / (PROBES - 1)
@@ -130,13 +132,13 @@ def _probes(line: Line, inside: float, least: float) -> list[float]:
 
 
 def moved(line: Line, found: Difference) -> Any:
-    """Return how much the function moves to either side over the steps of a difference, by the step: at least the slope."""
+    """Return how steep the function is within a step h of a difference: |slope| + |second derivative| h / 2."""
     return np.abs(found.value) + np.where(np.isfinite(found.h), np.abs(_bends(line, found)[0]) * found.h / 2, 0.0)
 
 
 def _bends(line: Line, found: Difference) -> tuple[Any, Any, Any]:
-    """Return the second derivative over the steps of a difference, by how much it is another over wider steps, and how
-    far the slope over the steps is from the difference.
+    """Return the second derivative over the steps of a difference, how much it changes over wider steps, and how far
+    the slope over the steps is from the difference's value.
     """
     curvature, changes, wide = (np.zeros(line.at.shape) for _ in range(3))
     for h in np.unique(found.h[np.isfinite(found.h)]):
@@ -150,7 +152,7 @@ def _bends(line: Line, found: Difference) -> tuple[Any, Any, Any]:
 
 
 def _bent(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
-    """Return the second and the first derivative by the values a step to both sides, or to one where the other is missing."""
+    """Return the second and the first derivative from the values at one step to both sides, or to one side at an edge."""
     up, down = line(h), line(-h)
     ahead, behind = (up - line.at) / h, (line.at - down) / h
     one = 2 * np.where(np.isfinite(ahead), ahead - found.value, found.value - behind)
@@ -159,12 +161,12 @@ def _bent(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
 
 
 def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor: Any) -> Difference:
-    """Return the slope by steps of all scales, beside the one by the wider steps where the two contradict each other.
+    """Return the slope from steps of all scales, together with that of the wider steps if the two contradict each other.
 
-    The finer one is the derivative where the function is smooth between the scales. Where it jumps there, it rounds
-    inside: then the steps that cross many jumps show its slope, and the jumps are their noise.
+    If the function is smooth between the scales, the finer slope is the derivative. If it jumps there, it rounds inside:
+    then the slope is that of the steps that cross many jumps, and the jumps are noise.
 
-    Error   where structure is seen that is too fine to be resolved, the bound is as wide as its slope may be.
+    Error   if structure is too fine to be resolved, the bound is as wide as its slope may be.
     Cost    72 calls at most, and up to 106 for each of six entries of the output.
     """
     if not line.affords(RESOLVING) or not np.any(doubtful):
@@ -190,9 +192,9 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
 
 
 def _beside_plateau(line: Line, h: Any, found: Difference) -> Difference:
-    """Return a difference with the slope over wider steps beside it, where three neighbouring ones have the same, about.
+    """Return a difference with the slope over wider steps as `other`, if three neighbouring steps have about the same one.
 
-    It is the same to both sides too: beside a kink, the mean of its two slopes is no slope of f.
+    That slope must also be the same on both sides: near a kink, the mean of the two slopes is not a slope of f.
     """
     if len(h) < _NEIGHBOURS:
         return found
@@ -214,10 +216,10 @@ def _beside_plateau(line: Line, h: Any, found: Difference) -> Difference:
 
 
 def _structure(line: Line, found: Difference, entries: Any, sigma: Any, finer: Any, steep: Any) -> tuple[Any, Any]:
-    """Return which entries leave the slope smoothly, and the noise of each: of those that leave it by jumps, these too.
+    """Return which entries leave the slope smoothly, and the noise of each entry, which includes jumps.
 
-    They leave it where they are beside its parabola by more than noise explains; a slope that was measured by the finest
-    steps, by more than `steep` times the distance. Of many entries, a few show what the others do.
+    An entry leaves its slope where it deviates from the parabola by more than noise explains; for a slope from the finest
+    steps, by more than `steep` times the distance. Of many entries only a few are examined, and stand for the others.
     """
     smooth, sigma = np.array(entries), np.array(np.broadcast_to(sigma, entries.shape))
     departures = list(_departures(line, found, finer, steep))
@@ -233,7 +235,7 @@ def _structure(line: Line, found: Difference, entries: Any, sigma: Any, finer: A
 def _leaves(
     line: Line, departures: list["_Departure"], k: tuple[int, ...], slope: float, noise: float, finer: bool
 ) -> tuple[bool, float]:
-    """Return whether an entry leaves its slope smoothly, if at all, and its noise."""
+    """Return whether an entry leaves its slope smoothly, and the noise of the entry."""
     ends = _leaving(departures, k, noise)
     if finer:
         return ends is None or not _jumps(line, k, ends.a, ends.b, slope, noise), noise
@@ -252,7 +254,7 @@ def _leaves(
 
 @dataclass(frozen=True, slots=True)
 class _Departure:
-    """How far the values at b are from a slope, how far where the slope does not explain it, their rounding; a is before b."""
+    """The deviation of the values at b from a slope, its size where it is unexplained, their rounding; a is the place before."""
 
     a: float
     b: float
@@ -262,7 +264,7 @@ class _Departure:
 
 
 def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterator[_Departure]:
-    """Yield how all known values depart from a slope, the nearest first."""
+    """Yield the departures of all known values from a slope, the nearest first."""
     curvature, changes, wide = _bends(line, found)
     before = {1.0: 0.0, -1.0: 0.0}
     for t in sorted(line.seen, key=abs):
@@ -290,9 +292,9 @@ def _turning(departures: list[_Departure], k: tuple[int, ...], first: _Departure
 
 
 def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noise: float) -> bool:
-    """Whether an entry jumps between two places: halved until they are neighbours, it is as high there as a little before.
+    """Whether an entry jumps between two places: the change does not shrink when the interval is halved to neighbours.
 
-    Cost  70 calls at most; about 10 where it does not jump.
+    Cost    70 calls at most; about 10 if it does not jump.
     """
     low, high = float(line(a)[k]), float(line(b)[k])
     heights = [abs(high - low - slope * (b - a))]
@@ -309,7 +311,7 @@ def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noi
 
 
 def _roughness(line: Line, a: float, b: float) -> Any:
-    """Return how rough values between two places are: a jump between them is rough, what is as wide as they is smooth."""
+    """Return the roughness of the values between two places: a jump is rough, a structure as wide as the interval smooth."""
     a = a or b / 3
     places = [line.exact(a + (b - a) * u) for u in _BETWEEN]
     known = [(t, y) for t, y in ((t, line(t)) for t in dict.fromkeys(places)) if np.all(np.isfinite(y))]

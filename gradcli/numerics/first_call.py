@@ -1,4 +1,4 @@
-"""The trace test of functions that are differentiated from Python: once for each function, at its first call."""
+"""The trace test of functions that are differentiated from Python: it runs once for each function, at its first call."""
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -23,17 +23,17 @@ _DO = "let it depend on its arguments alone: keep no state, draw no random numbe
 
 
 class FirstCall:
-    """Tests at the first call of a function that what is recorded of it is the function."""
+    """Tests, at the first call of a function, that its recorded program computes the function."""
 
     def __init__(self, f: Callable[..., Any], wrt: Wrt) -> None:
         self.f, self.wrt = f, wrt
         self.done = _is_known(f)
 
     def test(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Compare the function with its recorded program beside these arguments.
+        """Compare the function with its recorded program near these arguments.
 
         Cost    recording f, two or three evaluations of it and one of its program.
-        Raises  TraceDiffers where they are apart; what f raises.
+        Raises  TraceDiffers if the two differ; whatever f raises.
         """
         if levels.depth():
             return  # the function is part of another, which is tested itself
@@ -67,9 +67,9 @@ def _tested(call: Call) -> TraceTest:
 
 
 def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
-    """Compare the recorded slope with function values where a comparison for equality holds at the point alone.
+    """Compare the recorded slope with function values if a comparison for equality holds only at the point itself.
 
-    It may be a branch of the function, whose slope is that beside it, or the key of a cache.
+    The comparison may be a branch of the function, with the same slope as nearby, or the key of a cache.
     """
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
     vs = displacement(0, call.xs, sizes)
@@ -94,7 +94,7 @@ def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
 def _is_known(f: Callable[..., Any]) -> bool:
     try:
         return f in _KNOWN
-    except TypeError:  # it can be hashed or referred to weakly by nobody
+    except TypeError:  # it is not hashable, or has no weak references
         return False
 
 

@@ -1,8 +1,8 @@
 """A first screen of a claimed gradient by complex steps: a dozen evaluations, where the function is analytic.
 
-Im f(x + i h v) / h is the derivative along v to rounding, as nothing is subtracted; one entry among a thousand that is wrong
-by 1e-8 shows in it. What is real about a complex result (its real part, a real difference along the same direction) must be
-what it is for real numbers; where it is not, nothing is said.
+Im f(x + i h v) / h is the derivative along v up to rounding, because nothing is subtracted; it shows one entry among a
+thousand that is wrong by 1e-8. The real part of a complex result, and a real difference along the same direction, must
+agree with real arithmetic; where they do not, this screen gives no answer.
 
 Source  Squire and Trapp (1998), Using complex variables to estimate derivatives of real functions.
 """
@@ -18,19 +18,21 @@ from gradcli.numerics.steps import Line, derivative
 from gradcli.point import Array
 
 _H = 1e-20  # of the entries' sizes
-_OTHER = 0.7  # of that step: rounding falls otherwise there
-_SAME = 1e-9  # of f: how near its real part stays to its value
-_USEFUL = 1e-4  # of the slope: a difference that is known no better confirms nothing
-_ROUNDINGS = 8.0  # how much larger than what was seen of it, rounding may be
+_OTHER = 0.7  # of that step: a second step, at which values round differently
+_SAME = 1e-9  # of f: how near its real part must stay to its value
+_USEFUL = 1e-4  # of the slope: a difference with a wider bound confirms nothing
+_ROUNDINGS = 8.0  # times the rounding that was observed: what rounding may be
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 
 
 @dataclass
 class Steps:
-    """Derivatives of a function along directions by complex steps, beside what a claim says of them.
+    """Derivatives of a function along directions by complex steps, compared with those of a claimed gradient.
 
-    `f` takes a displacement, real or complex; `room` is what the rounding of some terms of the claim may sum up to, and
-    `within` absolute errors of the claim that are no mistake.
+    `f` takes a displacement, real or complex. `room(terms)` bounds the rounding of a sum of terms of the claim. `within`
+    holds absolute errors of the claim that are no mistake.
+
+    Shapes  claim, within, displacements and directions (n,).
     """
 
     f: Callable[[Array], complex]
@@ -39,10 +41,10 @@ class Steps:
     room: Callable[[Array], float]
     within: Array
     calls: int = 0
-    rounding: float = 0.0  # of a slope, beside the sum of the sizes of its terms
+    rounding: float = 0.0  # of a slope, relative to the sum of the sizes of its terms
 
     def slope(self, v: Array, step: float = _H) -> float:
-        """Return the derivative along v. Raises ValueError where f does something else with complex numbers."""
+        """Return the derivative along v. Raises ValueError if f treats complex numbers differently from real ones."""
         self.calls += 1
         y = self.f(1j * step * v)
         if not np.iscomplexobj(y) or not np.isfinite(y) or abs(np.real(y) - self.value) > _SAME * abs(self.value):
@@ -50,7 +52,7 @@ class Steps:
         return float(np.imag(y)) / step
 
     def holds_for(self, v: Array) -> bool:
-        """Whether a real difference along v agrees, and how far two steps are apart is noted as rounding."""
+        """Return whether a real difference along v agrees; set `rounding` from the distance of two complex steps."""
         one, other = self.slope(v), self.slope(v, _OTHER * _H)
         real = quick_derivative(lambda t: float(np.real(self.f(t * v))), EPS * abs(self.value), self.value)
         self.calls += 2 * len(QUICK)
@@ -59,16 +61,16 @@ class Steps:
         return bool(abs(real.value - one) <= 3 * real.bound <= _USEFUL * max(abs(one), EPS * size))
 
     def compared(self, v: Array) -> tuple[float, float]:
-        """Return by how much the slope along v differs from the claim's, and what of it rounding explains."""
+        """Return the difference between the slope along v and the claim's, and how much of it rounding explains."""
         terms = self.claim * v
         bound = self.rounding * float(np.sum(np.abs(terms)))
         bound += self.room(terms) + _CHANCE * float(np.linalg.norm(self.within * v))
         return self.slope(v) - float(np.sum(terms)), bound
 
     def odd_entry(self, v: Array, entries: Array, disagrees: float) -> tuple[int, float, float] | None:
-        """Halve the entries until one is left whose slope is not the claim's; return it, its slope and the bound of that.
+        """Bisect the entries down to one that disagrees with the claim; return its index, its slope and the bound of this.
 
-        None where no half disagrees, or real differences of that entry contradict its complex step.
+        Return None if the last entry agrees, or if real differences contradict its complex step.
         """
         while len(entries) > 1:
             half, moved = entries[: len(entries) // 2], np.zeros(v.shape)

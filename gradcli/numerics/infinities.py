@@ -24,20 +24,20 @@ _OPERATORS = {
 
 
 def named(primitive: Primitive, position: Any) -> str:
-    """Return what a primitive is called: by its name where the user wrote that, else `the product` for `x*y`."""
+    """Return how a message calls a primitive: by its name if the user wrote it, else `the product` for `x*y`."""
     written = re.search(rf"\b{primitive.name}\b", code_at(position))
     return primitive.name if written else _OPERATORS.get(primitive.name, primitive.name)
 
 
 def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> str | None:
-    """Return what to do where the first value that is not finite has overflowed; None where it has another cause."""
+    """Return advice if the first value that is not finite has overflowed; None if it has another cause."""
     if not _overflows(primitive, xs, y, params):
         return None
     return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
 
 
 def _overflows(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:
-    """Whether the first entry that is not finite is so in float64 only, the operands being finite."""
+    """Whether the first entry that is not finite would be finite in exact arithmetic; the operands are finite."""
     bad = ~np.isfinite(np.asarray(y))
     if np.isnan(np.asarray(y)[bad][0]):
         return False

@@ -16,9 +16,10 @@ from gradcli.point import Array
 
 
 def by_rows(program: Program, one: Value) -> list[list[Value]]:
-    """Return the cotangents of all inputs for each entry of the value in turn, seeded with `one`.
+    """Return the cotangents of all inputs for each entry of the value; each reverse sweep starts from `one`.
 
     Shapes  a list over the entries of the value (in C order) of lists over inputs.
+    Cost    one reverse sweep for each entry of the value.
     """
     y = program.y
     if shape(y) == ():
@@ -27,7 +28,7 @@ def by_rows(program: Program, one: Value) -> list[list[Value]]:
 
 
 def _seed(one: Value, k: int, count: int) -> Value:
-    """Return zeros and, in place k, a one of its own arithmetic."""
+    """Return a vector with `one` in place k and zeros of the same arithmetic elsewhere."""
     if is_plain(one):
         seed = np.zeros(count)
         seed[k] = one
@@ -37,7 +38,7 @@ def _seed(one: Value, k: int, count: int) -> Value:
 
 
 def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
-    """Return row by row cotangents of one input as an array."""
+    """Return the Jacobian of one input from its cotangents, given row by row."""
     if len(rows) == 1 and shape(like) == ():
         return np.asarray(rows[0][number], dtype=float)[()]
     entries = [np.asarray(row[number], dtype=float) for row in rows]
@@ -47,7 +48,10 @@ def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
 
 
 def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
-    """Return the derivative of f by its k-th input, by one dual evaluation for each entry of that."""
+    """Return the Jacobian of f by its k-th input.
+
+    Cost    one dual evaluation for each entry of that input.
+    """
     still: list[Any] = [None] * len(xs)
     columns = [np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in directions(xs[k])]
     return columns_to_array(columns, y, xs[k])
@@ -63,7 +67,7 @@ def directions(x: Array) -> Iterator[Array]:
 
 
 def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
-    """Return derivatives by input entry as one array."""
+    """Return the Jacobian of one input from its columns, one for each entry of the input."""
     if not columns or not np.size(columns[0]):
         return np.zeros(shape(y) + shape(x))
     return np.stack(columns, axis=-1).reshape(shape(y) + shape(x))[()]

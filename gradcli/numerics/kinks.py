@@ -1,4 +1,4 @@
-"""What a recorded run says about the place it was run at: kinks, and where numbers stop being finite."""
+"""What a recorded run shows about its point: kinks, branches, and where values stop being finite."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,11 @@ class Mark:
 def slopes_reach(
     tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]
 ) -> tuple[Any, ...]:
-    """Return, for each input, which entries the given slots depend on (by the slopes at this point)."""
+    """Return, for each input, which entries the given slots depend on, by the slopes at this point.
+
+    Shapes  one mask for each input, in its shape.
+    Cost    one reverse sweep for each slot.
+    """
     masks = [np.zeros(np.shape(x.primal), dtype=bool) for x in inputs]
     for slot, seed in zip(slots, seeds, strict=True):
         if slot == CONSTANT:
@@ -81,7 +85,7 @@ def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
 
 
 def _moves_together(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]) -> bool:
-    """Whether what ties at the hits is the same function of the inputs, so that the tie changes nothing."""
+    """Whether the tied operands are the same function of the inputs, so that the tie is no kink."""
     primitive, slots, xs, _, params, _ = line
     if primitive is None:
         return False
@@ -102,7 +106,7 @@ def _moves_together(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]
 def _reach_of_difference(
     tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], xs: Sequence[Value], tie: Any
 ) -> tuple[Any, ...]:
-    """Return which entries move the difference of two operands at their ties; none do where an entry meets itself."""
+    """Return which entries of the inputs change the difference of two operands at their ties; identical terms cancel."""
     weights = np.where(tie, np.random.default_rng(0).uniform(0.5, 1.5, np.shape(tie)), 0.0)
     total: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
     sizes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
@@ -146,7 +150,7 @@ def branches(program: Program) -> list[Branch]:
 
 
 def _seed(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> Value:
-    if primitive.name == "max":  # only what ties reaches the kink
+    if primitive.name == "max":  # only the tied entries reach the kink
         largest = np.max(x, axis=params["axis"], keepdims=True)
         return (np.asarray(x) == largest) * np.reshape(hit, np.shape(largest)) * 1.0
     return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _unspread(hit, x)
@@ -158,13 +162,13 @@ def _unspread(mask: Any, x: Value) -> Value:
 
 
 def refuse_undefined(y: Value) -> None:
-    """Raise Undecided where a value is not finite, for arithmetics that may find a slope there all the same."""
+    """Raise Undecided if a value is not finite: some modes would find a slope even there."""
     if not np.all(np.isfinite(y)):
         raise Undecided("f is not finite here", do=TO_FINITE)
 
 
 def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
-    """Return the operation that made the first inf or nan: in the values, or else in the adjoints."""
+    """Return the operation that made the first inf or nan, in the values or else in the adjoints; None if there is none."""
     token = CAREFUL.set(True)
     try:
         return _first_not_finite(program.tape, bars)
@@ -183,7 +187,7 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
             how = "overflows" if hint else f"gives {_first_bad(y)}"
             says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
             return Mark(primitive, position, says, (), hint or INTO_THE_DOMAIN)
-    if all(ybar is None or _finite(ybar) for ybar in bars):  # whatever a slope sends back is in some adjoint
+    if all(ybar is None or _finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
         return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
         primitive, slots, xs, y, params, position = line

@@ -7,16 +7,16 @@ import numpy as np
 
 RATIO = np.sqrt(10.0)
 EXPONENTS = np.arange(13) / 2 + 1  # h from 1e-1 to 1e-7 of the scale
-ALL_EXPONENTS = np.arange(30) / 2 + 1  # h down to few roundings of the scale
-_FINEST = 4  # spacings of x: shorter steps are all alike
-_DECADES = 17  # between the widest step and the nearest edge of the domain that is looked for
+ALL_EXPONENTS = np.arange(30) / 2 + 1  # h down to a few roundings of the scale
+_FINEST = 4  # spacings of x: the shortest useful step
+_DECADES = 17  # of steps, among which one inside the domain is searched
 
 
 class Line:
-    """phi(t) for an entry that has the value x and is moved by t: values by place, each computed once, and the value at 0.
+    """phi(t) for an entry of the value x that is moved by t; each value is computed once and kept by its place t.
 
-    Values are nan beyond `low` and `high`, between which the entry may be moved, further away than `reach`, and after `most`
-    calls; `at` is phi(0) where it is known.
+    A value is nan if the entry would leave the interval from `low` to `high`, if |t| is more than `reach`, or after `most`
+    calls. `at` is phi(0), if it is known.
     """
 
     def __init__(
@@ -48,36 +48,39 @@ class Line:
         return self.calls + calls <= self.most
 
     def spacing(self, t: float) -> float:
-        """Return how far apart the numbers are near x + t, in which the line has places."""
+        """Return the spacing of floats of the size |x| + |t|."""
         return float(np.spacing(abs(self.x) + abs(t)))
 
     def ulp(self, scale: float) -> float:
-        """Return the spacing of the numbers at x, or where x is zero that of numbers of a scale."""
+        """Return the spacing of floats at x, or at `scale` if x is zero."""
         return self.spacing(0.0) if self.x else float(np.spacing(scale))
 
     def exact(self, t: float) -> float:
-        """Return a place near t that x + t is exact at."""
+        """Return a place t' near t for which x + t' is exact."""
         return float((self.x + t) - self.x)
 
     def place(self, t: float) -> float:
-        """Return a place near t that has values: on the other side at an edge."""
+        """Return a place near t with finite values, or the one on the other side beyond an edge of the domain."""
         t = self.exact(t)
         return t if np.all(np.isfinite(self(t))) else -t
 
     def steps(self, scale: float, exponents: Any = EXPONENTS) -> Any:
-        """Return the steps on a scale, such that x + h and x - h are exact; 0 for those too short to be so."""
+        """Return the steps h of a scale, rounded so that x + h and x - h are exact; 0 for steps that are too short."""
         h = min(scale, 10 * self.reach) * 10.0**-exponents
         spacing = np.spacing(np.abs(self.x) + h)
         return np.where(h >= _FINEST * spacing, np.round(h / spacing) * spacing, 0.0)
 
     def edge(self, scale: float) -> float:
-        """Return a scale whose steps stay inside the domain, where wider ones leave it on a side; else 0."""
+        """Return a scale whose steps stay inside the domain, if wider ones leave it; else 0."""
         for h in scale * 10.0 ** -np.arange(1, _DECADES):
             if all(np.all(np.isfinite(self(float((self.x + t) - self.x)))) for t in (h, -h)):
                 return 0.0 if h == scale / 10 else float(10 * h)
         return 0.0
 
     def both(self, h: Any) -> tuple[Any, Any]:
-        """Return the values at x + h and at x - h, for each step."""
+        """Return the values at x + h and at x - h, for each step.
+
+        Shapes  h (m,); two arrays with a leading axis of m.
+        """
         up, down = (np.stack([self(sign * float(step)) for step in h]) for sign in (1, -1))
         return up, down

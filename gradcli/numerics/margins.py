@@ -13,7 +13,10 @@ from gradcli.interpreters.tape import CONSTANT, Recorded, Tape
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """A kink near the point: its operation and place, and how far the one entry that reaches it soonest has to move."""
+    """A kink near the point: its operation and place, and how far one entry of an input has to move to reach it.
+
+    That entry is the one that reaches it soonest: entry `at` of the input with this `number`.
+    """
 
     primitive: Primitive
     position: Any
@@ -23,9 +26,9 @@ class Nearby:
 
 
 def nearest(program: Program, bars: Sequence[Value]) -> Nearby | None:
-    """Return the kink that is nearest in its own argument, by the linear change of that with the inputs; None if none is.
+    """Return the kink whose own argument is nearest to it, with its distance in the inputs by linearisation, or None.
 
-    Cost  one reverse sweep.
+    Cost    one reverse sweep for each operand of that kink.
     """
     _, inputs, tape = program
     best: tuple[float, int, int] | None = None

@@ -1,4 +1,4 @@
-"""How noisy a function is: the spread of its values that no slope explains."""
+"""How noisy a function is: the spread of its values around a smooth curve."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,16 +7,16 @@ import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
 _SPACING = 2e-8  # of the scale: wide enough to see rounding, narrow enough not to see the function
-_DEGREE = 3  # of the polynomial that stands for the function between the samples
+_DEGREE = 3  # of the polynomial that is fitted to the samples
 _PLACES = (-4.0, -3.31, -1.83, -1.12, 0.0, 0.77, 2.21, 2.86, 4.0)
 
 
 def noise(phi: Callable[[float], Any], scale: float) -> Any:
-    """Estimate the standard deviation of the noise of `phi` around 0: what is left of its values beside a polynomial.
+    """Estimate the standard deviation of the noise of `phi` around 0, from the residuals of a polynomial fit.
 
     Shapes  as phi's values.
     Units   scale in units of phi's argument, the noise in units of phi.
-    Error   nan where phi is finite on neither side of 0; what lies outside its domain is sampled on the other side.
+    Error   nan if phi is finite on neither side of 0; a place outside its domain is replaced by its mirror image.
     Cost    9 calls, up to 17 at the edge of a domain.
     Source  Moré and Wild (2011), Estimating computational noise, for the spacing and the number of values.
     """
@@ -29,22 +29,22 @@ def noise(phi: Callable[[float], Any], scale: float) -> Any:
 
 
 def near(scale: float) -> list[float]:
-    """Return the places the noise is sampled at.
+    """Return the places at which the noise is sampled.
 
-    They are uneven: to differences of evenly spaced values, as in ECnoise, a ripple in step with them is invisible.
+    They are uneven: differences of evenly spaced values, as in ECnoise, do not see a ripple of the same period.
     """
     return [place * _SPACING * scale for place in _PLACES]
 
 
 def left_over(places: Sequence[float], values: Any) -> Any:
-    """Return the standard deviation of what a cubic leaves of values at the places, at least their rounding.
+    """Return the standard deviation of the residuals of a cubic fit, but at least the rounding of the values.
 
-    Shapes  values have a leading axis of places.
+    Shapes  values have a leading axis of places, which the result lacks.
     """
     t = np.array(places) / np.max(np.abs(places))
     basis = np.linalg.qr(np.vander(t, _DEGREE + 1))[0]
     flat = (values - values[len(values) // 2]).reshape(len(values), -1)
     residual = flat - basis @ (basis.T @ flat)
-    size = np.maximum(np.max(np.abs(residual), axis=0), np.finfo(float).tiny)  # squares may be beyond floats
+    size = np.maximum(np.max(np.abs(residual), axis=0), np.finfo(float).tiny)  # squares may over- or underflow
     sigma = size * np.sqrt(np.sum(np.square(residual / size), axis=0) / (len(values) - _DEGREE - 1))
     return np.maximum(sigma.reshape(values.shape[1:]), EPS * np.max(np.abs(values), axis=0))

@@ -1,4 +1,4 @@
-"""What rounding can have done to a float64 gradient: the same sweep in balls of 53 bits."""
+"""Bounds on the rounding error of a float64 gradient, by the same sweep in balls of 53 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,16 +13,16 @@ from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.primitives.kinds import KERNELS
 
 EPS = float(np.finfo(np.float64).eps)
-ULPS = 8 * EPS  # what a kernel or numpy's own functions may differ by from the correctly rounded operation
+ULPS = 8 * EPS  # how far a kernel or a numpy function may be from the correctly rounded result
 
 
 def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:
-    """Return f(*xs) in balls and the radius of its gradient, entry by entry, at 53 bits.
+    """Return f(*xs) in balls and the radius of each entry of its gradient, at 53 bits.
 
-    With `kernels`, for the partials as float64 computes them; else for the textbook's.
+    With `kernels`, the partials are those that gradcli computes in float64; else the textbook's formulas.
 
     Error   a bound for the operations in the order they were done; numpy's functions may add a few ulps each.
-    Raises  Undecided where 53 bits cannot decide a comparison.
+    Raises  Undecided if 53 bits cannot decide a comparison.
     Source  Johansson (2017), Arb: efficient arbitrary-precision midpoint-radius interval arithmetic.
     """
     token = KERNELS.set(kernels)

@@ -1,6 +1,6 @@
-"""Difference schemes, and what theory says of each: the step at which truncation and rounding are balanced.
+"""Difference schemes, and the step at which the theory of each balances truncation and rounding error.
 
-With h the step, e the rounding error of one value of f, and f(k) its k-th derivative, a scheme of order p errs by
+With h the step, e the rounding error of one value of f, and f(k) its k-th derivative, the error of a scheme of order p is
 
     c |f(k)| h^p + r e / h,    least at  h = (r e / (p c |f(k)|))^(1/(p+1)),  where it is  (1 + p) c |f(k)| h^p.
 """
@@ -18,7 +18,8 @@ Rounded = Callable[[Any], Any]
 class Scheme:
     """One way to estimate f' from values at x + o h, for its offsets o.
 
-    `terms` are `(o, o', w)` for w (f(x + o h) - f(x + o' h)); their sum is divided by `over` h.
+    `terms` are `(o, o', w)` for w (f(x + o h) - f(x + o' h)); their sum is divided by `over` h. `order`, `derivative`, `c`
+    and `r` are p, k, c and r of the law above.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Scheme:
         return frozenset(o for up, down, _ in self.terms for o in (up, down))
 
     def quotient(self, values: Mapping[float, Any], h: Any, rounded: Rounded) -> Any:
-        """Return the estimates, each operation rounded as the format rounds; `values[o]` belong to the steps `h`."""
+        """Return the estimates, each operation rounded by `rounded`; `values[o]` are f(x + o h) for the steps `h`."""
         total: Any = None
         for up, down, weight in self.terms:
             part = rounded(values[up] - values[down])
@@ -45,7 +46,7 @@ class Scheme:
         return rounded(total / (h if self.over == 1 else rounded(self.over * h)))
 
     def predicted(self, e: float, derivatives: Mapping[int, float]) -> tuple[float, float] | None:
-        """Return the best step and its error; None where the derivative that decides is zero or not known."""
+        """Return the best step and its error; None if f(k) or the rounding error is zero, or f(k) is unknown."""
         size = self.c * derivatives.get(self.derivative, 0.0)
         if size == 0 or e == 0 or not self.r:
             return None
@@ -54,7 +55,7 @@ class Scheme:
 
     @property
     def symbol(self) -> str:
-        """The derivative in its error, as it is written: f'', f''' and f(5)."""
+        """The derivative f(k) of the error law as text: f'', f''' or f(5)."""
         return "f" + "'" * self.derivative if self.derivative <= 3 else f"f({self.derivative})"
 
     def law(self) -> str:
@@ -89,7 +90,7 @@ STENCILS: dict[int, tuple[float, ...]] = {
 
 
 def schemes_of(text: str | None) -> tuple[Scheme, ...]:
-    """Return the schemes a list names, by unique prefixes too. Raises BadOption."""
+    """Return the schemes that a list separated by commas names; unique prefixes will do. Raises BadOption."""
     if text is None:
         return tuple(_BY_NAME[name] for name in USUAL)
     found: list[Scheme] = []

@@ -1,4 +1,4 @@
-"""Every entry of a claimed gradient against a few random projections of differences, and a search for the wrong ones."""
+"""Check all entries of a claimed gradient by differences along a few random directions, and search for the wrong ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,26 +13,26 @@ from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import Noise, derivative
 from gradcli.point import Array
 
-CONFIDENCE = 0.99  # that an error of the size `sees` would have been seen
-_DECADES = 2.0  # of |claim * scale| in one stratum: truncation goes with the largest entry, and would hide smaller ones
-_STRATA = 10  # at most: what is below the last belongs to it
-_SHARP = 1e-7  # a bound, relative to the middle entry of a group, that needs no better one
-_CLEAR = 20.0  # a bound this much below what is searched for needs no better one
-_DISAGREES = 3.0  # bounds are estimates
-_SEEN = _DISAGREES + 1  # an error above this many bounds disagrees whatever the difference is off by
-_ROUNDED = 1e-12  # relative rounding of a right claim, computed by an unknown algorithm
+CONFIDENCE = 0.99  # the probability that an error of the size `sees` is seen
+_DECADES = 2.0  # of |claim * scale| in one stratum: the truncation of the largest entry hides much smaller ones
+_STRATA = 10  # at most; smaller entries belong to the last one
+_SHARP = 1e-7  # a bound, relative to the median entry of a group, that is good enough
+_CLEAR = 20.0  # a bound so many times smaller than the error that is searched for is good enough
+_DISAGREES = 3.0  # times the bound, which is an estimate: a larger difference disagrees
+_SEEN = _DISAGREES + 1  # times the bound: a larger error disagrees, even if the difference itself is off by the bound
+_ROUNDED = 1e-12  # relative rounding of a correct claim, whose algorithm is unknown
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
-_INVISIBLE = 30.0  # times the noise: smaller claims are not told from 0 by any step
+_INVISIBLE = 30.0  # times the noise: no step distinguishes smaller claims from 0
 _FIRST = 300  # calls that a first screen with wrong entries may take
-_LOOK = 300  # calls, of which a look for fine structure may take some
-_IN_FULL = -1.0  # a bound that no short measurement has
-_MOST_KINKS = 20  # entries at kinks that are named
-_STAIRS = 300.0  # times the spacing of the noise's places: the stairs of a function computed in float32 show there
+_LOOK = 300  # calls: the least budget with which fine structure is searched
+_IN_FULL = -1.0  # a wanted bound that no quick measurement reaches, so that the full one is made
+_MOST_KINKS = 20  # most entries at kinks that are reported
+_STAIRS = 300.0  # times the usual scale of the noise: there the stairs of a function computed in float32 show
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An entry that was moved alone and disagrees: its measured slope and the bound of that."""
+    """An entry that disagrees when it is moved alone: its index, its measured slope and the bound of this slope."""
 
     index: int
     measured: float
@@ -41,7 +41,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Kink:
-    """Slopes that differ to the two sides: by one entry, or along a direction through all where it was not found."""
+    """One-sided slopes that differ: by one entry, or (index None) along a direction if the entry was not found."""
 
     index: int | None
     left: float
@@ -50,11 +50,11 @@ class Kink:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What a screening found; `agrees` is None where most of the gradient could be wrong unseen.
+    """The result of a screening; `agrees` is None at kinks, and if most of the gradient could be wrong unseen.
 
-    `suspected` are groups of indices that disagree as a whole and were not taken apart. `sees` is, for each entry, the
-    smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite where nothing is.
-    `scales` are slopes along directions that fit the claim over wider steps only.
+    `suspected` are groups of indices that disagree as a whole and were not searched further. `sees` is, for each entry, the
+    smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite if none is seen.
+    `scales` are slopes along directions that fit the claim only over wider steps; they too leave `agrees` None.
     """
 
     agrees: bool | None
@@ -71,7 +71,7 @@ class Screened:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many calls of f a screening may make, how often a stratum is projected, and how many wrong entries are looked for."""
+    """How many calls of f a screening may make, how often a stratum is projected, and how many wrong entries are sought."""
 
     budget: int = 10_000
     projections: int = 3
@@ -94,12 +94,12 @@ def screen(
 ) -> Screened:
     """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
 
-    Shapes  claim and scales (n,); phi takes a displacement (n,) and returns f there; so does `by_complex`, which may be
-            given complex ones and raises ValueError where it cannot be. `value` is f at the point.
+    Shapes  claim and scales (n,). phi takes a displacement (n,) and returns f there. `by_complex` does the same for complex
+            displacements; it raises ValueError if f does not take them. `value` is f at the point.
     Units   scales are sizes of the entries; `within` are absolute errors of the claim that are no mistake. Entries with a
-            scale of 0 or a claim not finite are not moved.
-    Error   bounds of differences are estimates; an error above `sees` passes with probability 1 - `confidence`.
-    Cost    by complex steps 10 calls where the claim agrees; else about 40 calls, 6 to over 100 for a projection, k log2(n)
+            scale of 0, or a claim that is not finite, are not moved.
+    Error   bounds of differences are estimates; an error above `sees` is missed with probability 1 - `confidence`.
+    Cost    by complex steps 10 calls if the claim agrees; else about 40 calls, 6 to over 100 for a projection, k log2(n)
             projections for k wrong entries; never above the budget.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
@@ -116,7 +116,7 @@ def screen(
             return search.result()
         try:
             search.listen()
-            for often in (1, limits.projections):  # where the budget ends, every stratum has been seen
+            for often in (1, limits.projections):  # once each first, so that the budget reaches every stratum
                 for stratum in search.strata:
                     search.repeat(stratum, often)
             search.take_apart(limits.projections, limits.most)
@@ -130,7 +130,7 @@ class _Spent(Exception): ...
 
 @dataclass(frozen=True, slots=True)
 class _Slope:
-    """How a group of entries, moved along v, differs from the claim, and how much of that the bounds explain."""
+    """The difference between the slope of a group of entries, moved along v, and the claim, with the bound of it."""
 
     entries: Array
     difference: float
@@ -144,7 +144,7 @@ class _Slope:
 
 @dataclass(slots=True)
 class _Stratum:
-    """Entries whose claims are of similar size; the bounds of projections that agreed, or the one that did not."""
+    """Entries with claims of similar size; the bounds of the projections that agreed, and the one that did not."""
 
     entries: Array
     bounds: list[float] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _Search:
     budget: int
     rng: np.random.Generator
     value: float | None = None
-    floor: float = 0.0  # the noise of f that was heard
+    floor: float = 0.0  # the measured noise of f
     fine: bool = False
     calls: int = 0
     projections: int = 0
@@ -182,14 +182,14 @@ class _Search:
         return phi
 
     def weights(self, entries: Array) -> Array:
-        """Return a direction: half to all of the scales of some entries, with either sign."""
+        """Return a random direction: each of the entries moves by half to all of its scale, with either sign."""
         v = np.zeros(self.claim.shape)
         drawn = self.rng.random(len(entries))
         v[entries] = self.scales[entries] * np.where(drawn < 0.5, -0.5 - drawn, drawn)
         return v
 
     def at_once(self, f: Callable[[Array], complex], value: float, projections: int, most: int) -> bool:
-        """Project all entries by complex steps and find the wrong ones; False where f does not take such steps."""
+        """Check all entries by complex steps and find the wrong ones; return False if that is not possible."""
         entries = np.flatnonzero(self.scales)
         steps = Steps(f, value, self.claim, lambda terms: float(_ROUNDED * np.linalg.norm(terms)), self.within)
         try:
@@ -221,7 +221,7 @@ class _Search:
     def listen(self) -> None:
         """Measure the noise of f, and sort the entries into strata."""
         entries, heard = np.flatnonzero(self.scales), [np.nan]
-        while len(entries) and not np.all(np.isfinite(heard)):  # fewer of them may have a way inside the domain of f
+        while len(entries) and not np.all(np.isfinite(heard)):  # moving fewer of them may stay inside the domain
             phi = self.along(self.weights(entries))
             heard = [noise(phi, scale) for scale in (1.0, _STAIRS)]
             entries = entries[1::2]
@@ -234,9 +234,9 @@ class _Search:
         self.strata = [_Stratum(np.flatnonzero(rank == r)) for r in np.unique(rank) if r >= 0]
 
     def explained(self, seen: float) -> bool:
-        """Whether a kink or structure finer than the steps explains what looked like noise along a direction.
+        """Return whether a kink, or structure finer than the steps, explains what looked like noise along a direction.
 
-        Where it is structure, no slope is measured in short from then on.
+        If it is structure, the quick measurement of slopes is not used from then on.
         """
         v = self.weights(np.flatnonzero(self.scales))
         if not np.any(v):
@@ -250,7 +250,7 @@ class _Search:
         return smooth or bool(found.kinked)
 
     def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Slope:
-        """Measure one group along v, by 6 calls where their bound will do, by 35 more where not."""
+        """Measure the slope of one group along v: by 6 calls if their bound is at most `wanted`, else by about 35 more."""
         moved = np.zeros(v.shape)
         moved[entries] = v[entries]
         terms, slack = (self.claim * moved)[entries], np.abs(self.within * moved)[entries]
@@ -276,7 +276,7 @@ class _Search:
         return quick if quick and sharper else full
 
     def repeat(self, stratum: _Stratum, projections: int) -> None:
-        """Project a stratum until it has agreed so often, or disagrees."""
+        """Project a stratum until `projections` of them agree or one disagrees."""
         while stratum.odd is None and len(stratum.bounds) < min(projections, len(stratum.entries)):
             v = self.weights(stratum.entries)
             middle = float(np.median(np.abs(self.claim * v)[stratum.entries]))
@@ -290,7 +290,7 @@ class _Search:
             stratum.bounds += [] if seen.disagrees else [seen.bound]
 
     def leave_out_kink(self, stratum: _Stratum, v: Array) -> bool:
-        """Find the entry that a kink along a direction is at and take it out of its stratum; False where none is found."""
+        """Find the entry that causes a kink along a direction and remove it from its stratum; return False if none does."""
         entries = stratum.entries
         while len(entries) > 1 and len(self.kinks) < _MOST_KINKS:
             entries = max(np.split(entries, [len(entries) // 2]), key=lambda half: self.bend(half, v))
@@ -304,7 +304,7 @@ class _Search:
         return True
 
     def bend(self, entries: Array, v: Array) -> float:
-        """Return by how much the slopes along some entries differ to the two sides. Cost: 6 calls."""
+        """Return by how much the one-sided slopes along some entries differ, by 6 calls."""
         moved = np.zeros(v.shape)
         moved[entries] = v[entries]
         phi = self.along(moved)
@@ -314,7 +314,7 @@ class _Search:
         return abs(float(kink_of(up, down, self.value, QUICK)))
 
     def take_apart(self, projections: int, most: int) -> None:
-        """Find the wrong entries of the strata that disagree, and project what remains of these again."""
+        """Find the wrong entries of the strata that disagree, and project the remaining entries again."""
         odd = [stratum for stratum in self.strata if stratum.odd]
         for k, stratum in enumerate(odd):
             quota = len(self.wrong) - (len(self.wrong) - most) // (len(odd) - k)
@@ -322,12 +322,12 @@ class _Search:
                 (v, whole), stratum.odd, stratum.bounds, before = stratum.odd, None, [], len(self.wrong)
                 settled = self.bisect(v, whole, quota)
                 stratum.entries = np.setdiff1d(stratum.entries, settled, assume_unique=True)
-                if len(self.wrong) > before:  # else the same would disagree again
+                if len(self.wrong) > before:  # else the same projection would disagree again
                     self.repeat(stratum, projections)
         self.complete &= not any(s.odd or (len(s.entries) and not s.bounds) for s in odd)
 
     def bisect(self, v: Array, whole: _Slope, quota: int) -> Array:
-        """Halve what disagrees until single entries do; return the entries found wrong, suspected, or unclear."""
+        """Bisect a group that disagrees down to single entries; return the entries found wrong, suspected, or unclear."""
         stack, settled = [whole], []
         try:
             while stack and len(self.wrong) < quota:
@@ -341,7 +341,7 @@ class _Search:
         return np.concatenate(settled + [group.entries for group in stack])
 
     def parts(self, group: _Slope, v: Array) -> list[_Slope]:
-        """Return the halves of a group that disagree; the second is what the first leaves, where that decides it."""
+        """Return the halves of a group that disagree; the second is measured only if the first does not decide it."""
         first, rest = np.split(group.entries, [len(group.entries) // 2])
         if not len(first):
             k, alone = int(rest[0]), self.slope(rest, v, 0.0)
@@ -355,7 +355,7 @@ class _Search:
         if not (one.disagrees or other.disagrees):
             other = self.slope(rest, v, wanted)
         odd = [half for half in (other, one) if half.disagrees]
-        apart = abs(group.difference - one.difference - other.difference)  # beyond the bounds, it proves nothing
+        apart = abs(group.difference - one.difference - other.difference)  # beyond the bounds, nothing is proved
         self.suspected += [group.entries] if not odd and apart <= group.bound + one.bound + other.bound else []
         self.complete &= bool(odd)
         return odd
@@ -378,8 +378,8 @@ class _Search:
 
 
 def _seen(stratum: _Stratum) -> float:
-    """Return the least error of a term that is seen, whatever the other errors sum up to."""
+    """Return the least error of one term that is seen, whatever the sum of the other errors."""
     rooms = _SEEN * np.sort(stratum.bounds)
-    k = np.arange(len(rooms)) + 1  # each misses e with probability 2 room / |e|, as its weight has density 1
+    k = np.arange(len(rooms)) + 1  # each misses e with probability 2 room / |e|, as the weight of e has density 1
     least = 2 * np.exp((np.cumsum(np.log(rooms)) - np.log(1 - CONFIDENCE)) / k)
     return float(np.min(least) if len(stratum.entries) > 1 else 2 * rooms[0])

@@ -8,7 +8,7 @@ import numpy as np
 def log_slope(x: Any, y: Any) -> float | None:
     """Return the exponent p of y ~ x^p: the median of the slopes between all pairs of points; None for fewer than three.
 
-    Source  Theil (1950), Sen (1968): a slope that a few points off the line do not move.
+    Source  Theil (1950) and Sen (1968): a few outliers do not change this slope.
     """
     x, y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
     known = np.isfinite(x) & np.isfinite(y)
@@ -21,9 +21,9 @@ def log_slope(x: Any, y: Any) -> float | None:
 
 
 def neighbours(x: Any) -> Any:
-    """Return the median of each value of a curve and its two neighbours, so that no lucky point counts.
+    """Return the median of each value of a curve and its two neighbours, so that a single lucky point has no effect.
 
-    Shapes  as x: curves along the last axis.
+    Shapes  as x; curves lie along the last axis.
     """
     padded = np.concatenate([x[..., :1], x, x[..., -1:]], axis=-1)
     return np.median(np.stack([padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]), axis=0)

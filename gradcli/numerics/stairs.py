@@ -1,6 +1,7 @@
-"""Steps: operations whose values are constant but for jumps, as rounding, signs and comparisons are.
+"""Step functions: operations that are constant except for jumps, such as rounding, signs and comparisons.
 
-Away from its jump a step is a constant. What moves the result through steps alone has the slope 0 although it matters.
+Away from its jumps a step has the slope 0. An entry that changes the result only through steps has a gradient of 0,
+although the result depends on it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +25,12 @@ Masks = list[Any]
 Function = Callable[..., Value]
 Allowed = Callable[[Sequence[Value]], bool]
 
-WIDTHS = (0.1, 0.3, 1.0, 10.0)  # of an entry's size or 1: how far it is moved to see whether f depends on it
-_SHRINKING = (1e-4, 1e-6)  # of an entry's size or 1: steps to both sides of a jump
-_ROUNDED = 1e-8  # of f and its slope: the rounding of a slope by the smaller of these steps
-_FEW = 4  # roundings of an operand within which a step is at its jump
-_ROUNDS = 10  # of leaving out entries that enter otherwise somewhere
-_PLACES = 8  # of steps that are reported
+WIDTHS = (0.1, 0.3, 1.0, 10.0)  # times max(1, |entry|): how far an entry is moved to see whether f depends on it
+_SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jump
+_ROUNDED = 1e-8  # of f plus its slope: the rounding of a slope by the smaller of these steps
+_FEW = 4  # roundings of an operand: a step that changes within these is at its jump
+_ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
+_PLACES = 8  # most places of steps that are reported
 
 
 def _everywhere(xs: Sequence[Value]) -> bool:
@@ -38,7 +39,7 @@ def _everywhere(xs: Sequence[Value]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """In place of a rule: an entry of the argument is reached from where it enters, whatever the slope is there."""
+    """A rule that carries dependence instead of slopes: a result depends on each entry that enters it."""
 
     rule: Rule
     whole: bool  # every entry of the argument may enter every entry of the result
@@ -57,7 +58,7 @@ class _Reach:
 
 
 def _structural(primitive: Primitive, arguments: int) -> Primitive:
-    """Return an operation with the rules by which its arguments are reached."""
+    """Return the operation with rules that carry dependence in place of its own."""
     elementwise = primitive is SELECT or all(isinstance(rule, Partial | Factor) for rule in primitive.rules)
     whole = not elementwise and primitive.kind != "linear"
     rules = (_Reach(Factor(1.0) if elementwise else primitive.rule(i), whole) for i in range(arguments))
@@ -65,7 +66,11 @@ def _structural(primitive: Primitive, arguments: int) -> Primitive:
 
 
 def reach(program: Program, slots: Sequence[int]) -> Masks:
-    """Return, for each input, the entries that enter the values at `slots` other than through steps."""
+    """Return, for each input, the entries on which the values at `slots` depend other than through steps.
+
+    Shapes  one mask for each input, in its shape.
+    Cost    one sweep back over the program, whatever the number of slots.
+    """
     bars: list[Any] = [None] * len(program.lines)
     for slot in slots:
         if slot != CONSTANT:
@@ -89,11 +94,11 @@ def reach(program: Program, slots: Sequence[int]) -> Masks:
 def staircases(
     f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value], allowed: Allowed = _everywhere
 ) -> list[Mark]:
-    """Return the steps through which alone some entries reach the result, given the slopes of the sum of all outputs.
+    """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
-    Such an entry enters no other operation on the way, at the point and wherever it was moved to; and f changes with it.
+    Such an entry enters no other operation, neither at the point nor where it is moved to, and f changes with it.
 
-    Cost  where an entry enters steps alone: 8 recordings a round; another round where others enter otherwise there.
+    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]
@@ -111,11 +116,11 @@ def staircases(
                 steps_alone |= not _any(entering) and not _same(there.y, program.y)
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
             return list(_marks(program, steps, left)) if steps_alone else []
-    return []  # there is always another one that enters otherwise, as where the largest is taken of many
+    return []  # each round finds more entries with other paths, as for the maximum of many
 
 
 def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
-    """Return the function recorded elsewhere; None beyond where it has a value."""
+    """Return the function recorded at other values, or None if it fails there."""
     try:
         return record(f, xs)
     except GradcliError:
@@ -127,9 +132,9 @@ def _same(a: Value, b: Value) -> bool:
 
 
 def at_jumps(f: Function, program: Program, bars: Sequence[Value]) -> list[Mark]:
-    """Return the steps, as `floor(x)` at 2, that are at their jump where f has another slope beside it, or jumps too.
+    """Return the steps at their jump (`floor(x)` at 2) near which f itself jumps or has another slope.
 
-    Cost  4 evaluations for each of them.
+    Cost    4 evaluations of f for each step at its jump.
     """
     found = []
     for line in program.tape.decisions:
@@ -154,7 +159,7 @@ def _at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params
 
 
 def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
-    """Whether the slopes of f to both sides do not come nearer to the recorded one as steps shrink."""
+    """Whether the one-sided slopes of f do not approach the recorded slope as the steps shrink."""
     xs = [x.primal for x in program.inputs]
     units = [np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(xs, reached, strict=True)]
     slopes = [bars[x.slot] for x in program.inputs]
@@ -173,12 +178,12 @@ def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequen
 
 
 def _smooth(program: Program) -> Masks:
-    """Return, for each input, the entries that enter the result other than through steps."""
+    """Return, for each input, the entries on which the result depends other than through steps."""
     return reach(program, [program.y.slot] if program.moves else [])
 
 
 def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
-    """Yield a mark for each place of steps; the last has what further places reach as well."""
+    """Yield a mark for each place of steps; the last one also stands for all further places."""
     places: dict[tuple[Primitive, Any], list[int]] = {}
     for primitive, slots, _, _, _, position in steps:
         if primitive is not None:
@@ -195,7 +200,7 @@ def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mar
 
 
 def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
-    """Yield places where some entries are moved, by less and by more than their size, in either direction."""
+    """Yield points at which the entries in `left` are moved, by less and by more than their size, in both directions."""
     rng = np.random.default_rng(0)
     for width in WIDTHS:
         moves = [

@@ -1,4 +1,4 @@
-"""Differences that choose their own step and state their own error: a cheap screen, and a sweep where it is not sharp."""
+"""Differences that choose their step and estimate their error: a cheap screen first, a sweep if that is not sharp."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,22 +38,22 @@ __all__ = [
     "second_derivative",
 ]
 
-SCREEN = slice(2, 5)  # its steps, 1e-2 to 1e-3: truncation and rounding of a tame function are 1e-12
-WIDE = slice(0, 5)  # the screen's and two wider ones, for what rounding limits
-_SHARP = 1e-9  # a relative bound that needs no better one
-_CLOSE = 1e-6  # a relative bound that noise may leave
-_LEAST = 4.0  # roundings of the slope: what values of f round in it, wherever the steps
-TAME = 10  # calls, for a function that the screen and two wider steps are sharp for, values nearer aside
-SWEEP = 2 * len(EXPONENTS) + 9  # calls, those of the noise among them
-_NEAREST = 3  # steps that are as small as the noise is sampled at
+SCREEN = slice(2, 5)  # the screen's steps, 1e-2 to 1e-3: truncation and rounding of a smooth function are 1e-12
+WIDE = slice(0, 5)  # the screen's steps and two wider ones, for functions that rounding limits
+_SHARP = 1e-9  # a relative bound that is good enough
+_CLOSE = 1e-6  # a relative bound that is good enough if noise limits it
+_LEAST = 4.0  # roundings of the slope: the least bound, from the rounding of f's values at any step
+TAME = 10  # calls for a smooth function: the screen and two wider steps, without the nearer values
+SWEEP = 2 * len(EXPONENTS) + 9  # calls, including those for the noise
+_NEAREST = 3  # of the smallest steps, whose values also serve to measure the noise
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Noise of a function: `floor` is known to be there even where neighbouring values do not show it (a staircase of rounding).
+    """The noise of a function; `floor` is present even if neighbouring values do not show it (a staircase of rounding).
 
-    `seen` is that of the function as a whole, which one entry may not have; `rough` is the part of it that is no finer
-    structure, all of it where that is not known.
+    `seen` is the measured noise of the function as a whole, which a single entry may not have. `rough` is the part of it
+    that is not fine structure; None stands for all of it.
     """
 
     floor: Any = 0.0
@@ -62,7 +62,7 @@ class Noise:
 
     @property
     def no_structure(self) -> Any:
-        """The noise that is no structure finer than the steps."""
+        """The noise without structure finer than the steps."""
         return np.maximum(self.floor, self.seen if self.rough is None else self.rough)
 
 
@@ -75,16 +75,16 @@ def derivative(
 ) -> Difference:  # fmt: skip
     """Estimate phi'(0) on a line.
 
-    Shapes  as phi's values; each entry of the output takes its own step.
-    `h` is a step to be taken as it is. With `looks`, values nearer than the steps are looked at for finer structure.
+    `h` is a fixed step, if it is given. With `looks`, values nearer than the steps are searched for finer structure.
 
-    Units   `typical` is the size of the other entries; steps are tried on the scale of |x| and on max(1, typical), or
-            on no wider one than `size`, the size of the entry where the user has said it.
-    Error   spread of three neighbouring extrapolants plus noise / h, or the contradiction of smaller steps or of
-            one-sided ones, times a safety factor; estimated, not proved. It rests on the assumption that phi has no
-            structure that its noise hides: of a width w, one that changes the slope by less than about 8 noise / w.
-    Cost    14 calls where phi is tame, 18 where rounding limits, else 43 for a scale; where nearer values do not fit
-            what was found, up to 72 more, and up to 70 for each of three entries to find a jump.
+    Shapes  as phi's values; each entry of the output gets its own step.
+    Units   `typical` is the size of the other entries. Steps are tried on the scale of |x| and on that of max(1, typical),
+            or on none wider than `size`, the size of the entry if the user has given it.
+    Error   the spread of three neighbouring extrapolants plus noise / h, or the contradiction by smaller steps or by
+            one-sided ones, times a safety factor; estimated, not proved. It assumes that phi has no structure that its
+            noise hides: of a width w, one that changes the slope by less than about 8 noise / w.
+    Cost    14 calls for a smooth phi, 18 if rounding limits, else 43 for a scale; if nearer values do not fit the slope,
+            up to 72 more, and up to 106 for each of six entries of the output to find jumps.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
     if h is not None:
@@ -103,7 +103,7 @@ def derivative(
 
 
 def _best(line: Line, scales: Sequence[float], floor: Any, seen: Any) -> Difference:
-    """Return the sharpest difference of all scales, the wider only where needed: they may leave the domain."""
+    """Return the sharpest difference of all scales; wider ones are tried only if needed, as they may leave the domain."""
     best = nothing(line)
     for scale in scales:
         found = _on_scale(line, scale, floor, seen)
@@ -115,7 +115,7 @@ def _best(line: Line, scales: Sequence[float], floor: Any, seen: Any) -> Differe
 
 
 def _where(convincing: Any, d: Difference) -> Difference:
-    """Return a difference that says nothing elsewhere: where nothing moves, tiny steps have seen too little."""
+    """Return the difference with an infinite bound where it is not convincing: tiny steps without any change show little."""
     return replace(d, bound=np.where(convincing, d.bound, np.inf))
 
 
@@ -125,7 +125,7 @@ SECOND = 10.0 ** -np.arange(1.0, 4.5, 0.5)
 def second_derivative(phi: Callable[[float], Any]) -> Difference:
     """Estimate phi''(0) of a scalar phi on the scale of one, by second differences and Richardson's extrapolation.
 
-    Error   spread of neighbouring extrapolants plus noise / h**2, the smallest such bound; estimated, not proved.
+    Error   the spread of neighbouring extrapolants plus noise / h**2, the smallest such bound; estimated, not proved.
     Cost    24 calls.
     """
     at, sigma = float(phi(0.0)), float(noise(phi, 1.0))
@@ -138,12 +138,12 @@ def second_derivative(phi: Callable[[float], Any]) -> Difference:
 
 
 def _sharp(d: Difference) -> Any:
-    """Whether a bound needs no better one: small beside the value, or rounding beside no movement at all."""
+    """Whether a bound is good enough: small beside the value, or from rounding if the value is zero."""
     return (d.bound <= _SHARP * np.abs(d.value)) | ((d.value == 0) & _limited(d))
 
 
 def _limited(d: Difference) -> Any:
-    """Whether rounding makes most of the bound."""
+    """Whether rounding is most of the bound."""
     return d.bound <= 2 * SAFETY * d.rounding
 
 
@@ -155,7 +155,7 @@ def _scales(x: float, typical: float, size: float | None) -> list[float]:
 
 
 def _on_scale(line: Line, scale: float, floor: Any, seen: Any) -> Difference:
-    """Return the screen's answer where it is sharp, else the sweep's."""
+    """Return the difference of the screen where it is sharp, else that of the sweep."""
     if not line.affords(TAME):
         return nothing(line)
     noisy = np.maximum(floor, seen)
@@ -177,7 +177,7 @@ def _on_scale(line: Line, scale: float, floor: Any, seen: Any) -> Difference:
 
 
 def _noise(line: Line, scale: float, h: Any) -> Any:
-    """Return the noise, from values of its own and those at the smallest steps; what is outside the domain is left out."""
+    """Return the noise, from its own samples and the values at the smallest steps; places outside the domain are left out."""
     places = [*near(scale), *(sign * step for step in h[-_NEAREST:] for sign in (1, -1))]
     values = np.stack([line((line.x + t) - line.x) for t in places])
     inside = [k for k in range(len(places)) if np.all(np.isfinite(values[k]))]
@@ -187,7 +187,7 @@ def _noise(line: Line, scale: float, h: Any) -> Any:
 
 
 def _hidden(sigma: Any, seen: Any, at: Any) -> bool:
-    """Whether the function moves hardly more than its noise: a wave shorter than every step looks like that."""
+    """Whether the function changes hardly more than its noise, as a wave that is shorter than every step does."""
     seen = np.where(np.isfinite(seen), seen, at)
     moved, size = np.ptp(seen, axis=0), np.max(np.abs(seen), axis=0)
     return bool(np.all(sigma > np.maximum(HIDDEN * moved, 100 * EPS * size)))

@@ -1,8 +1,8 @@
-"""Is the recorded program the function? Both run at a displaced point, on plain numbers, and must give the same value.
+"""Test that a recorded program is the function: at a displaced point, on plain numbers, both must give the same value.
 
-There is no truncation error in this: a term that the trace lost, because it came out of a cache or lost its derivative on
-the way, shows however small it is beside the others, down to rounding. What it cannot see: caches whose keys are rounded
-values, shapes or identities, which are hit at displaced points too.
+The test has no truncation error. A term that the trace lost, because it came from a cache or lost its derivative on the
+way, shows down to rounding, however small it is beside the others. The test does not see caches whose keys are rounded
+values, shapes or identities: they are hit at displaced points too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,18 +19,18 @@ from gradcli.source.derived import either_way
 
 _RAISES_ONCE = "the first of two equal calls raises an error, the second does not"
 _FAR = 0.5  # of the size of each entry: the first displacement
-_NEARER = 4.0  # by which the next one is less
-_NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: displacements below are lost in rounding
-_CONTRIBUTIONS = 1e3  # roundings of what the value is summed from, which two ways of computing it may differ by
+_NEARER = 4.0  # the factor by which each displacement is smaller than the one before
+_NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: smaller displacements are lost in rounding
+_CONTRIBUTIONS = 1e3  # roundings of a value's contributions: by so much two ways to compute it may differ
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceTest:
-    """What came of it: whether the two agree, None where nothing could be compared, and why in words.
+    """The result of a trace test: whether the two agree (None if nothing could be compared), and why, in words.
 
-    `failed` says that the function could be evaluated at no displaced point.
-    `room` is how far apart two equal values may lie, and `step` the displacement that it belongs to, for each input.
+    `failed` means that the function fails at displaced points: it raises an error, or its value has another shape.
+    `room` is the allowed distance of two equal values, and `step` the displacement that it belongs to, for each input.
     """
 
     agrees: bool | None
@@ -41,7 +41,9 @@ class TraceTest:
     step: tuple[Array, ...] = ()
 
     def detects(self, slopes: Sequence[Array]) -> float | None:
-        """Return the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
+        """Return the smallest lost term that the test would have seen, relative to all contributions of the gradient.
+
+        Return None if the test was not passed, or if no slope is known to move the value.
 
         Shapes  `slopes` are Jacobians, `[output, input]`, one for each input.
         """
@@ -60,12 +62,12 @@ def trace_test(
 ) -> TraceTest:
     """Compare the recorded program with the function at `xs` plus a part of `steps`.
 
-    Every decision of the program (comparison, order, rounding) is taken again; where one differs the displacement is made
-    smaller. The two differ if they do so at two displacements in a row: a rule that chooses its form by the values may be
-    another one far away.
+    Every decision of the program (comparison, order, rounding) is taken again; if one differs, the displacement is made
+    smaller. The two count as different only if they differ at two displacements in a row, because a rule that chooses its
+    form by the values may choose another one far away.
 
-    Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns, for a value, how far two equal ones may be apart.
-    Cost    one evaluation of f and one of the program where all is well; none of f where a decision differs.
+    Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns the allowed distance of two equal values.
+    Cost    one evaluation of f and one of the program if all is well; none of f if a decision differs.
     """
     calls, raised, apart = 0, "", ""
     for part in _parts():
@@ -103,7 +105,7 @@ def trace_test(
 
 
 def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str:
-    """Return in words why the function has no value of the same shape at a point, or nothing."""
+    """Return in words why the function has no value of the same shape at a point; empty if it has one."""
     try:
         value = f(*map(_fresh, xs))
     except GradcliError as error:
@@ -112,7 +114,7 @@ def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str
 
 
 def _difference(value: Array, again: Array, allowed: Array) -> str:
-    """Return in words where a value is not what the record gives; nothing where they agree."""
+    """Return in words where the function's value differs from the program's; empty if they agree."""
     excess = np.abs(value - np.asarray(again, dtype=float)) - allowed
     if not np.any(excess > 0):
         return ""
@@ -121,7 +123,7 @@ def _difference(value: Array, again: Array, allowed: Array) -> str:
 
 
 def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
-    """Return what to say where the two agreed at no displacement."""
+    """Return the result if the two agreed at no displacement."""
     if apart:
         return TraceTest(False, apart, False, calls)
     if raised:
@@ -130,7 +132,7 @@ def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
 
 
 def _fresh(x: Array) -> Array:
-    """Return a value in memory of its own, which the user's code may keep or write to."""
+    """Return a copy of a value, which the user's code may keep or write to."""
     return x.copy() if isinstance(x, np.ndarray) else x
 
 
@@ -157,7 +159,7 @@ def displacement(seed: int, xs: Sequence[Array], sizes: Sequence[Array]) -> list
 
 
 def contributions(program: Program, bars: Sequence[Value]) -> float:
-    """Return the sum of what the value is made of: every line's value carried to the result by its adjoint."""
+    """Return the sum of all contributions to the value: the size of each line's value times its adjoint."""
     total = 0.0
     for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True):
         if bar is not None and primitive is not None:
@@ -167,5 +169,5 @@ def contributions(program: Program, bars: Sequence[Value]) -> float:
 
 
 def roundings(contributed: float) -> float:
-    """Return how far two ways of computing a value may be apart that is summed from so much."""
+    """Return the allowed distance of two ways to compute a value, given the sum of its contributions."""
     return _CONTRIBUTIONS * _EPS * contributed

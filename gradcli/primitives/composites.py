@@ -32,9 +32,7 @@ def sinc(x: Value) -> Value:
     origin = is_zero(t)
     safe = np.where(origin, 1.0, t)
     q = t * t
-    series = 1.0 - q / 6 * (
-        1.0 - q / 20 * (1.0 - q / 42 * (1.0 - q / 72))
-    )  # at 0, exact up to the ninth derivative
+    series = 1.0 - q / 6 * (1.0 - q / 20 * (1.0 - q / 42 * (1.0 - q / 72)))  # at 0, exact up to the ninth derivative
     return np.where(origin, series, np.sin(safe) / safe)
 
 

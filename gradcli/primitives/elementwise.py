@@ -35,7 +35,10 @@ def sech2(y: Value, x: Value) -> Value:
 
 
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
-    """Return a + b rounded, and the rounding error (Knuth, The Art of Computer Programming 2, 4.2.2)."""
+    """Return a + b rounded, and the rounding error.
+
+    Source  Knuth, The Art of Computer Programming 2, section 4.2.2.
+    """
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)

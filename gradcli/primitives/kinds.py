@@ -20,7 +20,7 @@ from gradcli.errors import GradcliError, TraceEnded
 Function = Callable[..., Value]
 
 
-KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # other arithmetics run kernels too, to round as float64
+KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # run kernels in other arithmetics, to round alike
 
 
 CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent times an infinite slope is zero

@@ -1,4 +1,4 @@
-"""Array methods and attributes of traced values, as numpy's arrays have them."""
+"""Array methods and attributes of traced values: the same as those of numpy's arrays."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from gradcli.errors import NoRule, TraceEnded
 from gradcli.primitives.writing import write_flat
 
 # fmt: off
-SAME_NAME = (  # the method is numpy's function of that name, with the array first
+SAME_NAME = (  # the method calls numpy's function of that name, with the array as its first argument
     "sum", "mean", "max", "min", "prod", "var", "std", "cumsum", "cumprod", "trace", "diagonal", "argmax", "argmin", "argsort",
     "argpartition", "clip", "ravel", "squeeze", "swapaxes", "repeat", "take", "any", "all", "round", "nonzero", "searchsorted",
     "choose", "put", "dot", "conj", "conjugate",
@@ -29,7 +29,7 @@ REFUSED: dict[str, str] = {
 
 
 class Flat:
-    """The entries of an array in a row, to read, to write and to run through: numpy's `x.flat`."""
+    """numpy's `x.flat`: the entries of an array as a vector that can be read, written and iterated over."""
 
     __slots__ = ("base",)
 
@@ -82,7 +82,10 @@ def transpose(self: Tracer, *axes: Any) -> Any:
 def astype(
     self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    """Return the value as another type: float64 as it is, bool as a plain mask, complex as a pair."""
+    """Return the value as another type: float64 without change, bool as a plain mask, complex as a pair.
+
+    Raises  NoRule for other floating-point types; TraceEnded for types without a derivative.
+    """
     wanted = np.dtype(dtype)
     if wanted == np.float64:
         return bind(np.positive, self) if copy else self
@@ -98,17 +101,20 @@ def astype(
 
 
 def flatten(self: Tracer, order: str = "C") -> Any:
-    """Return the entries in a row, in memory of their own."""
+    """Return a copy of the entries as a vector."""
     return bind(np.reshape, self, -1, order=order)
 
 
 def copy(self: Tracer, order: str = "C") -> Any:
-    """Return the value in memory of its own."""
+    """Return a copy of the value."""
     return bind(np.positive, self)
 
 
 def item(self: Tracer, *index: Any) -> Any:
-    """Return one entry, still traced: the only one, or that of a number or of a position."""
+    """Return one entry, still traced: the only one, or the one at a flat position or at an index.
+
+    Raises  ValueError if there is no index and the size is not 1.
+    """
     if not index and self.size != 1:
         raise ValueError("can only convert an array of size 1 to a Python scalar")
     at = frozen(index[0] if len(index) == 1 else index)
@@ -138,12 +144,15 @@ def partition(self: Tracer, kth: Any, axis: int = -1, kind: str = "introselect",
 
 
 def compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the entries, or slices along an axis, that a condition names."""
+    """Return the entries, or slices along an axis, that a condition selects."""
     return call(np.compress, condition, self, axis=axis, out=out)
 
 
 def same_memory(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
-    """Return another array on the same memory."""
+    """Return a view of the whole array.
+
+    Raises  NoRule for a dtype other than float64.
+    """
     if dtype is not None and dtype not in (np.ndarray, float) and np.dtype(dtype) != np.float64:
         raise NoRule("x.view() of another dtype reinterprets bytes", do="leave it out")
     return self[...]

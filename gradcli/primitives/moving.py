@@ -1,4 +1,4 @@
-"""Functions that only move entries. What goes where is asked of numpy itself: it is called on an array of positions."""
+"""Functions that only move entries: numpy is called on an array of positions to find where each entry goes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,12 +29,12 @@ MOVES: dict[Callable[..., Any], tuple[int, str]] = {
 
 
 def positions(x: Value, first: int = 0) -> Any:
-    """Return the numbers of the entries of `x`, in its shape."""
+    """Return the positions of the entries of `x` in C order, counted from `first`, in the shape of `x`."""
     return np.arange(first, first + shapes.size(x)).reshape(shape(x))
 
 
 def flat(x: Value) -> Value:
-    """Return the entries of `x` in a row, in memory of their own."""
+    """Return a copy of the entries of `x` as a vector."""
     return RESHAPE(x, to=(shapes.size(x),))
 
 
@@ -74,7 +74,10 @@ _PAD_MODES = ("edge", "reflect", "symmetric", "wrap")
 
 @handles(np.pad)
 def pad(array: Value, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
-    """Return the array with entries of its own, or constants, added around it."""
+    """Return the array padded with constants, or with its own entries.
+
+    Raises  NoRule for modes other than 'constant', 'edge', 'reflect', 'symmetric' and 'wrap', and for odd reflections.
+    """
     x = as_value(array)
     if mode == "constant":
         v = as_value(options.pop("constant_values", 0.0))
@@ -91,7 +94,7 @@ def pad(array: Value, pad_width: Any, mode: Any = "constant", **options: Any) ->
 
 
 def _cut(ary: Value, parts: Sequence[Any], axis: int) -> list[Value]:
-    """Return slices along an axis, each given by its run of positions."""
+    """Return slices along an axis, one for each run of consecutive positions."""
     lead = (slice(None),) * axis
     return [ary[(*lead, slice(int(part[0]), int(part[-1]) + 1) if len(part) else slice(0, 0))] for part in parts]
 
@@ -221,5 +224,5 @@ def kron(a: Value, b: Value) -> Value:
 
 
 def is_traced(x: Any) -> bool:
-    """Whether a value, or anything in nested lists of values, is traced."""
+    """Return whether a value, or any value in nested lists, is traced."""
     return any(map(is_traced, x)) if isinstance(x, list | tuple) else isinstance(x, Tracer)

@@ -1,4 +1,4 @@
-"""Reductions that leave out what is not a number."""
+"""Reductions that ignore nan."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def nanvar(
     keepdims: Any = False,
     **options: Any,
 ) -> Value:
-    """Return the variance of the numbers; nan where there are no more than ddof of them."""
+    """Return the variance of the entries that are not nan; nan where there are at most `ddof` of them."""
     a, where = as_value(a), options.pop("where", True)
     numbers = _numbers(a, where)
     over = shapes.axes(axis, len(shape(a)))

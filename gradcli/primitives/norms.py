@@ -29,7 +29,7 @@ _MATRIX: dict[Any, Callable[[Value], Value]] = {
 
 
 def _length(x: Value, axis: Any) -> Value:
-    """Return the root of the sum of squares over the axes."""
+    """Return the square root of the sum of squares over the axes."""
     if len(shape(x)) == len(axis):
         return NORM(x)
     return np.sqrt(np.sum(np.square(x), axis=axis))
@@ -77,7 +77,10 @@ def _kept(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
 
 
 def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
-    """Return the norm of the whole, of vectors along an axis, or of matrices along two, as numpy has it."""
+    """Return the norm of all entries, of vectors along one axis, or of matrices along two axes, as numpy does.
+
+    Raises  ValueError for an order that is not defined, or for more than two axes.
+    """
     x = as_value(x)
     ndim = len(shape(x))
     if axis is None and ord is None:
@@ -91,12 +94,12 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) ->
 
 @handles(np.linalg.norm)
 def _norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
-    return norm(REAL(as_value(x)), ord, axis, keepdims)  # numpy's own takes the modulus of complex numbers
+    return norm(REAL(as_value(x)), ord, axis, keepdims)  # numpy takes the modulus of complex numbers: not analytic
 
 
 @handles(np.linalg.vector_norm)
 def vector_norm(x: Value, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Value:
-    """Return the norm of all entries along the axes together."""
+    """Return the vector norm over all the axes together."""
     x = REAL(as_value(x))
     ndim = len(shape(x))
     over = _counted(range(ndim) if axis is None else axis, ndim)
@@ -111,7 +114,10 @@ def matrix_norm(x: Value, *, keepdims: bool = False, ord: Any = "fro") -> Value:
 
 @handles(np.linalg.cond)
 def cond(x: Value, p: Any = None) -> Value:
-    """Return the condition number: of singular values, or by a norm and the norm of the inverse."""
+    """Return the condition number: a ratio of singular values, or the norm of `x` times the norm of its inverse.
+
+    Raises  NoRule for p='nuc' of a matrix that is not square.
+    """
     if p is None or p in (2, -2):
         s = np.linalg.svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

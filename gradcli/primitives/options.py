@@ -15,7 +15,7 @@ Axes = tuple[int, ...]
 
 
 def given(value: Any) -> bool:
-    """Whether an option is given: neither None nor numpy's own mark for that."""
+    """Return whether an option is given: it is neither None nor numpy's placeholder for no value."""
     return value is not None and value is not _UNSET
 
 
@@ -25,7 +25,10 @@ def given_or(value: Any, default: Any) -> Any:
 
 
 def real_dtype(name: str, dtype: Any) -> None:
-    """Take a dtype only if it is float64. Raises NoRule."""
+    """Check that a dtype, if it is given, is float64.
+
+    Raises  NoRule for any other dtype.
+    """
     if given(dtype) and np.dtype(dtype) != np.float64:
         raise NoRule(f"{name} with dtype={np.dtype(dtype).name} has no derivative rule", do="leave out dtype=")
 
@@ -38,7 +41,7 @@ def refuse(name: str, **options: Any) -> None:
 
 
 def truth(x: Value) -> Any:
-    """Return a value as plain truth values, and record what was asked of a traced one."""
+    """Return a value as plain booleans; for a traced value, the comparison with 0 is recorded."""
     return np.not_equal(x, 0) if isinstance(x, Tracer) else np.asarray(x, dtype=bool)
 
 
@@ -48,12 +51,12 @@ def stored(out: Any, y: Value) -> Value:
 
 
 def kept(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
-    """Return a reduced value, with the axes it was reduced over put back if that is asked for."""
+    """Return a reduced value; with `keepdims`, the reduced axes are put back with length 1."""
     return shapes.with_kept(y, over, x) if given(keepdims) and keepdims else y
 
 
 def masked(a: Value, where: Any, filling: float) -> Value:
-    """Return `a` with the entries that `where` leaves out replaced."""
+    """Return `a` with the entries that `where` excludes replaced by `filling`."""
     return np.where(truth(where), a, filling) if given(where) and where is not True else a
 
 
@@ -72,12 +75,12 @@ def _length(x: Value, over: Axes) -> int:
 
 
 def reduced_over(a: Value, axis: Any) -> Axes:
-    """Return the axes a ufunc's reduction goes over: that of a scalar may name its first or last axis."""
+    """Return the axes of a ufunc's reduction; for a scalar, axis 0 and axis -1 are accepted and mean no axes."""
     return () if not shape(a) and isinstance(axis, int) and axis in (0, -1) else shapes.axes(axis, len(shape(a)))
 
 
 def counted(a: Value, over: Axes, where: Any = None) -> Any:
-    """Return how many entries each reduction over the axes `over` takes: a number, or an array where `where` differs."""
+    """Return the number of entries in each reduction over the axes `over`: a number, or an array if `where` is given."""
     if not given(where) or where is True:
         return np.float64(_length(a, over))
     chosen = np.broadcast_to(truth(where), shape(a))

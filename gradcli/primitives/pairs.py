@@ -1,8 +1,8 @@
-"""Complex values as pairs of real ones, and what numpy asks of them; their arithmetic is in complexes.py.
+"""Complex values as pairs of real ones, and the numpy functions that accept them; their arithmetic is in complexes.py.
 
-A pair runs each primitive by primitives on its real and imaginary part, so that every interpreter, nested or not,
-differentiates complex intermediate values without knowing of them. A pair is made where a complex number meets a
-traced value, or by a Fourier transform; what leaves it is real again: `.real`, `.imag`, `abs`, `angle`.
+A pair runs each primitive as primitives on its real and its imaginary part. Every interpreter, nested or not, can
+therefore differentiate complex intermediate values without code for them. An operation on a complex number and a traced
+value makes a pair, and so does a Fourier transform; `.real`, `.imag`, `abs` and `angle` make real values of it again.
 """
 
 import itertools
@@ -26,12 +26,12 @@ from gradcli.primitives.shaping import as_value
 Part = Value | None  # None is exactly zero
 RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex operands, by its name; see complexes.py
 
-# the complex step must not go through what leaves a pair: the imaginary part it lives on is dropped there
+# not analytic: where a value leaves a pair, its imaginary part is dropped, which the complex step needs
 REAL = elementwise(lambda x: np.positive(x), 1.0, name="real", analytic=False, cost=MOVE)
 
 
 class Pair(Tracer):
-    """A real and an imaginary part, in whatever arithmetic they are; above every sweep, which only sees the parts."""
+    """A real and an imaginary part, in any arithmetic. Its level is above that of every sweep, which sees the parts only."""
 
     __slots__ = ("im", "re")
     level = math.inf
@@ -64,7 +64,7 @@ class Pair(Tracer):
 
     @property
     def under(self) -> Value:
-        """A part that is traced, if one is: the arithmetic that this value is in."""
+        """A traced part, if there is one; it determines the arithmetic of this value."""
         return self.re if isinstance(self.re, Tracer) else self.im
 
     @property
@@ -85,12 +85,12 @@ class Pair(Tracer):
 
     @property
     def real(self) -> Value:
-        """The real part, to read only."""
+        """The real part, which is read-only."""
         return _seen(self, "re")
 
     @property
     def imag(self) -> Value:
-        """The imaginary part, to read only."""
+        """The imaginary part, which is read-only."""
         return _seen(self, "im")
 
     def astype(self, dtype: Any, **kwargs: Any) -> "Pair":
@@ -106,7 +106,7 @@ class Pair(Tracer):
 
 
 def _seen(x: Pair, part: str) -> Value:
-    """Return a part as it leaves the pair; it follows what is written into the pair, and cannot be written into."""
+    """Return a part as a real value: a read-only view that follows later writes into the pair."""
     if not x.shape or not isinstance(getattr(x, part), Tracer):
         return REAL(getattr(x, part))
     return view(x, lambda y: REAL(getattr(y, part)) if type(y) is Pair else _read_only(y))
@@ -119,7 +119,7 @@ def _read_only(positions: Any) -> Any:
 
 
 def pair(re: Part, im: Part) -> Pair:
-    """Return the complex value with these parts, each spread to the shape of both."""
+    """Return the complex value with these parts, broadcast to their common shape."""
     first = im if re is None else re
     re, im = (zeros_like(first) if part is None else part for part in (re, im))
     if shape(re) != shape(im):
@@ -129,7 +129,7 @@ def pair(re: Part, im: Part) -> Pair:
 
 
 def is_complex(x: Value) -> bool:
-    """Whether a value is complex, traced or not."""
+    """Return whether a value is complex, traced or not."""
     return type(x) is Pair or (not isinstance(x, Tracer) and bool(np.iscomplexobj(x)))
 
 
@@ -152,7 +152,7 @@ def _zero(part: Value) -> bool:
 
 
 def both(x: Value) -> tuple[Value, Value]:
-    """Return the real and the imaginary part, with zeros written out."""
+    """Return the real and the imaginary part, as arrays of zeros where a part is None."""
     made = pair(*parts(x))
     return made.re, made.im
 
@@ -167,9 +167,9 @@ def _refused(name: str) -> NoRule:
 
 
 def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-    """Run a primitive on operands of which one at least is complex.
+    """Run a primitive on operands of which at least one is complex.
 
-    Raises  NoRule.
+    Raises  NoRule if the primitive has no rule for complex values, or would write one into a real array.
     """
     rule = RULES.get(primitive.name)
     if rule is not None:
@@ -184,7 +184,7 @@ def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value
 
 
 def linearly(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-    """Run on real parts and on imaginary parts; what leads (a condition) is shared."""
+    """Run a linear primitive on the real parts and on the imaginary parts; both use the same leading operand (a condition)."""
     leading = getattr(primitive.rules[0], "leading", 0)
     split = [parts(x) for x in xs[leading:]]
     made: list[Part] = []
@@ -197,7 +197,7 @@ def linearly(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value
 
 
 def _multilinear(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-    """Run on every choice of parts; each imaginary one brings a factor i."""
+    """Run a multilinear primitive on every choice of parts; each imaginary part contributes a factor i."""
     split = [parts(x) for x in xs]
     total: list[Part] = [None, None]
     for choice in itertools.product((0, 1), repeat=len(xs)):
@@ -291,7 +291,7 @@ def isreal(x: Value) -> Any:
 
 @handles(complex)
 def as_complex(x: Value) -> Pair:
-    """Return a value as a complex one: what `astype(complex)` gives."""
+    """Return a value as a complex pair; `astype(complex)` calls this."""
     return pair(*parts(x))
 
 

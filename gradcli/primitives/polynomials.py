@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, the highest power first."""
+"""Polynomials given by their coefficients, the highest power first."""
 
 from typing import Any
 
@@ -16,7 +16,10 @@ from gradcli.primitives.shaping import as_value
 
 @handles(np.polyval)
 def polyval(p: Value, x: Value) -> Value:
-    """Return the polynomial's value by Horner's scheme."""
+    """Return the polynomial's value by Horner's scheme.
+
+    Shapes  `p` is a vector; the result has the shape of x.
+    """
     p, x = as_value(p), as_value(x)
     y: Value = np.zeros(shape(x))[()]
     for k in range(shape(p)[0]):
@@ -89,7 +92,7 @@ def polyint(p: Value, m: int = 1, k: Any = None) -> Value:
 
 @handles(np.polydiv)
 def polydiv(u: Value, v: Value) -> tuple[Value, Value]:
-    """Return quotient and remainder, by long division; which leading entries of the remainder vanish is as in numpy."""
+    """Return quotient and remainder by long division; leading zeros of the remainder are dropped as in numpy."""
     u, v = np.atleast_1d(as_value(u)) + 0.0, np.atleast_1d(as_value(v)) + 0.0
     m, n = shape(u)[0] - 1, shape(v)[0] - 1
     scale = 1.0 / v[0]
@@ -107,7 +110,10 @@ def polydiv(u: Value, v: Value) -> tuple[Value, Value]:
 
 @handles(np.poly)
 def poly(seq_of_zeros: Value) -> Value:
-    """Return the coefficients of the polynomial with the given roots."""
+    """Return the coefficients of the polynomial with the given roots.
+
+    Raises  NoRule for a matrix.
+    """
     roots = np.atleast_1d(as_value(seq_of_zeros))
     if len(shape(roots)) != 1:
         raise NoRule("poly of a matrix has no derivative rule", do="pass the roots: np.poly(np.linalg.eigvalsh(a))")
@@ -121,7 +127,10 @@ def poly(seq_of_zeros: Value) -> Value:
 def polyfit(
     x: Value, y: Value, deg: Any, rcond: Any = None, full: bool = False, w: Value = None, cov: Any = False
 ) -> Value:
-    """Return the coefficients of least squares, columns scaled to one length as numpy does."""
+    """Return the coefficients of the least-squares fit; columns are scaled to unit length, as in numpy.
+
+    Raises  NoRule with `full`, `cov` or several degrees.
+    """
     if full or cov or np.ndim(deg):
         raise NoRule("polyfit with full=, cov= or several degrees has no derivative rule", do="np.linalg.lstsq")
     x, y = as_value(x) + 0.0, as_value(y) + 0.0

@@ -1,4 +1,4 @@
-"""Sums, products, extremes, and what is made of them."""
+"""Sums, products, maxima and minima, and functions made of them."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from gradcli.primitives.kinds import constant, differential, linear
 from gradcli.primitives.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
 from gradcli.primitives.shaping import as_value
 
-_SMALL = 4096  # entries, up to which one number is written into all of them
+_SMALL = 4096  # entries; up to this size, np.full is faster than np.broadcast_to
 
 
 def _sum(x: Value, *, axis: Axes) -> Value:
@@ -23,7 +23,7 @@ def _sum(x: Value, *, axis: Axes) -> Value:
 
 
 def _spread(ybar: Value, x: Value, *, axis: Axes) -> Value:
-    if type(ybar) is np.float64 and size(x) < _SMALL:  # numpy's broadcast_to takes longer
+    if type(ybar) is np.float64 and size(x) < _SMALL:  # np.full is faster here
         return np.full(shape(x), ybar)[()]
     return np.broadcast_to(with_kept(ybar, axis, x), shape(x))
 
@@ -56,7 +56,7 @@ def _tied(y: Value, x: Value, *, axis: Axes) -> Any:
 
 
 def _norm(x: Value) -> Value:
-    """Return the length of all entries together, scaled so that squares neither overflow nor vanish."""
+    """Return the Euclidean norm of all entries, scaled so that squares neither overflow nor underflow."""
     scale = np.max(np.abs(x), initial=0.0)
     if not 0 < scale < np.inf:
         return np.float64(scale)
@@ -131,7 +131,7 @@ def average(
 
 
 def _weights(a: Value, over: Axes | None, weights: Value) -> Value:
-    """Return weights in the shape of `a`: given for every entry, or for the axes `over` alone."""
+    """Return weights in the shape of `a`; they are given for every entry, or for the axes `over` only."""
     if shape(weights) == shape(a):
         return weights
     if over is None:
@@ -181,7 +181,7 @@ def std(
 
 @handles(np.var)
 def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
-    return var(np.real(a), *args, **kwargs)  # numpy's own takes the modulus of complex numbers: not analytic
+    return var(np.real(a), *args, **kwargs)  # numpy takes the modulus of complex numbers: not analytic
 
 
 @handles(np.std)
@@ -227,7 +227,7 @@ def prod(
     initial: Any = None,
     where: Any = None,
 ) -> Value:
-    """Multiply in halves, so that a zero among the factors costs no derivative."""
+    """Return the product, computed by halving and not by division, so that a zero factor loses no derivative."""
     real_dtype("prod", dtype)
     a = masked(as_value(a), where, 1.0)
     over = reduced_over(a, axis)
@@ -256,7 +256,7 @@ def cumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Va
 
 @handles(np.cumprod)
 def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    """Multiply up entry by entry, so that a zero among the factors costs no derivative."""
+    """Return the cumulative product, computed entry by entry and not by division, so that a zero loses no derivative."""
     real_dtype("cumprod", dtype)
     x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
     k = 0 if axis is None else shapes.axes(axis, len(shape(x)))[0]
@@ -295,7 +295,7 @@ def _with_first(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Va
 
 
 def shift_of(x: Value, axis: Any) -> Any:
-    """Return the largest plain value along the axes: a constant that cancels out, for the sake of range only."""
+    """Return the largest plain value along the axes: a constant that prevents overflow and cancels in the result."""
     system = arithmetic(x)
     if system is not None and system.symbolic:
         return 0.0
@@ -304,13 +304,19 @@ def shift_of(x: Value, axis: Any) -> Any:
 
 
 def softmax(x: Value, axis: Any = None) -> Value:
-    """Return exp(x) / sum(exp(x)) along the axes (all of them, as scipy has it)."""
+    """Return exp(x) / sum(exp(x)) along the axes (by default all of them, as in scipy).
+
+    Shapes  the result has the shape of x.
+    """
     e = np.exp(x - shift_of(x, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
 def logsumexp(a: Value, axis: Any = None, keepdims: bool = False) -> Value:
-    """Return log(sum(exp(a))) along the axes (all of them, as scipy has it)."""
+    """Return log(sum(exp(a))) along the axes (by default all of them, as in scipy).
+
+    Shapes  the result has the shape of `a` without the axes; with `keepdims`, they have length 1.
+    """
     over = shapes.axes(axis, len(shape(a)))
     return kept(LOGSUMEXP(a, axis=over), keepdims, over, a)
 

@@ -1,6 +1,7 @@
-"""numpy in four parts: primitives, composites, constants, and what is refused, each with its reason.
+"""The functions of numpy that have no rule, each with a reason, and the partition of numpy into four groups.
 
-`partition()` says where every public function of numpy, numpy.linalg and numpy.fft stands.
+`partition()` puts every public function of numpy, numpy.linalg and numpy.fft into one of the groups primitive, composite,
+constant and refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,12 +57,12 @@ CREATED = """
     fft.fftfreq fft.rfftfreq
     base_repr binary_repr broadcast_shapes format_float_positional format_float_scientific isdtype isfortran issubdtype
     iterable mintypecode promote_types typename
-"""  # arrays made of sizes and plain numbers, and facts of types: nothing that is traced comes in
-STAND_INS = "array asarray_chkfinite row_stack"  # reach no protocol; source/ puts others in their place
+"""  # functions of sizes, plain numbers and types: no argument can be traced
+STAND_INS = "array asarray_chkfinite row_stack"  # these do not dispatch to tracers; source/ replaces them in a trace
 NO_VALUES = """
     get_include get_printoptions getbufsize geterr geterrcall info printoptions set_printoptions setbufsize seterr seterrcall
     show_config show_runtime test linalg.test fft.test nested_iters
-"""  # settings and the like: neither take nor give values
+"""  # settings and the like, which neither take nor return values
 # fmt: on
 
 
@@ -80,9 +81,9 @@ def refused() -> dict[str, Reason]:
 
 
 def partition() -> dict[str, str]:
-    """Return where each public function stands: `primitive`, `composite`, `constant` or `refused`.
+    """Return the group of each public function: `primitive`, `composite`, `constant` or `refused`.
 
-    Functions that neither take nor give values (settings, `numpy.test`) are left out.
+    Functions that neither take nor return values (settings, `numpy.test`) are left out.
     """
     without_rule, created, replaced = refused(), set(CREATED.split()), set(STAND_INS.split())
     found = {}

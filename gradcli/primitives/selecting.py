@@ -30,7 +30,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Value], default: Value 
 
 @handles(np.choose)
 def choose(a: Any, choices: Any, mode: str = "raise") -> Value:
-    """Return, entry by entry, the choice that an array of whole numbers names."""
+    """Return, entry by entry, the choice whose number is in the array `a`."""
     which = frozen(np.asarray(a) if isinstance(a, list | tuple) else a)
     parts = [as_value(choice) for choice in choices]
     to = np.broadcast_shapes(np.shape(which), *(shape(part) for part in parts))
@@ -42,7 +42,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Value:
 
 @handles(np.piecewise)
 def piecewise(x: Value, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Value:
-    """Return the function of each entry whose condition holds, called on those entries alone; 0 where none does."""
+    """Return, entry by entry, the function whose condition holds, or 0; each function is called on its entries only."""
     single = not isinstance(condlist, list | tuple | np.ndarray) or (
         not isinstance(condlist[0], list | tuple | np.ndarray) and len(shape(x)) != 0
     )
@@ -88,14 +88,14 @@ def apply_over_axes(func: Callable[..., Any], a: Value, axes: Any) -> Value:
 
 
 def nan_filled(x: Value, filling: Any) -> tuple[Value, Any]:
-    """Return `x` with entries that are no number replaced, and where they are."""
+    """Return `x` with nan replaced by `filling`, and a mask of the replaced entries."""
     missing = np.isnan(x)
     return (np.where(missing, filling, x) if np.any(missing) else x), np.asarray(missing)
 
 
 @handles(np.nan_to_num)
 def nan_to_num(x: Value, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Value:
-    """Return `x` with what is not finite replaced."""
+    """Return `x` with nan and infinities replaced."""
     top = np.finfo(np.float64).max
     y, _ = nan_filled(as_value(x), nan)
     infinite = np.isinf(y)

@@ -40,7 +40,7 @@ def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
 
 
 def is_simple(index: Any) -> bool:
-    """Whether an index names no entry twice: it is made of whole numbers, slices, None and `...`."""
+    """Return whether an index consists of integers, slices, None and `...`, so that it selects no entry twice."""
     parts = index if type(index) is tuple else (index,)
     return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
@@ -57,7 +57,7 @@ def _unput(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
 
 
 def _last_written(written: Value, into: tuple[int, ...], index: Any) -> Value:
-    """Return the cotangents of what was written, 0 for what was written over: of repeated positions the last one counts."""
+    """Return the cotangents of the written values: 0 for all values but the last that were written to a position."""
     if not any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
         return written
     turn = np.arange(shapes.size(written)).reshape(shape(written))
@@ -115,7 +115,10 @@ SELECT    = jointly_linear(_select, _unselect, name="where", cost=MOVE, leading=
 
 @handles(operator.getitem)
 def getitem(x: Value, index: Any) -> Value:
-    """Return x[index]; positions are facts of the program."""
+    """Return x[index]; the index is a constant of the recorded program.
+
+    Raises  NoRule if the index is traced.
+    """
     return GETITEM(x, index=frozen(index))
 
 
@@ -127,7 +130,7 @@ def setitem(x: Value, index: Any, v: Value) -> Value:
 
 @handles(np.asarray, np.asanyarray, np.ascontiguousarray)
 def as_value(x: Any, dtype: Any = None) -> Value:
-    """Return nested lists, tracers in them or not, as one value."""
+    """Return nested lists, with or without tracers in them, as one value."""
     if not isinstance(x, list | tuple):
         return x
     parts = [as_value(part) for part in x]
@@ -215,7 +218,7 @@ def broadcast_to(array: Value, shape: Any, subok: bool = False) -> Value:
 
 
 def _numbers(x: Value) -> Value:
-    """Return plain truth values as numbers, which can stand beside traced ones."""
+    """Return plain booleans as floats, which can be joined with traced values."""
     return x if isinstance(x, Tracer) or np.asarray(x).dtype != bool else np.asarray(x) * 1.0
 
 
@@ -286,7 +289,7 @@ def column_stack(tup: Sequence[Value]) -> Value:
 
 @handles(np.where)
 def where(condition: Any, x: Value = None, y: Value = None) -> Value:
-    chosen = truth(as_value(condition))  # a comparison of the language is a number
+    chosen = truth(as_value(condition))  # in the expression language, a comparison gives a number
     if x is None and y is None:
         return np.nonzero(chosen)
     return SELECT(chosen, _numbers(as_value(x)), _numbers(as_value(y)))
@@ -326,7 +329,7 @@ def flip(m: Value, axis: Any = None) -> Value:
 
 
 def _below(m: Value, k: int) -> Any:
-    """Return where a matrix is on or below its k-th diagonal."""
+    """Return a mask of the entries on or below the k-th diagonal of a matrix."""
     rows, columns = (shape(m) * 2 if len(shape(m)) == 1 else shape(m))[-2:]
     return np.tri(rows, columns, k=k, dtype=bool)
 

@@ -1,5 +1,8 @@
-"""Order: sorting, ranks, quantiles, searching. The order is taken from the values, and every comparison it rests on is
-recorded: a tie is a kink, and an order that balls cannot decide raises Undecided."""
+"""Sorting, ranks, quantiles and searching.
+
+The order is taken from the float64 values. Every comparison that it depends on is recorded: a tie is a kink, and an order
+that balls cannot decide raises Undecided.
+"""
 
 from typing import Any
 
@@ -17,7 +20,10 @@ from gradcli.primitives.shaping import GETITEM, as_value
 
 
 def settle(a: Value, b: Value) -> None:
-    """Record that a <= b, as the float64 values have it. Raises Undecided where another arithmetic finds otherwise."""
+    """Record the comparison a <= b, which holds for the float64 values.
+
+    Raises  Undecided if it does not hold in another arithmetic.
+    """
     if not (shapes.size(a) and shapes.size(b)):
         return
     holds = plain(np.less_equal(a, b))
@@ -28,12 +34,12 @@ def settle(a: Value, b: Value) -> None:
 
 
 def _last(x: Value, axis: Any) -> Value:
-    """Return `x` with the axis to sort along as the last; None is all axes in a row."""
+    """Return `x` with the axis to sort along moved to the end; None flattens `x`."""
     return flat(x) if axis is None else np.moveaxis(x, axis, -1)
 
 
 def order(x: Value) -> Any:
-    """Return the positions of the entries in order along the last axis; equal ones stay in their order."""
+    """Return the positions that sort `x` along the last axis; equal entries keep their order."""
     at = np.argsort(plain(x), axis=-1, kind="stable")
     y = np.take_along_axis(x, at, -1)
     settle(y[..., :-1], y[..., 1:])
@@ -74,7 +80,7 @@ def partition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", ord
 
 @handles(np.argpartition)
 def argpartition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """Return positions in the order that numpy's own partition leaves the values in."""
+    """Return the positions that put the values in the order of np.partition."""
     a = as_value(a)
     k = _unordered("partition", axis, a, order=order)
     x = _last(a, k)
@@ -117,9 +123,9 @@ def _peak(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
 
 
 def _between(x: Value, low: int, t: float) -> Value:
-    """Return the value t of the way from the low-th to the next of the smallest along the last axis.
+    """Return the value a fraction `t` of the way from sorted entry `low` to the next along the last axis.
 
-    Only what the value rests on is compared: entries of different weight.
+    Only comparisons that the value depends on are recorded: those between entries of different weight.
     """
     at = np.argsort(plain(x), axis=-1, kind="stable")
     y = np.take_along_axis(x, at, -1)
@@ -135,7 +141,7 @@ def _between(x: Value, low: int, t: float) -> Value:
 
 
 def _place(count: int, q: float, method: str) -> tuple[int, float]:
-    """Return between which of `count` sorted entries numpy finds the quantile, and how far along."""
+    """Return which of `count` sorted entries is below numpy's quantile, and the fraction of the way to the next one."""
     low = int(np.floor(np.quantile(np.arange(float(count)), q, method=method)))  # type: ignore[call-overload]
     return low, float(np.quantile((np.arange(count) > low) * 1.0, q, method=method))  # type: ignore[call-overload]
 
@@ -150,7 +156,7 @@ def _quantile(a: Value, q: Any, axis: Any, method: str, keepdims: Any, skip: boo
 
 
 def _lanes(rows: Value, q: float, method: str, skip: bool) -> Value:
-    """Return the quantile of each lane: nan where one holds nan, or of the others if those are skipped."""
+    """Return the quantile of each row: nan if the row contains nan, unless `skip` ignores these entries."""
     missing = np.isnan(plain(rows))
     if not shape(rows)[-1]:
         return np.full(shape(rows)[:-1], np.nan)[()]
@@ -193,7 +199,10 @@ def _declare_quantiles() -> None:
 
 
 def frozen_number(q: Any) -> Any:
-    """Return a number of the program. Raises NoRule for a traced one."""
+    """Return `q`, a plain number.
+
+    Raises  NoRule if `q` is traced.
+    """
     if is_traced(q):
         raise NoRule("the probability of a quantile is a traced value", do="pass it as a plain number")
     return q
@@ -251,7 +260,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return the distinct values in order; that two are equal is recorded as a tie."""
+    """Return the distinct values in order; equal values are recorded as ties."""
     refuse("unique", axis=axis)
     x = flat(as_value(ar))
     _order(x)

@@ -1,4 +1,4 @@
-"""scipy.special's functions as primitives; scipy is imported when the first of them is met."""
+"""scipy.special's functions as primitives; scipy is imported when the first of them is called."""
 
 import numpy as np
 
@@ -57,7 +57,7 @@ SCIPY = "the partial is made of scipy's own function, which loses some digits"
 MAGNIFIED = "the exponential magnifies the rounding of the function's value"
 DIFFERENCE = "two digammas are subtracted"
 FAR = "scipy's Bessel functions lose digits as x grows, six of them at 1e10"
-LOSS = 1e-11  # relative: of scipy's values at complex numbers near the real axis
+LOSS = 1e-11  # relative error of scipy's values at complex numbers near the real axis
 TURNS = "near a root the rounding of pi / 2 shows"
 
 
@@ -67,7 +67,7 @@ def psi(x: Value) -> Value:
 
 
 def bessel(name: str, order: int, x: Value) -> Value:
-    """Return a Bessel function of a whole order."""
+    """Return a Bessel function of an integer order."""
     return named(name)(np.float64(order), x)
 
 

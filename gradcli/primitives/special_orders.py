@@ -1,4 +1,4 @@
-"""scipy.special's functions with an order, not differentiated by it; those made of others; and what is met where."""
+"""scipy.special's functions with an order, its functions made of others, and the look-up of a handler for each ufunc."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from gradcli.primitives.special_parts import (
 
 @dataclass(frozen=True, slots=True)
 class ByOrder:
-    """The derivative by an order: there is no closed form."""
+    """The rule of an order: the derivative has no closed form, and NoRule is raised."""
 
     what: str
 
@@ -49,7 +49,10 @@ class ByOrder:
 def ordered(
     name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, refuses: Refusal | None = None
 ) -> Primitive:
-    """Declare a function of scipy.special; None in place of a partial is an order. Some arguments it `refuses`."""
+    """Declare a function of scipy.special; None in place of a partial marks an order.
+
+    `refuses` returns an error for arguments at which scipy's values are wrong, else None.
+    """
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
     fun = kind(name, refuses=refuses)
     return declare(Primitive(name, fun, rules, on=(), analytic=False))
@@ -58,12 +61,12 @@ def ordered(
 def polynomial(
     name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Polynomial, whole: bool = False
 ) -> Primitive:
-    """Declare a family of polynomials of scipy.special, by their degree; `whole`: other degrees are refused."""
+    """Declare a family of polynomials of scipy.special by degree; `whole` refuses degrees other than 0, 1, 2, ..."""
     return ordered(name, *partials, kind=kind, refuses=counted(name) if whole else None)
 
 
 def _shifted(name: str, sign: float) -> Callable[..., Value]:
-    """Return half the sum or difference of the neighbouring orders, which the slope of a Bessel function is."""
+    """Return the slope of a Bessel function: half the sum or difference of the neighbouring orders."""
     return lambda y, v, x: (named(name)(v - 1, x) + sign * named(name)(v + 1, x)) / 2
 
 
@@ -91,14 +94,14 @@ def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
-    # It has a pole at c = 0, -1, ... unless its series ends before.
+    # hyp2f1 has a pole at c = 0, -1, ... unless its series ends before.
     ends, last = -np.maximum(_degree(a), _degree(b)), -_degree(c)
     pole = np.isfinite(last) & (ends > last)
     return np.where(pole, np.nan, a * b / c) * named("hyp2f1")(a + 1, b + 1, c + 1, x)
 
 
 def _degree(a: Value) -> Value:
-    """Return 0, -1, -2, ... where that is what a is; else -inf."""
+    """Return `a` where it is one of 0, -1, -2, ..., and -inf elsewhere."""
     a = plain(a)
     return np.where((a <= 0) & (a == np.floor(a)), a, -np.inf)
 
@@ -133,7 +136,7 @@ polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genl
 
 
 def huber(delta: Value, r: Value) -> Value:
-    """Return r^2 / 2 within delta of 0, and the straight continuation outside."""
+    """Return r^2 / 2 where |r| <= delta, and its linear continuation elsewhere; infinity for a negative delta."""
     size = np.abs(r)
     inside = np.less_equal(size, delta)
     y = np.where(inside, np.square(r) / 2, delta * (size - delta / 2))
@@ -141,14 +144,14 @@ def huber(delta: Value, r: Value) -> Value:
 
 
 def _power_difference(t: Value, lmbda: Value) -> Value:
-    """Return (exp(lmbda t) - 1) / lmbda, t at 0 with its first three derivatives."""
+    """Return (exp(lmbda t) - 1) / lmbda; at lmbda = 0 it is t, and the first three derivatives are exact."""
     flat = is_zero(lmbda)
     near = t + lmbda * t * t / 2 + lmbda * lmbda * t**3 / 6 + lmbda**3 * t**4 / 24
     return np.where(flat, near, np.expm1(lmbda * t) / np.where(flat, 1.0, lmbda))
 
 
 def boxcox(x: Value, lmbda: Value) -> Value:
-    """Return (x^lmbda - 1) / lmbda, log(x) at 0."""
+    """Return (x^lmbda - 1) / lmbda, and log(x) for lmbda = 0."""
     return _power_difference(np.log(x), lmbda)
 
 
@@ -158,7 +161,7 @@ def boxcox1p(x: Value, lmbda: Value) -> Value:
 
 
 def _log_quotient(y: Value, lmbda: Value) -> Value:
-    """Return log(1 + lmbda y) / lmbda, y at 0 with its first three derivatives."""
+    """Return log(1 + lmbda y) / lmbda; at lmbda = 0 it is y, and the first three derivatives are exact."""
     flat = is_zero(lmbda)
     near = y - lmbda * y * y / 2 + lmbda * lmbda * y**3 / 3 - lmbda**3 * y**4 / 4
     return np.where(flat, near, np.log1p(lmbda * y) / np.where(flat, 1.0, lmbda))
@@ -170,12 +173,12 @@ def inv_boxcox(y: Value, lmbda: Value) -> Value:
 
 
 def binom(n: Value, k: Value) -> Value:
-    """Return n over k, by logarithms of the gamma function where that is not a whole number."""
+    """Return the binomial coefficient n over k, by the beta function."""
     return 1 / ((n + 1) * named("beta")(1 + n - k, 1 + k))
 
 
 def _shift(name: str) -> Callable[..., Value]:
-    """Return a polynomial of 2x - 1."""
+    """Return a family of polynomials, evaluated at 2x - 1."""
     return lambda n, x: named(name)(n, 2.0 * x - 1.0)
 
 
@@ -201,7 +204,7 @@ WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no deri
 
 
 def _guarded(name: str, function: Callable[..., Any], orders: list[int]) -> Callable[..., Any]:
-    """Return the function; called with a traced order it raises NoRule."""
+    """Return the function; it raises NoRule when it is called with a traced order."""
 
     def call(*xs: Value) -> Value:
         for k in orders:
@@ -213,7 +216,10 @@ def _guarded(name: str, function: Callable[..., Any], orders: list[int]) -> Call
 
 
 def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return what stands for a ufunc of scipy.special, if anything does."""
+    """Return the handler of a ufunc of scipy.special, or None.
+
+    Raises  NoRule for a function that is refused for a reason in `WHY`.
+    """
     if not isinstance(function, np.ufunc):
         return None
     name = SAME.get(function.__name__, function.__name__)

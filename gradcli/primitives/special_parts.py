@@ -1,4 +1,4 @@
-"""What special functions' partials are made of: densities, series where a formula cancels, and scipy, met late."""
+"""Parts of the partials of special functions: densities, series where a formula cancels, and scipy, imported late."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 class Late:
     """A function of scipy.special, or one of its several results, imported when it is first called.
 
-    It `refuses`, by an error, arguments for which scipy's value is that of another function.
+    `refuses` returns an error for arguments at which scipy's value is wrong, and the call raises this error.
     """
 
     __slots__ = ("__name__", "function", "refuses", "result")
@@ -43,9 +43,9 @@ class Late:
 
 
 class Polynomial(Late):
-    """A family of polynomials: whole degrees go by recurrences, which scipy has for integers; others by its series.
+    """A family of polynomials: integer degrees use scipy's recurrences, other degrees its series.
 
-    The series is 0 for arguments that are too large for it: nan here.
+    scipy's series returns 0 for arguments that are too large for it; the result here is nan.
     """
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class Polynomial(Late):
 
 
 class Chebyshev(Polynomial):
-    """Chebyshev's polynomials of the first kind; of other degrees than whole ones, scipy loses digits beyond 1."""
+    """Chebyshev polynomials of the first kind; for x > 1 and other than integer degrees, scipy would lose digits."""
 
     __slots__ = ()
 
@@ -73,9 +73,9 @@ class Chebyshev(Polynomial):
 
 
 class Confluent(Late):
-    """Kummer's function 1F1: for huge arguments, where it is infinite unless its series ends, scipy's never returns.
+    """Kummer's function 1F1. For huge arguments scipy never returns; the result is infinite unless the series ends.
 
-    It is nan there for parameters so large that it may be finite.
+    For parameters so large that the function may be finite there, the result is nan.
     """
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class Confluent(Late):
 
 
 class Laguerre(Polynomial):
-    """Laguerre's polynomials, or with a parameter the generalized ones; of other degrees, scipy's are wrong from 200 on."""
+    """Laguerre polynomials, generalized by a parameter; by 1F1 where scipy is wrong: other than integer degrees, large x."""
 
     __slots__ = ()
 
@@ -105,9 +105,9 @@ class Laguerre(Polynomial):
 
 
 class Modified(Late):
-    """The modified Bessel function of the first kind, which scipy gives as 0 for tiny arguments: (x/2)^v / gamma(v + 1).
+    """The modified Bessel function of the first kind; by (x/2)^v / gamma(v + 1) for tiny arguments, where scipy gives 0.
 
-    Of whole negative orders it is that of the positive one.
+    For a negative integer order, it equals the function of the positive order.
     """
 
     __slots__ = ()
@@ -126,7 +126,7 @@ class Modified(Late):
 
 
 class Degrees(Late):
-    """A function of an angle in degrees: scipy gives 0 for large ones, and full turns count for nothing."""
+    """A function of an angle in degrees; full turns are removed first, because scipy gives 0 for large angles."""
 
     __slots__ = ()
 
@@ -140,9 +140,10 @@ def cotangent_of_degrees(x: Value) -> Value:
 
 
 class Oscillating(Late):
-    """A Bessel function of the first or, as `second`, second kind; from 1e10 on, where scipy loses digits, by DLMF 10.17.3.
+    """A Bessel function of the first or (`second`) second kind; from 1e10 on, where scipy loses digits, by DLMF 10.17.3.
 
-    Its order is the first argument, or `order`. Two terms are enough there: the third is below rounding for |order| < 30.
+    The order is the first argument, or `order`. Two terms of the series are enough: for |order| < 30, the third is smaller
+    than the rounding error.
     """
 
     __slots__ = ("order", "second")
@@ -167,7 +168,7 @@ class Oscillating(Late):
 
 
 def counted(name: str) -> Refusal:
-    """Return what refuses orders of a function other than 0, 1, 2, ...: scipy has no others, or wrong values of them."""
+    """Return a check that refuses orders other than 0, 1, 2, ..., for which scipy has no values or wrong ones."""
 
     def refuse(n: Value, *xs: Value) -> NotSupported | None:
         orders = np.ravel(plain(n)).astype(float)
@@ -182,9 +183,9 @@ def counted(name: str) -> Refusal:
 
 
 def inaccurate_hyperu(a: Value, b: Value, x: Value) -> NotSupported | None:
-    """Refuse the orders for which scipy's values may be wrong in all digits.
+    """Return an error for parameters at which all digits of scipy's hyperu may be wrong, else None.
 
-    They are whole b below 1, and whole b above 1 where a is near a whole number, at which the series' terms cancel.
+    These are integers b below 1, and integers b above 1 where a is close to an integer and terms of the series cancel.
     """
     a, b = np.broadcast_arrays(plain(a), plain(b))
     off = np.abs(a - np.rint(a))
@@ -228,12 +229,12 @@ def polygamma(x: Value, *, n: int) -> Value:
 
 
 def _past_pole(x: Value, left: Value) -> Value:
-    """Return how far x < 0 is from the nearest integer, exactly; a half elsewhere."""
+    """Return the exact difference of x < 0 and the nearest integer; one half elsewhere."""
     return np.where(left, x - np.rint(x), 0.5)
 
 
 def _split_square(x: Value, factor: float) -> Value:
-    """Return exp(-factor x*x), the square split so that its rounding is not magnified by exp; 0 at infinity."""
+    """Return exp(-factor x*x), 0 at infinity; the square is split so that exp does not magnify its rounding error."""
     far = np.where(np.isfinite(x), x, 0.0)
     head = np.asarray(far, dtype=np.float32).astype(np.float64)
     head = np.where(np.isfinite(head), head, far)
@@ -269,7 +270,7 @@ def mills_kernel(y: Value, x: Value) -> Value:
 
 
 def tail(x: Value, terms: int, sign: float) -> Value:
-    """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0: what is left of erfcx and dawsn beyond their first term."""
+    """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0, a factor in the asymptotic series of erfcx and dawsn."""
     q = sign * (0.5 / x) / x
     y, term = np.ones_like(x), np.ones_like(x)
     for k in range(1, terms):
@@ -289,7 +290,7 @@ def dawsn_far(y: Value, x: Value) -> Value:
 
 
 def exprel_partial(y: Value, x: Value) -> Value:
-    """Return (exp(x) - y) / x; in float64 by its series near 0, in balls at 0 alone, to the sixth derivative."""
+    """Return (exp(x) - y) / x; float64 uses the series near 0, balls use it at 0 only, where seven derivatives are exact."""
     if arithmetic(x) is None:
         return exprel_kernel(y, x)
     origin = is_zero(x)
@@ -325,7 +326,7 @@ def log_ratio(x: Value, y: Value) -> Value:
 
 
 def finite(slope: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a slope that is nan where the function is infinite, as scipy's are beyond their domains."""
+    """Return a slope that is nan where the function is not finite, as scipy's functions are outside their domains."""
     return lambda y, *xs: np.where(np.isfinite(y), slope(y, *xs), np.nan)[()]
 
 
@@ -338,7 +339,7 @@ def log_quotient(x: Value) -> Value:
 
 
 def psi_difference(a: Value, b: Value) -> Value:
-    """Return digamma(a) - digamma(a + b); where b is small beside the way to a pole, from the slopes of digamma between."""
+    """Return digamma(a) - digamma(a + b); for b small beside the distance of a to a pole, by derivatives of digamma."""
     near = np.abs(b) < 0.02 * np.where(np.greater(a, 0), a, np.abs(a - np.rint(a)))
     middle, step = np.where(near, a + b / 2, 1.0), np.where(near, b, 0.0)
     polygamma = named("polygamma")
@@ -384,7 +385,7 @@ def elliptic_series(second: bool, complement: bool = False) -> Callable[[Value, 
 
 
 def half_turns(x: Value) -> Value:
-    """Return x^2 modulo 4 in float64, the rounding of the square put back."""
+    """Return x^2 modulo 4 in float64, corrected for the rounding error of the square."""
     whole = np.abs(x) >= 2.0**53  # such floats are even, their squares multiples of 4
     safe = np.where(whole, 0.0, x)
     high = (safe * 134217729.0) - (safe * 134217729.0 - safe)

@@ -59,7 +59,7 @@ def _cov_weights(fweights: Any, aweights: Any) -> Value:
 
 @handles(np.corrcoef)
 def corrcoef(x: Value, y: Value = None, rowvar: bool = True, *, dtype: Any = None) -> Value:
-    """Return covariances over the deviations; numpy's clipping to [-1, 1] removes rounding only and is left out."""
+    """Return covariances over standard deviations; numpy's clipping to [-1, 1] only removes rounding errors and is omitted."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not shape(c):
         return c / c
@@ -69,7 +69,10 @@ def corrcoef(x: Value, y: Value = None, rowvar: bool = True, *, dtype: Any = Non
 
 @handles(np.bincount)
 def bincount(x: Any, /, weights: Value = None, minlength: int = 0) -> Value:
-    """Return the weights added up by whole numbers."""
+    """Return the sum of the weights of each integer in `x`.
+
+    Raises  NoRule if `x` is traced.
+    """
     at = frozen(x if is_traced(x) else np.asarray(x, dtype=None if np.size(x) else int))
     if weights is None:
         return np.bincount(at, minlength=minlength)

@@ -1,4 +1,4 @@
-"""What every ufunc can be asked beside its call: where=, out=, reduce, accumulate, outer, at, reduceat."""
+"""Handlers of the options and methods of every ufunc: where=, out=, reduce, accumulate, outer, at, reduceat."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,10 @@ Options = dict[str, Any]
 
 
 def _taken(ufunc: Any, options: Options, *names: str) -> list[Any]:
-    """Return the named options, None where one is not given; raises NoRule for any other that is given."""
+    """Return the named options, None where one is not given.
+
+    Raises  NoRule if any other option is given.
+    """
     found = {name: value for name, value in options.items() if given(value) and name not in _IGNORED}
     real_dtype(ufunc.__name__, found.pop("dtype", None))
     taken = [found.pop(name, None) for name in names]
@@ -39,7 +42,10 @@ def _stored(out: Any, y: Value) -> Value:
 
 @handles_method("__call__")
 def called(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
-    """Return the ufunc of the entries where= names, the others as out= has them."""
+    """Return the ufunc of the entries that where= selects; other entries keep their values in out=.
+
+    Raises  NoRule for where= without out=, or for an option that has no rule.
+    """
     if ufunc.signature is not None:
         out, *rest = _taken(ufunc, options, "out", "axis", "axes", "keepdims")
         names = {name: value for name, value in zip(("axis", "axes", "keepdims"), rest, strict=True) if given(value)}
@@ -53,14 +59,17 @@ def called(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
         )
     target = out[0]
     where = np.broadcast_to(truth(where), shape(target))
-    parts = [np.broadcast_to(x, shape(target))[where] for x in inputs]  # entries left out cannot spoil the slopes
+    parts = [np.broadcast_to(x, shape(target))[where] for x in inputs]  # excluded entries must not affect slopes
     write(target, where, bind(ufunc, *parts))
     return target
 
 
 @handles_method("reduce")
 def reduced(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
-    """Return the entries along an axis (the first) joined by the ufunc from left to right."""
+    """Return the reduction by the ufunc along an axis, by default the first, from left to right.
+
+    Raises  ValueError for several axes if the ufunc is not reorderable; NoRule for where= without a rule.
+    """
     a, *positional = inputs
     names = ("axis", "dtype", "out", "keepdims", "initial", "where")
     options = {"axis": 0} | options | dict(zip(names, positional, strict=False))
@@ -84,7 +93,7 @@ def reduced(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
 
 
 def _folded(ufunc: Any, rows: Value, start: Any) -> Value:
-    """Return the last axis of `rows` joined from left to right."""
+    """Return the reduction by the ufunc along the last axis of `rows`, from left to right."""
     columns = [rows[..., k] for k in range(shape(rows)[-1])]
     if start is not None:
         columns.insert(
@@ -100,7 +109,7 @@ def _folded(ufunc: Any, rows: Value, start: Any) -> Value:
 
 @handles_method("accumulate")
 def accumulated(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
-    """Return every partial result of joining the entries along an axis (the first)."""
+    """Return all partial results of the reduction along an axis, by default the first."""
     a, *positional = inputs
     options = {"axis": 0} | options | dict(zip(("axis", "dtype", "out"), positional, strict=False))
     axis = options.pop("axis")
@@ -124,7 +133,7 @@ def outer(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
 
 @handles_method("at")
 def at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
-    """Apply the ufunc in place at positions, once for each time a position is named."""
+    """Apply the ufunc in place at positions, once for each time a position occurs."""
     a, index, *others = inputs
     if not isinstance(a, Tracer):
         write(a, index, None)
@@ -133,7 +142,7 @@ def at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
     where = np.ravel(flat)
     order = np.argsort(where, kind="stable")
     turn = np.empty(where.size, dtype=int)
-    turn[order] = np.arange(where.size) - np.searchsorted(where[order], where[order])  # which time it is named
+    turn[order] = np.arange(where.size) - np.searchsorted(where[order], where[order])  # earlier occurrences
     for number in range(turn.max(initial=-1) + 1):
         now = np.flatnonzero(turn == number)
         places = np.unravel_index(where[now], shape(a))

@@ -1,4 +1,4 @@
-"""Functions that write into an array: every array that shares its memory sees it."""
+"""Functions that write into an array; every array that shares its memory sees the change."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from gradcli.primitives.shaping import GETITEM, as_value
 
 
 def write_flat(a: Value, at: Any, v: Value) -> None:
-    """Write values at numbers of entries of `a`, one for each."""
+    """Write values at flat positions of `a`, one for each position."""
     write(a, np.unravel_index(at, shape(a)) if shape(a) else (), v)
 
 
 def _repeated(v: Value, count: int) -> Value:
-    """Return the entries of `v`, from the first again where there are fewer than `count`."""
+    """Return `count` entries of `v`, starting again from the first if there are fewer."""
     v = as_value(v)
     if not shape(v):
         return v

@@ -71,10 +71,7 @@ class PythonFunction:
         return y
 
     def raw(self, values: Mapping[str, Value]) -> Any:
-        """Return what the function itself returns, without the gradient if it returns a pair of value and gradient.
-
-        Raises  FunctionFailed if `has_gradient` is set and the result is not a pair; the errors of `pair`.
-        """
+        """Return what the function itself returns, or only the value if it returns a pair of value and gradient."""
         y = self.pair(values)
         if not self.has_gradient:
             return y

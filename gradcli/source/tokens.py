@@ -259,7 +259,6 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
     """Replace the parts nested too deeply for Python's parser by names; return the tokens left, and the parts."""
     kept: list[Token] = []
     starts = [0]
-    subscripts: list[bool] = []  # for each open bracket: whether it is an index
     inner: list[Statement] = []
 
     def end_part() -> None:
@@ -282,11 +281,8 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
         if token.text in (")", "]"):
             end_part()
             starts.pop()
-            subscripts.pop()
         elif token.text == ",":
             end_part()
-        if token.text in ("(", "["):
-            subscripts.append(token.text == "[" and bool(kept) and _ends_value(kept[-1]))
         kept.append(token)
         if token.text in ("(", "["):
             starts.append(len(kept))

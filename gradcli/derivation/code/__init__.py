@@ -1,1 +1,1 @@
-"""Code that computes a closed form: one writer, and a table for each language of what it calls things."""
+"""Code that computes a closed form: one writer, and for each language a table of its names."""

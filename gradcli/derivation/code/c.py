@@ -86,9 +86,9 @@ class _Writer(Writer):
 
 
 def spelled(names: Sequence[str]) -> dict[str, str]:
-    """Return names as C can have them: those of its keywords, its library and this file get an underscore.
+    """Return names that are valid in C: those of its keywords, its library and this file get an underscore.
 
-    Raises  NotSupported for letters that C has not.
+    Raises  NotSupported for letters that are not ASCII, and for a leading underscore.
     """
     found: dict[str, str] = {}
     for word in names:
@@ -102,7 +102,7 @@ def spelled(names: Sequence[str]) -> dict[str, str]:
 
 
 def c_code(parts: Sequence[tuple[str, E]], result: E, kind: str, inputs: Sequence[str], main: str) -> str:
-    """Return a file that defines a function of numbers. Raises NotSupported for what is not of numbers, or not in C99."""
+    """Return a C file that defines a function of numbers. Raises NotSupported for arrays, and for what C99 does not have."""
     names = spelled([*inputs, *(n for n, _ in parts)])
     writer = _Writer(C, dict.fromkeys(names, 0), "", names)
     lines = [f"    const double {names[n]} = {writer.code(e)};" for n, e in parts]

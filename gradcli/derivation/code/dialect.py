@@ -1,9 +1,9 @@
-"""What numpy, torch and jax call the words of expressions: a table for each.
+"""The names that numpy, torch and jax have for the functions in expressions: a table for each.
 
-A row is a name, which is called with the arguments, or a form with braces: {0}, {1} are the arguments and {args} all of them,
-{shape} those of ones and zeros, {axis} the axis where there is one and {along} its number, {before} and {after} how many zeros
-are put around a vector, {like} and {dtype} an input and its dtype. A function that needs another form where it has no axis has
-one `of a vector` and one `of a matrix`.
+A row is a function's name, or a template with braces: {0}, {1} are the arguments and {args} all of them, {shape} those of
+ones and zeros, {axis} the axis option, if any, and {along} its number, {before} and {after} how many zeros pad a vector,
+{like} and {dtype} an input and its dtype. A function that needs another template without an axis has two more rows: `of a
+vector` and `of a matrix`.
 """
 
 import re
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Dialect:
-    """A language of generated code: its table, and the few things that are not names.
+    """A language of generated code: its table, and its few other settings.
 
-    `imports` are lines by the words that need them; `owned` are names that inputs must not have; `plain` are functions of
-    Python's own numbers, where those of the dialect take arrays only, and `array` makes an array of such a number.
-    `dtype` is that of an array, `dtype_of_number` that of an input which may be one of Python's numbers. `places` is what a list
-    in an index is written as, `backward` whether an index may have steps below 0.
+    `imports` are import lines by the words that need them; `owned` are names that inputs must not have. If the functions of
+    the dialect take arrays only, `plain` has those for Python's own numbers, and `array` makes an array of such a number.
+    `dtype` is that of an array, `dtype_of_number` that of an input which may be a Python number. `places` is how a list in an
+    index is written; `backward` says whether an index may have negative steps.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Dialect:
 
 
 def named(form: str, words: str) -> dict[str, str]:
-    """Return rows whose names differ by a prefix: the braces in a form stand for each of the words."""
+    """Return rows from a template, whose braces stand for each of the words."""
     return {word: form.format(word) for word in words.split()}
 
 

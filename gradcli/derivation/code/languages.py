@@ -1,4 +1,4 @@
-"""The code of one derivative in every language that can say it, each with its self-test."""
+"""The code of one derivative in every language that can express it, each with its self-test."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class CodeRequest:
-    """What code is to compute: a program named as its `kind`, a function of the inputs `dims`, among them `wrt`."""
+    """What the code computes: a program that is named by its `kind`, a function of the inputs `dims`, by the input `wrt`."""
 
     made: Statements
     kind: str
@@ -29,11 +29,11 @@ class CodeRequest:
 
     @property
     def lines(self) -> tuple[tuple[str, E], ...]:
-        """The parts and, without a name, the result."""
+        """The named parts, and the result with an empty name."""
         return (*self.made.parts, ("", self.made.result))
 
     def owners(self) -> dict[str, tuple[str, int]]:
-        """Return for every named size that is used an input and the axis that has it."""
+        """Return, for every named size that is used, an input and the axis that has it."""
         used = {w for _, e in self.lines for a in e.walk() if a.op == "name" for w in _WORD.findall(a.text)}
         found: dict[str, tuple[str, int]] = {}
         for name, dims in self.dims.items():
@@ -44,9 +44,9 @@ class CodeRequest:
 
 
 def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the code by language, and for every language that cannot say it the reason.
+    """Return the code by language, and the reason for every language that cannot express it.
 
-    Raises  NotSupported where numpy, in which all are checked, cannot.
+    Raises  NotSupported if numpy cannot, in which all closed forms are verified.
     """
     found, refused = {NUMPY.name: in_arrays(wanted, NUMPY, test)}, {}
     for dialect in ARRAYS[1:]:
@@ -62,7 +62,7 @@ def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], d
 
 
 def in_arrays(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = None) -> str:
-    """Return a function of all inputs by keyword, named as its kind, that reads sizes from shapes. Raises NotSupported."""
+    """Return a function, named by its kind, that takes the inputs by keyword and reads sizes from shapes. Raises NotSupported."""
     taken = {*wanted.dims, *wanted.owners(), *(n for n, _ in wanted.made.parts)}
     if clash := sorted(taken & dialect.owned):
         raise NotSupported(f"what is called {clash[0]} hides a module in the code", do="call it something else")
@@ -81,7 +81,7 @@ def in_arrays(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = Non
 
 
 def of_numbers(wanted: CodeRequest, test: SelfTest | None = None) -> str:
-    """Return a file in C, for a function of numbers that is a number. Raises NotSupported."""
+    """Return a C file for a function of numbers whose result is a number. Raises NotSupported for any other."""
     known = dict.fromkeys(wanted.dims, 0)
     arrays: Sequence[str] = [name for name, dims in wanted.dims.items() if dims]
     if arrays:

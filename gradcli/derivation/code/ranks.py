@@ -1,4 +1,4 @@
-"""How many axes an expression has, so that code can tell arrays from Python's own numbers."""
+"""The number of axes of an expression, by which code can tell arrays from Python's own numbers."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,9 @@ _FIXED = {"outer": 2, "eye": 2, "inv": 2}
 
 
 def rank(e: E, known: Mapping[str, int]) -> int:
-    """Return the number of axes; PLAIN for what Python itself computes. Names that are not known are sizes.
+    """Return the number of axes; PLAIN for a number of Python's own. Names that are not known are sizes.
 
-    Raises  NotSupported for what no array is: a product of numbers by `@`.
+    Raises  NotSupported for a product by `@` of operands that do not have one or two axes.
     """
     args = [rank(a, known) for a in e.args]
     if e.op == "name":
@@ -55,7 +55,7 @@ def _product(ranks: list[int]) -> int:
 
 
 def axes(e: E) -> int | None:
-    """Return the number of axes where those of its names are known; None elsewhere, and for Python's own numbers."""
+    """Return the number of axes if those of its names are known; else None, as for Python's own numbers."""
     names = [a for a in e.walk() if a.op == "name" and a.axes is not None]
     try:
         found = rank(e, {a.text: a.axes for a in names if a.axes is not None})

@@ -1,4 +1,4 @@
-"""The writer of code: an expression in a dialect's words, every function qualified, an inverse times something solved for."""
+"""The code writer: expressions in a dialect, with qualified function names, and linear solves in place of inverses."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from gradcli.errors import NotSupported
 
 
 def chained(e: E, known: Mapping[str, int]) -> E:
-    """Return an expression whose matrices are multiplied by the vector after them from the right: A.T @ (A @ x).
+    """Return an expression with chains of matrices applied to a vector from the right: A.T @ (A @ x).
 
-    From the left, A.T @ A would be a product of matrices. `known` has the ranks of names. Raises NotSupported.
+    From the left, A.T @ A would be formed as a matrix. `known` has the ranks of names. Raises NotSupported.
     """
     args = tuple(chained(a, known) for a in e.args)
     first = next((k for k, a in enumerate(args) if rank(a, known) == 1), 0) if e.op == Op.MATMUL else 0
@@ -26,13 +26,13 @@ def chained(e: E, known: Mapping[str, int]) -> E:
     return E(Op.MATMUL, (args[0], inner, *args[first + 1 :]))
 
 
-_LARGE = 2**31  # whole numbers from here on do not fit where arrays keep theirs: they are written as floats
-_CONSTANT = re.compile(r"(?:(.+)([*/]))?(pi|(?:sqrt|log)\(.+\))")  # a multiple of it, or of its reciprocal
+_LARGE = 2**31  # larger integers may not fit into an array's integers, so they are written as floats
+_CONSTANT = re.compile(r"(?:(.+)([*/]))?(pi|(?:sqrt|log)\(.+\))")  # a constant, or a number times or divided by one
 _FUNCTION = re.compile(r"\b(pi|sqrt|log)\b")
-_APART = re.compile(r"(\w+) ([-+]) (\d+)")  # a size that is a little more or less than a named one
+_APART = re.compile(r"(\w+) ([-+]) (\d+)")  # a named size plus or minus a number
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")
-_WITH_NUMBERS = {"eye", "ones", "zeros", "tril", "triu"}  # whose arguments may be sizes and places, in all dialects
+_WITH_NUMBERS = {"eye", "ones", "zeros", "tril", "triu"}  # functions whose arguments may be sizes, in all dialects
 _OF_ARRAYS = {"sum", "mean", "var", "logsumexp", "softmax", "einsum", "outer", "solve"}
 
 
@@ -45,12 +45,12 @@ class Writer:
     like: str
 
     def code(self, e: E) -> str:
-        """Return an expression as code. Raises NotSupported where the dialect has no word for it."""
+        """Return an expression as code. Raises NotSupported if the dialect has no word for it."""
         rank(e, self.known)
         return text(self._said(chained(solved(e), self.known)), COMPARE)
 
     def result(self, e: E) -> str:
-        """Return what the function returns: an array, where a Python number comes out too."""
+        """Return the code of the function's result: an array, even if it is computed as a Python number."""
         whole = self.code(e)
         if self.dialect.array and rank(e, self.known) == PLAIN:
             return self._filled(self.dialect.array, [whole])
@@ -81,7 +81,7 @@ class Writer:
         return name(f"{self.dialect.constants}pi") if e.text == "pi" and "pi" not in self.known else e
 
     def _place(self, text: str) -> str:
-        """Return what stands in the brackets of an index, and they."""
+        """Return an index, with its brackets, as the dialect writes it."""
         if _BACKWARD.search(text) and not self.dialect.backward:
             raise NotSupported(f"{self.dialect.title} has no steps backward")
         return f"[{_PLACES.sub(lambda m: self.dialect.places.format(m[0]), text[1:-1])}]"
@@ -96,9 +96,7 @@ class Writer:
         return replace(e, number=float(e.number)) if e.number >= _LARGE else e
 
     def _called(self, word: str, args: Sequence[E], ranks: Sequence[int], e: E) -> E:
-        strict = (
-            bool(self.dialect.plain) and word not in _WITH_NUMBERS
-        )  # numbers and arrays have functions of their own
+        strict = bool(self.dialect.plain) and word not in _WITH_NUMBERS  # numbers and arrays need different functions
         plain = strict and set(ranks) == {PLAIN}
         rows = self.dialect.plain if plain else self.dialect.rows
         options = dict(e.options) if e.op == "call" else {}
@@ -117,7 +115,7 @@ class Writer:
         return _raw(self._filled(row, [text(a) for a in args], axis, e.text))
 
     def _array(self, a: E) -> E:
-        """Return a number as what functions of arrays take."""
+        """Return the code that makes an array of a number, for functions that take arrays only."""
         return _raw(self._filled(self.dialect.array, [text(a)]))
 
     def _filled(self, row: str, args: Sequence[str], axis: str = "", zeros: str = "") -> str:
@@ -136,7 +134,7 @@ def _raw(code: str) -> E:
 
 
 def solved(e: E) -> E:
-    """Return an expression in which inverses are not formed where they are multiplied by: inv(A) @ b is solve(A, b)."""
+    """Return an expression with products by inverses as linear solves: inv(A) @ b is solve(A, b)."""
     args = tuple(map(solved, e.args))
     if e.op not in (Op.MATMUL, Op.DOT):
         return replace(e, args=args)

@@ -1,1 +1,1 @@
-"""JAX: its functions as targets, and its programs replayed in numpy."""
+"""The adapter for JAX: its functions as targets, and its programs replayed in numpy."""

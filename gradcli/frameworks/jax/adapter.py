@@ -1,4 +1,4 @@
-"""JAX as gradcli asks it: arrays, values, its own gradients, and what it did."""
+"""The adapter for JAX: converts arrays, computes JAX's own gradients, and records its functions."""
 
 import contextlib
 import inspect
@@ -16,7 +16,7 @@ from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, W
 from gradcli.frameworks.jax.calls import custom_calls
 from gradcli.frameworks.jax.record import Analytic, host, recorded
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
@@ -24,9 +24,9 @@ from gradcli.source.structure import put_together, taken_apart
 _FORMATS = {
     "float64": jnp.float64, "float32": jnp.float32, "float16": jnp.float16, "bfloat16": jnp.bfloat16, "tf32": jnp.float32,
 }  # fmt: skip
-_MOST_ALONE = 4  # inputs that are differentiated one at a time
-_ROUNDING = 1e4  # roundings by which two ways to compute a value may differ
-_STEP = 1e-12  # of the real part: an imaginary part below it is a complex step
+_MOST_ALONE = 4  # inputs at most, to be differentiated one at a time
+_ROUNDING = 1e4  # machine epsilons by which two ways to compute a value may differ
+_STEP = 1e-12  # relative to the real part: a smaller imaginary part is a complex step
 _JITTED = type(jax.jit(lambda: None))
 _OWN = (jax.custom_vjp, jax.custom_jvp, _JITTED)
 
@@ -40,7 +40,7 @@ class Jax(Without):
         return isinstance(x, jax.Array)
 
     def owns(self, x: Any) -> bool:
-        """Functions with rules of their own, and jitted ones."""
+        """Whether it is a function with a custom rule, or a jitted function."""
         return isinstance(x, _OWN)
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
@@ -48,7 +48,7 @@ class Jax(Without):
         wide = placed.dtype == "float64"
         dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None
         with _wide(wide), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # integers and complex numbers become as narrow as the floats
+            warnings.simplefilter("ignore", UserWarning)  # JAX warns that it narrows integers and complex numbers
             return jax.device_put(jnp.asarray(x, dtype=dtype), _device(placed.device))
 
     def array(self, x: Tensor) -> Array:
@@ -80,7 +80,7 @@ class Jax(Without):
         return Prepared(*_of_module(found, leaves, tree))
 
     def devices(self) -> list[str]:
-        """Return the devices that are there."""
+        """Return the names of the available devices."""
         return _devices()
 
     def called(
@@ -131,7 +131,7 @@ class Jax(Without):
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str]:
-        """One input at a time; and whether the value that is differentiated, which a fwd returns, is the function's."""
+        """Return the gradient one input at a time, and whether the value that a custom fwd rule returns is the function's."""
         found: dict[str, list[Array | None] | str] = {}
         with _as_wide_as(xs), told():
             y, plain = jax.vjp(lambda *ts: f(ts), *xs)[0], f(xs)
@@ -143,7 +143,7 @@ class Jax(Without):
         return found
 
     def _alone(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
-        """Return the gradient by one input, the others held."""
+        """Return the gradient by one input, with the others fixed."""
 
         def one(x: Tensor) -> Tensor:
             y = f([*xs[:k], x, *xs[k + 1 :]])
@@ -179,7 +179,7 @@ class Jax(Without):
                 TypeError,
                 ValueError,
                 jax.errors.UnexpectedTracerError,
-            ) as error:  # JAX itself runs it
+            ) as error:  # the function runs in JAX, and only its recording failed
                 raise NotSupported(f"JAX cannot trace it: {message_of(error)[:160]}") from error
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
@@ -196,7 +196,7 @@ def _devices() -> list[str]:
 
 
 def _device(name: str) -> Any:
-    """Return a device by name. Raises BadOption where it is not there, naming those that are."""
+    """Return a device by name. Raises BadOption, listing the available devices, if there is no such device."""
     kind, _, number = name.partition(":")
     here = _devices()
     if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
@@ -205,7 +205,7 @@ def _device(name: str) -> Any:
 
 
 def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[..., Any], str, dict[str, Array]]:
-    """Return a callable with arrays inside, a registered pytree, as a function of its inputs and its float arrays."""
+    """Return a callable pytree (a module) as a function of its inputs and float arrays, its name, and these arrays."""
     named = {id(x): name for name, x in getattr(found, "__dict__", {}).items()}
     paths = [named.get(id(x)) or jax.tree_util.keystr(path, simple=True, separator=".") for path, x in leaves]
     own = {path: x for path, (_, x) in zip(paths, leaves, strict=True)}
@@ -224,7 +224,7 @@ def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[.
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function jitted in its arrays; what else it is given stays as it is."""
+    """Return a function that is jitted in its array arguments; all other arguments are static."""
     known: dict[Any, Callable[..., Any]] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -248,9 +248,9 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_once(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
-    """Return a function's result, compiled as a whole, which takes less time than to compile each operation.
+    """Return a function's result, compiled as a whole, which is faster than compiling each operation separately.
 
-    What cannot be compiled, as it branches on values, runs as it is, and says itself what is wrong with it.
+    A function that cannot be compiled, because it branches on values, runs uncompiled and raises its own errors.
     """
     try:
         return jax.jit(function)(*xs)
@@ -259,7 +259,7 @@ def _at_once(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
 
 
 def _is_complex_step(x: Any) -> bool:
-    """Whether a value is a real one, moved along the imaginary axis by next to nothing."""
+    """Whether a value is a complex step: a real value with a tiny imaginary part."""
     if not isinstance(x, jax.Array) or x.dtype.kind != "c":
         return False
     z = np.asarray(x)
@@ -267,7 +267,7 @@ def _is_complex_step(x: Any) -> bool:
 
 
 def _analytically(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function; raises TypeError where it treats complex numbers otherwise than real ones."""
+    """Call a function; raise TypeError where it is not the analytic continuation of the real function."""
     recorder = Analytic()
     node, leaves = taken_apart("", (tuple(args), kwargs))
     with set_current_trace(recorder):
@@ -283,7 +283,7 @@ def _like(v: Array, x: Tensor) -> Tensor:
 
 
 def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
-    """Return that JAX cannot do this here, where the error says so; any other error as it is."""
+    """Return NotSupported if the message says that JAX cannot do this, else the error itself."""
     said = message_of(error)
     if "forward-mode autodiff (jvp) to a custom_vjp" in said:
         return NotSupported("JAX has no forward mode for functions with custom_vjp")
@@ -293,12 +293,12 @@ def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
 
 
 def _wide(on: bool) -> Any:
-    """Have float64, or not, until the end of the block."""
+    """Return a context that switches JAX's float64 on or off."""
     return jax.enable_x64(on)
 
 
 def _as_wide_as(x: Any) -> Any:
-    """Have float64 unless every float that is given is narrower."""
+    """Return a context that switches float64 on, unless all given floats are narrower."""
     floats = [
         t for t in taken_apart("", x)[1].values() if isinstance(t, jax.Array) and jnp.issubdtype(t.dtype, jnp.floating)
     ]

@@ -1,4 +1,4 @@
-"""The calls of functions with gradients of their own, custom_vjp and custom_jvp, during one run, with what they really got."""
+"""The calls of functions with custom gradients (custom_vjp, custom_jvp) during one run, with their actual arguments."""
 
 import inspect
 import re
@@ -14,35 +14,35 @@ from gradcli.errors import FunctionFailed
 from gradcli.frameworks.framework import Call, Flat
 from gradcli.frameworks.jax.record import Recorded, Recorder
 
-_MOST = 64  # calls that are looked at
+_MOST = 64  # calls that are collected at most
 _CUSTOM = {"custom_vjp_call", "custom_jvp_call"}
 
 
 def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
-    """Return one call for each custom function, and for each shape of what it gets, that a run meets.
+    """Return one call of each custom function, for each set of argument shapes that a run contains.
 
-    Jitted functions and loops run as plain Python here, so that their calls are met with values; what is traced all the
-    same, as under jax.checkpoint, is met in its jaxpr.
+    Jitted functions and loops run as plain Python here, so that calls inside them get actual values. Calls that are traced
+    all the same, as under jax.checkpoint, are found in the jaxpr.
     """
     seen = _Seen()
     with _watched(jax.custom_vjp, seen.function), _watched(jax.custom_jvp, seen.function), jax.disable_jit():
         try:
             with set_current_trace(seen):
                 f([seen.input(x) for x in xs])
-        except FunctionFailed:  # it does not take traced values
+        except FunctionFailed:  # the function does not accept recorded values
             f(xs)
     return list(seen.found.values())
 
 
 class _Seen(Recorder):
-    """Notes calls of custom functions with the values they get."""
+    """A trace that collects calls of custom functions with their actual values."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: dict[Any, Call] = {}
 
     def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note a call that Python makes."""
+        """Collect a call that Python code makes."""
         given, named = jax.tree_util.tree_map(_concrete, (args, kwargs))
         leaves = jax.tree_util.tree_leaves((given, named))
         code = getattr(inspect.unwrap(function), "__code__", None)
@@ -54,7 +54,7 @@ class _Seen(Recorder):
         self._note(rule, leaves, Call(_name(function), alone, given, named, position(), where))
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
-        """Note a call that an equation makes, too."""
+        """Collect a call that an equation makes, too."""
         if primitive.name in _CUSTOM and any(isinstance(x, Recorded) for x in xs):
             self._equation(primitive, [self.value(x) for x in xs], params)
         return super().process_primitive(primitive, xs, params)
@@ -93,7 +93,7 @@ class _Seen(Recorder):
 
 @contextmanager
 def _watched(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Iterator[None]:
-    """Let functions of a kind tell of each call."""
+    """Report each call of a function of type `kind` to `seen` in the block."""
     own = kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ def _watched(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], N
 
 
 def _concrete(x: Any) -> Any:
-    """Return the value behind a tracer that has one; of a batch, the first."""
+    """Return the value behind a tracer, or the first value of a batch; a tracer without a value as it is."""
     while isinstance(x, jax.core.Tracer):
         if isinstance(x, Recorded):
             x = x.value
@@ -124,7 +124,7 @@ def _concrete(x: Any) -> Any:
 def _moving(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return a function without the arguments that it says have no gradient, and what it is given otherwise."""
+    """Return a function with its nondiff_argnums fixed, and the arguments that are left."""
     held = set(function.nondiff_argnums)
     if not held:
         return function, args, kwargs

@@ -1,6 +1,6 @@
-"""Running a jaxpr on values that may be traced: equation by equation, calls and loops unrolled.
+"""Evaluation of a jaxpr on values that may be traced, equation by equation, with calls and loops unrolled.
 
-An equation of plain values alone whose primitive has no entry (random bits, shifts) is left to JAX itself.
+An equation on untraced values whose primitive has no table entry (random bits, shifts) is left to JAX itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.jax.solving import solved
 from gradcli.frameworks.ops import TABLE
 
-MOST_STEPS = 10_000  # of all loops together: each is replayed one by one
-CALLS = {  # primitives that run a jaxpr, and the param it is in
+MOST_STEPS = 10_000  # over all loops together, because each step is replayed separately
+CALLS = {  # primitives that run a jaxpr, and the parameter that holds it
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "call": "call_jaxpr",
     "remat": "jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr", "custom_vjp_call": "call_jaxpr", "composite": "jaxpr",
     "custom_jvp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "custom_vmap_call": "call", "custom_lin": "jaxpr",
@@ -27,9 +27,9 @@ Values = Sequence[Value]
 
 
 def evaluated(closed_jaxpr: Any, values: Values) -> list[Value]:
-    """Return the outputs of a jaxpr at `values`, which are given in the order of its inputs, flat.
+    """Return the outputs of a jaxpr at `values`, the flat list of its inputs.
 
-    Plain real numbers are float64 throughout. Call it with jax_enable_x64 on.
+    Untraced real numbers are float64 throughout. Call it with jax_enable_x64 on.
 
     Raises  NotSupported for a primitive that is not replayed, or loops of over 10,000 steps.
     """
@@ -38,13 +38,13 @@ def evaluated(closed_jaxpr: Any, values: Values) -> list[Value]:
 
 
 class _Run:
-    """One evaluation, and the steps its loops have left."""
+    """One evaluation, with the number of loop steps that are left."""
 
     def __init__(self) -> None:
         self.left = MOST_STEPS
 
     def closed(self, program: Any, values: Values) -> list[Value]:
-        """Run a jaxpr with its constants, or one without any."""
+        """Run a closed jaxpr with its constants, or an open one without any."""
         jaxpr = getattr(program, "jaxpr", program)
         constants = getattr(program, "consts", ())
         known_values: dict[Any, Value] = {}
@@ -88,12 +88,12 @@ class _Run:
             )
 
     def cond(self, params: Any, xs: list[Value]) -> list[Value]:
-        """Run the branch that the first value numbers."""
+        """Run the branch that the first value selects by its number."""
         branches = params["branches"]
         return self.closed(branches[min(max(int(xs[0]), 0), len(branches) - 1)], xs[1:])
 
     def while_(self, params: Any, xs: list[Value]) -> list[Value]:
-        """Run the body until the condition fails; of several conditions, each stops its own part."""
+        """Run the body until the condition fails; in an array of conditions (under vmap), each stops its own part."""
         first, second = params["cond_nconsts"], params["body_nconsts"]
         of_condition, of_body, carry = xs[:first], xs[first : first + second], xs[first + second :]
         while np.any(going := self.closed(params["cond_jaxpr"], [*of_condition, *carry])[0]):
@@ -134,14 +134,14 @@ LOOPS: dict[str, Callable[[_Run, Any, list[Value]], list[Value]]] = {
 
 
 def _chosen(which: Any, new: Value, old: Value) -> Value:
-    """Return the new value where `which`, of its first axes, says so."""
+    """Return `new` where `which`, an array over the first axes, is true, and `old` elsewhere."""
     return np.where(np.reshape(which, np.shape(which) + (1,) * (len(shape(new)) - np.ndim(which))), new, old)
 
 
 def settled(x: Any, aval: Any) -> Value:
-    """Return a value as gradcli has it: float64, numbers without axes as numpy scalars, integers of the type `aval` says.
+    """Return a value in gradcli's form: reals in float64, arrays without axes as numpy scalars, integers as `aval` says.
 
-    What JAX alone understands (random keys) stays as it is.
+    Values that only JAX understands (random keys) are returned unchanged.
     """
     dtype = getattr(aval, "dtype", None)
     if isinstance(x, Tracer) or not isinstance(dtype, np.dtype):
@@ -154,7 +154,7 @@ def settled(x: Any, aval: Any) -> Value:
 
 
 def _left_to_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
-    """Return what JAX computes of plain values."""
+    """Run one equation on untraced values in JAX itself."""
     typed = [
         np.asarray(x, dtype=atom.aval.dtype) if isinstance(getattr(atom.aval, "dtype", None), np.dtype) else x
         for x, atom in zip(xs, equation.invars, strict=True)

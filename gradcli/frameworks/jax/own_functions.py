@@ -1,6 +1,7 @@
-"""JAX's own functions that it writes with branches, series or bits, and gradcli's for them.
+"""Functions that JAX writes with branches, series or bit operations, and the gradcli functions that replace them.
 
-softplus is smooth, and logaddexp as JAX computes it has a maximum and an absolute value inside, whose ties are no kinks.
+softplus, for example, is smooth, but JAX computes it by logaddexp with a maximum and an absolute value, whose ties are
+not kinks of the function.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value, named
 
-JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # the files these functions are in: a user's may have the same name
+JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # where these functions are, because a user's may have the same name
 
 KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
     **{name: lambda *xs, function=function: (function(*xs),) for name, function in {
@@ -27,7 +28,7 @@ KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
 
 
 def known(program: Any) -> Callable[..., Sequence[Value]] | None:
-    """Return gradcli's function for the body of a custom_jvp function, where it is one of JAX's own."""
+    """Return gradcli's function for the body of a custom_jvp function that is one of JAX's own; None for any other."""
     info = getattr(getattr(program, "jaxpr", program), "debug_info", None)
     name, _, place = str(getattr(info, "func_src_info", "")).partition(" at ")
     return KNOWN.get(name) if any(folder in place for folder in JAXS_OWN) else None

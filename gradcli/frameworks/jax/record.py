@@ -1,8 +1,8 @@
-"""What a JAX function did, primitive by primitive, as a program of gradcli's own.
+"""Recording of a JAX function as a program in numpy, primitive by primitive.
 
-A trace of our own receives every primitive with the values it really gets, so that control flow on values is followed as
-it was; jitted functions and other calls are opened. Each primitive is run in numpy at once beside JAX's own result:
-where the two differ, our reading of it is not used.
+A custom trace receives every primitive with its actual values, so that control flow on values is followed as it
+happened; jitted functions and other calls are opened. Each primitive is also run in numpy, and compared with JAX's own
+result: if the two differ, the recording is refused.
 """
 
 import inspect
@@ -18,19 +18,16 @@ from jax.extend.core import Literal, set_current_trace
 
 from gradcli.core.provenance import is_users, position, shown
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
 from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.ops import TABLE
-from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, is_same, ran
 
-_SAME = {8: 1e-9, 4: 1e-3}  # by bytes, of the largest entry: the same operation, rounded in another order
 _NOT_ANALYTIC = {"conj", "sign"}
-_LOOSE = 5e-2  # for narrower formats
 
 
 def host(x: Any) -> Any:
-    """Return an array as numpy has it: floats in float64, 0-d as a number."""
+    """Return an array in numpy: floats in float64, an array without axes as a number."""
     x = np.asarray(x)
     if x.dtype.kind in "iub":
         return x[()]
@@ -38,7 +35,7 @@ def host(x: Any) -> Any:
 
 
 class At:
-    """Where an equation of a jaxpr came from."""
+    """The source position of a jaxpr's equation."""
 
     __slots__ = ("traceback",)
 
@@ -47,7 +44,7 @@ class At:
 
     @property
     def span(self) -> Place | None:
-        """The innermost line of the user's."""
+        """The innermost line of the user's code."""
         for frame in self.traceback.frames if self.traceback is not None else ():
             if is_users(frame.file_name):
                 text = linecache.getline(frame.file_name, frame.line_num).rstrip("\n")
@@ -71,7 +68,7 @@ class Recorded(jax.core.Tracer):  # type: ignore[misc]
 
 
 class Recorder(jax.core.Trace):  # type: ignore[misc]
-    """Records the primitives that are applied to what depends on the inputs."""
+    """A trace that records the primitives applied to values that depend on the inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,14 +78,14 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         self.count = -1
 
     def input(self, x: Any) -> Recorded:
-        """Return an input as a value that is recorded."""
+        """Return an input wrapped, so that operations on it are recorded."""
         new = self._new(x)
         self.program.inputs.append(new.number)
         self.shadows[new.number] = host(x)
         return new
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
-        """Run a primitive; record it where it is given something that is recorded."""
+        """Run a primitive, and record it if one of its operands is recorded."""
         if not any(self._ours(x) for x in xs):
             with jax.core.eval_context():
                 return primitive.bind(*xs, **params)
@@ -105,13 +102,8 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         )
         return news if primitive.multiple_results else news[0]
 
-    def _narrowed(self, t: Recorded) -> None:
-        """Note a narrower format on the way."""
-        if EPS.get(t.dtype.name, 0.0) > EPS[self.program.narrowest]:
-            self.program.narrowest = t.dtype.name
-
     def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
-        """Record one operation, what computes it being `made` when it is needed, with the results that JAX has of it."""
+        """Record one operation with JAX's results `ys`; `made` returns the function that computes it in numpy."""
         news = [self._new(y) for y in ys]
         if not news:
             return news
@@ -125,19 +117,19 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
             self.program.cuts.append(("stop", where))
         for t in news:
             self._compared(step, t)
-            self._narrowed(t)
+            self.program.narrow(t.dtype.name)
         self.program.steps.append(step)
         return news
 
     def _opaque(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[Recorded]:
-        """Record a function of JAX's that gradcli has itself as one operation."""
+        """Record a function of JAX's library, which gradcli implements itself, as one operation."""
         values = [x.value if self._ours(x) else x for x in xs]
         with jax.core.eval_context():
             ys = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *values)
         return self._step(inner.jaxpr.debug_info.func_name, lambda: own, xs, ys)
 
     def process_call(self, primitive: Any, f: Any, xs: Sequence[Any], params: Any, /) -> Any:
-        """Run a function as it is."""
+        """Run a called function under this trace."""
         with set_current_trace(self):
             return f.call_wrapped(*xs)
 
@@ -159,7 +151,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
             return fun.call_wrapped(*xs)
 
     def stage_value(self, x: Any) -> Any:
-        """Return a value as it is; a plain number as the array that JAX makes of it."""
+        """Return a recorded value unchanged, and a plain number as a JAX array."""
         if self._ours(x):
             return x
         with jax.core.eval_context():
@@ -180,16 +172,14 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         return [v.val if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
     def _compared(self, step: Step, t: Recorded) -> None:
-        """Refuse a reading of a primitive that gives another value than JAX does."""
+        """Raise NotSupported if numpy gives a primitive a different value from JAX."""
         if not jax.numpy.issubdtype(t.dtype, jax.numpy.floating):
             return
         ours, theirs = self.shadows[t.number], host(t.value)
-        size = np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))
-        within = _SAME.get(t.dtype.itemsize, _LOOSE) * float(size) + 1e-300
-        if np.shape(ours) != np.shape(theirs) or not np.allclose(ours, theirs, rtol=0.0, atol=within, equal_nan=True):
+        if not is_same(ours, theirs, t.dtype.name):
             place = step.position.span if isinstance(step.position, At) else None
             raise NotSupported(f"gradcli reads {step.name} differently from JAX", where=place)
-        self.shadows[t.number] = theirs  # what rounding did so far is no fault of the next operation
+        self.shadows[t.number] = theirs  # so that rounding errors do not add up over steps
 
     def _ours(self, x: Any) -> bool:
         return isinstance(x, Recorded) and x._trace is self
@@ -199,11 +189,11 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         return Recorded(self, x, self.count)
 
     def value(self, x: Any) -> Any:
-        """Return a result without what records it."""
+        """Return the plain value of a result."""
         return x.value if self._ours(x) else x
 
     def result(self, x: Any) -> int:
-        """Return the slot of a result of the whole."""
+        """Return the slot of one of the function's results."""
         if self._ours(x):
             return int(x.number)
         self.count += 1
@@ -212,23 +202,23 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
 
 
 class Analytic(Recorder):
-    """Refuses what JAX computes otherwise of complex numbers than the real function's continuation: |z|^2 for a square."""
+    """A trace that refuses what is not the analytic continuation of the real function: |z|^2 for a square, say."""
 
     def input(self, x: Any) -> Recorded:
-        """Return a complex input as a value that is watched."""
+        """Return a complex input wrapped, so that operations on it are checked."""
         return self._new(x)
 
     def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
         of_parts = any(
             self._ours(x) and x.dtype.kind == "f" for x in xs
-        )  # the real part, the absolute value: for tests alone
+        )  # real parts and absolute values are allowed in comparisons only
         if name in _NOT_ANALYTIC or (of_parts and any(jax.typeof(y).dtype.kind in "fc" for y in ys)):
             raise TypeError(f"lax.{name} is not analytic here")
         return [self._new(y) for y in ys]
 
 
 def entry(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Callable[..., Any]:
-    """Return what computes a primitive in numpy, on values of the kinds it was given."""
+    """Return a function that computes a primitive in numpy, for operands of the same types as `values`."""
     known_entry = TABLE.get(primitive.name)
     if known_entry is not None:
         return partial(known_entry, **params)
@@ -242,7 +232,7 @@ def entry(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Call
 
 
 def _settling(compute: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
-    """Return the same with results in the formats that gradcli has."""
+    """Return a function with its results converted to gradcli's formats."""
 
     def settling(*xs: Any) -> list[Any]:
         with np.errstate(all="ignore"):
@@ -255,7 +245,7 @@ def _settling(compute: Callable[..., Any], avals: Sequence[Any]) -> Callable[...
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """Let functions with arguments that have no gradient take recorded ones for these: their rules are not asked here."""
+    """Let custom_vjp functions take recorded values for their nondiff_argnums; their rules are not needed here."""
     own = jax.custom_vjp.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -273,7 +263,7 @@ def _plainly() -> Iterator[None]:
 def recorded(
     call: Callable[[list[Any]], Any], inputs: Sequence[Any], outputs: Callable[[Any], list[Any]]
 ) -> tuple[RecordedSteps, Any]:
-    """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
+    """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = Recorder()
     with set_current_trace(recorder), _plainly():
         y = call([recorder.input(x) for x in inputs])

@@ -1,6 +1,6 @@
-"""custom_linear_solve: the matrix is recovered from the function that multiplies by it, and the equations are solved.
+"""custom_linear_solve: recovers the matrix from the function that multiplies by it, and solves the equations.
 
-JAX factorises a matrix without derivatives and differentiates the product instead; here the solution itself is
+JAX factorises the matrix without derivatives and differentiates the product instead; here the solution itself is
 differentiated.
 """
 
@@ -13,14 +13,17 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import end_to_end, shape, size, split_like
 from gradcli.errors import NotSupported
 
-MOST_UNKNOWNS = 400  # of a product of no known form: it is evaluated once for each
+MOST_UNKNOWNS = 400  # for a product of unknown form, which is evaluated once for each unknown
 Run = Callable[[Any, Sequence[Value]], list[Value]]
 Axis = tuple[str, int]
 MOVES = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
 def solved(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
-    """Return the solution of the equations: `xs` are the constants of four functions, and the right-hand sides."""
+    """Solve the equations of custom_linear_solve; `xs` are the constants of its four functions, then the right-hand sides.
+
+    Raises  NotSupported for a product of unknown form with more than 400 unknowns.
+    """
     lengths = params["const_lengths"]
     count = lengths.matvec + lengths.vecmat + lengths.solve + lengths.transpose_solve
     constants, right = list(xs[: lengths.matvec]), list(xs[count:])
@@ -32,7 +35,7 @@ def solved(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
 
 
 def _by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) -> list[Value]:
-    """Return the solution with a matrix whose columns are the products of unit vectors."""
+    """Solve with the matrix whose columns are the products of unit vectors."""
     n = sum(size(x) for x in right)
     if n > MOST_UNKNOWNS:
         raise NotSupported(f"custom_linear_solve with {n} unknowns is not replayed", do=f"at most {MOST_UNKNOWNS}")
@@ -41,10 +44,10 @@ def _by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) ->
 
 
 def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value], Value] | None:
-    """Return what solves for a product that is one contraction of a constant with the vector; None for any other.
+    """Return a solver for a product that is one contraction of a constant with the vector; None for any other product.
 
-    Axes are followed by name through the equations: the axis of the vector that is contracted, the axis of the
-    constant that takes its place, and those that stay (stacks of matrices, several right-hand sides).
+    Axes are followed by name through the equations: the axis of the vector that is contracted, the axis of the constant
+    that takes its place, and the axes that stay (stacks of matrices, several right-hand sides).
     """
     jaxpr = getattr(product, "jaxpr", product)
     if len(jaxpr.invars) != count + 1 or jaxpr.constvars:
@@ -65,14 +68,14 @@ def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value],
     rows = [axis for k, axis in enumerate(found) if axis != ("x", k)]
     if len(found) != ndim or len(rows) != 1 or rows[0][0] != column[0] or found.index(rows[0]) != unknown[1]:
         return None
-    stacks = {x[1]: axis[1] for axis, x in batched.items()}  # the vector's axis: the constant's
+    stacks = {x[1]: axis[1] for axis, x in batched.items()}  # from the vector's axes to the constant's
     return lambda constants, b: _solve(constants[which], b, stacks, rows[0][1], column[1], unknown[1])
 
 
 def _followed(
     jaxpr: Any, names: dict[Any, list[Axis]], contracted: list[tuple[Axis, Axis]], batched: dict[Axis, Axis]
 ) -> bool:
-    """Name the axes of every value of a jaxpr. Returns False where one is made otherwise than by moving and contracting."""
+    """Name the axes of every value of a jaxpr; return False if an equation does more than move or contract axes."""
     for equation in jaxpr.eqns:
         name, params = equation.primitive.name, equation.params
         inputs = [names.get(atom) if not hasattr(atom, "val") else None for atom in equation.invars]
@@ -106,7 +109,7 @@ def _followed(
 
 
 def _solve(a: Value, b: Value, stacks: dict[int, int], row: int, column: int, unknown: int) -> Value:
-    """Return the solution for a stack of matrices: `stacks` pairs axes of `b` with those of `a`."""
+    """Solve for a stack of matrices; `stacks` pairs axes of `b` with those of `a`."""
     ours = list(stacks)
     free = [k for k in range(len(shape(b))) if k not in (*ours, unknown)]
     matrices = np.transpose(a, [stacks[k] for k in ours] + [row, column])

@@ -1,1 +1,1 @@
-"""MLX: what is checked in it, and how it is asked."""
+"""The adapter for MLX: its functions as targets, and its graphs replayed in numpy."""

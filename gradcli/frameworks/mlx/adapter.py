@@ -1,6 +1,6 @@
-"""MLX as gradcli asks it: arrays, values, its own gradients, and what it did.
+"""The adapter for MLX: converts arrays, computes MLX's own gradients, and records its functions.
 
-Several of its functions of float64 compute in float32, so that float32 is the widest format that is judged here.
+Several of MLX's functions of float64 compute in float32, so float32 is the widest format that is checked here.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, W
 from gradcli.frameworks.mlx.record import host, recorded
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.words import Kind, Severity
 
 _FORMATS = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
-_NARROW = {"i8": np.int32, "c16": np.complex64}  # as MLX has Python's own
+_NARROW = {"i8": np.int32, "c16": np.complex64}  # the types that MLX gives Python's own numbers
 _NOT_THERE = (
     "Not implemented",
     "not implemented",
@@ -45,7 +45,7 @@ class Mlx(Without):
         return isinstance(x, mx.array)
 
     def owns(self, x: Any) -> bool:
-        """Modules, and functions with gradients of their own."""
+        """Whether it is a module, or a function with a custom gradient."""
         kind = x if inspect.isclass(x) else type(x)
         return issubclass(kind, nn.Module | mx.custom_function)
 
@@ -80,7 +80,7 @@ class Mlx(Without):
         return Prepared(_on(device, found, found, name), name, {})
 
     def devices(self) -> list[str]:
-        """Return the devices that are there."""
+        """Return the names of the available devices."""
         return ["cpu", *(["gpu"] if mx.is_available(mx.gpu) else [])]
 
     def called(
@@ -121,7 +121,7 @@ class Mlx(Without):
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str]:
-        """The gradient at inputs with every second place in memory left out."""
+        """Return the gradient at non-contiguous inputs, which have stride 2 in memory."""
         if all(x.ndim == 0 or k in own for k, x in enumerate(xs)):
             return {}
         strided = [x if k in own or x.ndim == 0 else mx.stack([x, x], axis=-1)[..., 0] for k, x in enumerate(xs)]
@@ -146,7 +146,7 @@ class Mlx(Without):
 
 
 def _device(name: str) -> Any:
-    """Return a device by name. Raises BadOption where it is not there, naming those that are."""
+    """Return a device by name. Raises BadOption, listing the available devices, if there is no such device."""
     here = FRAMEWORK.devices()
     kind = {"mps": "gpu", "cuda": "gpu"}.get(name.partition(":")[0], name)
     if kind not in here:
@@ -155,7 +155,7 @@ def _device(name: str) -> Any:
 
 
 def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:
-    """Return a function that runs on a device; its backward pass follows it there."""
+    """Return a function that runs on a device, where its backward pass runs too."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with mx.stream(device):
@@ -168,7 +168,7 @@ def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Call
 def _signed(
     call: Callable[..., Any], like: Any, name: str, extra: tuple[inspect.Parameter, ...] = ()
 ) -> Callable[..., Any]:
-    """Return a function with the signature of another, and with more keywords."""
+    """Return `call` with a name and the signature of another function, extended by keyword parameters."""
     with contextlib.suppress(TypeError, ValueError):
         own = list(inspect.signature(like).parameters.values())
         last = [p for p in own if p.kind is p.VAR_KEYWORD]
@@ -178,7 +178,7 @@ def _signed(
 
 
 def _of_module(module: nn.Module, device: Any) -> Prepared:
-    """Return a module as a function of its inputs and of its trainable parameters; what a call changes is put back."""
+    """Return a module as a function of its inputs and trainable parameters; what a call changes is restored."""
     name = type(module).__name__
     parameters = {
         path: host(x) for path, x in tree_flatten(module.trainable_parameters()) if mx.issubdtype(x.dtype, mx.floating)
@@ -205,7 +205,7 @@ def _listed(f: Flat) -> Callable[..., list[Tensor]]:
 
 
 def _pulled(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
-    """Return the gradient of <w, f> by all inputs."""
+    """Return a function that computes the gradient of <w, f> by all inputs."""
 
     def weighted(*ts: Tensor) -> Tensor:
         y = f(ts)
@@ -223,14 +223,14 @@ def _like(v: Array, x: Tensor) -> Tensor:
 
 
 def _unsupported(error: Exception) -> Exception:
-    """Return that MLX cannot do this here, where the error says so; any other error as it is."""
+    """Return NotSupported if the message says that MLX cannot do this, else the error itself."""
     said = " ".join(str(error).split())
     return NotSupported(said[:200]) if any(word in said for word in _NOT_THERE) else error
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Let random numbers be those of the seed."""
+    """Run the block with seeded random numbers, and unusual errors converted to RuntimeError."""
     mx.random.seed(seed)
     with told():
         yield

@@ -1,7 +1,7 @@
-"""MLX's primitives in numpy, by the primitive's name.
+"""MLX's primitives in numpy, keyed by the primitive's name.
 
-An entry takes the input values in their order, and what the primitive itself holds by position in `own`. Integers and
-truth values are plain; they are made of plain numbers alone.
+An entry takes the inputs in order, and the primitive's own parameters by position in `own`. Integers and booleans are
+never traced: they are computed from plain numbers only.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,12 +31,12 @@ _LOGS: tuple[Entry, ...] = (np.log2, np.log10, np.log)
 
 
 def plainly(function: Entry) -> Entry:
-    """Return an entry that takes no notice of what the primitive holds."""
+    """Return an entry that ignores the primitive's own parameters."""
     return lambda *xs, own: function(*xs)
 
 
 def as_type(x: Value, *, own: Own) -> Value:
-    """Return a value as another type; real numbers stay float64."""
+    """Return a value as another type; real numbers stay float64. Raises NotSupported for complex types."""
     name = str(own[0]).rpartition(".")[2]
     if name.startswith("complex"):
         raise NotSupported("complex numbers of MLX are not replayed")
@@ -47,7 +47,7 @@ def as_type(x: Value, *, own: Own) -> Value:
 
 
 def scan(x: Value, *, own: Own) -> Value:
-    """Return running sums, products or extremes, from the end where it says so, without the entry itself where it says so."""
+    """Return running sums, products or extremes; `own` says whether reversed, and whether an entry includes itself."""
     kind, axis, reverse, inclusive = own
     return RUNNING[_RUNNING[kind]](x, axis=axis, reverse=reverse, exclusive=not inclusive)
 
@@ -82,7 +82,7 @@ def _written(kind: int, x: Value, places: Any, values: Value) -> Value:
 
 
 def slice_update(x: Value, values: Value, *, own: Own) -> Value:
-    """Return an array with a block written, or combined with what is there."""
+    """Return an array with a block overwritten, or combined with its old entries."""
     return _written(own[0], x, _places(x)[_sliced(own[1:])], values)
 
 
@@ -111,12 +111,15 @@ def _corners(indices: Sequence[Any], axes: Sequence[int], sizes: Sequence[int]) 
 
 
 def gather(x: Value, *indices: Any, own: Own) -> Value:
-    """Return blocks of an array that begin at positions. Shapes: that of the positions, then that of a block."""
+    """Return blocks of an array that begin at given positions.
+
+    Shapes  the shape of the positions, then that of a block.
+    """
     return gathered(x, blocks(_corners(indices, own[0], shape(x)), shape(x), own[1]))
 
 
 def scatter(x: Value, *rest: Any, own: Own) -> Value:
-    """Return an array with blocks written, or combined with what is there, at positions."""
+    """Return an array with blocks at given positions overwritten, or combined with their old entries."""
     *indices, values = rest
     corners = _corners(indices, own[1], shape(x))
     lengths = shape(values)[len(corners[0].shape) :]
@@ -135,7 +138,7 @@ def scatter_axis(x: Value, at: Any, values: Value, *, own: Own) -> Value:
 
 
 def as_strided(x: Value, *, own: Own) -> Value:
-    """Return entries at a distance from each other."""
+    """Return the entries that a view with the given sizes, strides and offset would show."""
     sizes, strides, offset = own
     grid = np.meshgrid(*(np.arange(n) * s for n, s in zip(sizes, strides, strict=True)), indexing="ij")
     return gathered(x, np.asarray(sum(grid, np.zeros(tuple(sizes), dtype=int)) + offset))
@@ -165,7 +168,7 @@ def svd(a: Value, *, own: Own) -> Any:
 
 
 def eigh(a: Value, *, own: Own) -> Any:
-    """Return eigenvalues, and vectors where they are asked for."""
+    """Return eigenvalues, and eigenvectors if the primitive asks for them."""
     return list(np.linalg.eigh(a, own[0])) if own[1] else np.linalg.eigvalsh(a, own[0])
 
 

@@ -1,4 +1,4 @@
-"""What an MLX function did, as a program of gradcli's own: its exported graph at one point, primitive by primitive."""
+"""Recording of an MLX function as a program in numpy: its exported graph at one point, primitive by primitive."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,16 +10,14 @@ import numpy as np
 
 from gradcli.core.provenance import position
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.mlx.operations import TABLE
 from gradcli.frameworks.mlx.rules import without_rules
-from gradcli.frameworks.recorded_steps import CANCELS, RecordedSteps, Slot, Step, largest, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
 
-_SAME = {mx.float64: 1e-6, mx.float32: 1e-3}  # of the largest entry: some of its float64 is computed in float32
-_LOOSE = 5e-2  # for narrower formats
+_FLOAT64 = 1e-6  # relative: MLX computes some float64 in float32
 _NAMES = {
     "AsType": "convert_element_type",
     "Greater": "gt",
@@ -29,11 +27,11 @@ _NAMES = {
     "Multiply": "mul",
     "StopGradient": "stop_gradient",
     "Subtract": "sub",
-}  # by which staircases are known
+}  # names by which `surrogate` recognises step functions
 
 
 def host(x: Any) -> Array:
-    """Return an array as numpy has it: floats in float64, 0-d as a number."""
+    """Return an array in numpy: floats in float64, an array without axes as a number."""
     if x.dtype == mx.bfloat16:
         x = x.astype(mx.float32)
     y = np.array(x)
@@ -53,10 +51,11 @@ def recorded(
     xs: Sequence[Any],
     again: Callable[[], None],
 ) -> tuple[RecordedSteps, Any]:
-    """Return what a call does as a program of the arrays `xs`, and the call's result. Raises NotSupported.
+    """Record a call as a program of the arrays `xs`; return it with the call's result.
 
-    Functions with gradients of their own are what they compute; `again` sets the random numbers back. The program is
-    used if it gives what MLX gives.
+    Custom gradients are ignored: the program computes the function's value. `again` resets the random seed.
+
+    Raises  NotSupported if MLX cannot export the graph, a primitive is not known, or the program's value differs from MLX's.
     """
     node, leaves = taken_apart("", (tuple(args), kwargs))
     order = {id(x): k for k, x in enumerate(xs)}
@@ -81,13 +80,14 @@ def recorded(
         raise NotSupported(f"MLX cannot export its graph: {message_of(error)[:160]}") from error
     program = _program(told)
     program.cuts, program.holds_everywhere = cuts, True
-    _compared(program, xs, floats(y))
+    theirs = [(host(t), _format(t.dtype)) for t in floats(y)]
+    program.confirm([host(x) for x in xs], theirs, "MLX", _FLOAT64)
     return program, y
 
 
 @contextmanager
 def _cuts(found: list[tuple[str, Any]]) -> Iterator[None]:
-    """Note where gradients are stopped: the graph does not tell."""
+    """Collect the lines where gradients are stopped, which the exported graph does not contain."""
     own = mx.stop_gradient
 
     def stop_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -102,7 +102,7 @@ def _cuts(found: list[tuple[str, Any]]) -> Iterator[None]:
 
 
 def _program(told: Sequence[dict[str, Any]]) -> RecordedSteps:
-    """Return what an export told as a program. Raises NotSupported for a primitive that is not replayed."""
+    """Return an exported graph as a program. Raises NotSupported for a primitive that is not replayed."""
     program, numbers = RecordedSteps(), dict[str, int]()
 
     def number(name: str) -> int:
@@ -121,7 +121,7 @@ def _program(told: Sequence[dict[str, Any]]) -> RecordedSteps:
                 raise NotSupported(f"MLX's {name} is not replayed")
             operands = tuple(Slot(number(given)) for given, *_ in part["inputs"])
             for *_, dtype in part["outputs"]:
-                program.narrowest = _narrowest(dtype, program.narrowest)
+                program.narrow(_format(dtype))
             outs = tuple(number(made) for made, *_ in part["outputs"])
             program.steps.append(Step(_step(name), partial(TABLE[name], own=part["arguments"]), operands, {}, outs))
     return program
@@ -131,22 +131,5 @@ def _step(name: str) -> str:
     return f"mlx.{_NAMES.get(name, name.lower())}"
 
 
-def _narrowest(y: Any, so_far: str) -> str:
-    name = str(y).rpartition(".")[2]
-    return max(name, so_far, key=lambda known: EPS.get(known, 0.0))
-
-
-def _compared(program: RecordedSteps, xs: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Refuse a reading of the graph that gives another value than MLX does."""
-    values: dict[int, Any] = dict(zip(program.inputs, map(host, xs), strict=True)) | program.constants
-    with np.errstate(all="ignore"):
-        for step in program.steps:
-            ran(step, values)
-    most = max(map(largest, values.values()), default=0.0)
-    for number, y in zip(program.results, theirs, strict=True):
-        right, ours = host(y), values[number]
-        size = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
-        size = max(size, CANCELS * most) if y.dtype not in _SAME else size
-        room = _SAME.get(y.dtype, _LOOSE) * size + 1e-300
-        if np.shape(ours) != np.shape(right) or not np.allclose(ours, right, rtol=0.0, atol=room, equal_nan=True):
-            raise NotSupported("gradcli reads the graph differently from MLX")
+def _format(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""Functions with gradients of their own, `mx.custom_function`: what is inside, their calls in a run, and their answers.
+"""Functions with custom gradients (`mx.custom_function`): their parts, their calls in a run, and checks of their rules.
 
-MLX does not look at what a vjp rule returns: too few gradients are read from memory that is not theirs, and None ends the
-process. Here the answer is looked at first.
+MLX does not validate what a vjp rule returns: with too few gradients it reads foreign memory, and None ends the process.
+Here the gradients that a rule returns are validated before MLX gets them.
 """
 
 import gc
@@ -16,13 +16,13 @@ from mlx.utils import tree_flatten
 from gradcli.core.provenance import is_users, place_of, position
 from gradcli.frameworks.framework import Call, Flat
 
-_MOST = 64  # calls that are looked at
+_MOST = 64  # calls that are collected at most
 _OF_A_VJP = 3  # primals, cotangents, outputs
 Own = Callable[..., Any]
 
 
 def parts(custom: Any) -> tuple[Own, Own | None]:
-    """Return the function and the vjp rule of a custom function; None where it has no rule for it."""
+    """Return the function and the vjp rule of a custom function; the rule is None if it has none."""
     inside = [x for x in gc.get_referents(custom) if callable(x) and not inspect.isclass(x)]
     rules = [rule for rule in inside[1:] if _count(rule) == _OF_A_VJP]
     return inside[0], rules[0] if rules else None
@@ -36,7 +36,7 @@ def _count(rule: Own) -> int:
 
 
 def applied(custom: Any) -> Own:
-    """Return a custom function as it is called, with the name and the signature of its function."""
+    """Return a plain function that calls a custom function, with the name and signature of the function inside it."""
     function = parts(custom)[0]
 
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def applied(custom: Any) -> Own:
 
 
 def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
-    """Return one call for each custom function, and for each shape of what it gets, that a run meets."""
+    """Return one call of each custom function, for each set of argument shapes that a run contains."""
     found: dict[Any, Call] = {}
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
@@ -67,14 +67,14 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
 
 @contextmanager
 def without_rules() -> Iterator[None]:
-    """Let custom functions be what they compute."""
+    """Ignore custom gradients in the block: a custom function runs as the plain function inside it."""
     with _instead(lambda own, custom, args, kwargs: parts(custom)[0](*args, **kwargs)):
         yield
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Let the answers of vjp rules be looked at before MLX gets them."""
+    """Validate what vjp rules return in the block, before MLX gets it."""
     before: dict[int, tuple[Any, Own]] = {}
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def _instead(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
 
 
 def _looked_at(rule: Own) -> Own:
-    """Return a vjp rule that raises what is wrong with its answer; None stands for zeros."""
+    """Return a vjp rule that raises if `rule` returns invalid gradients; it replaces None by zeros."""
 
     def vjp(primals: Any, cotangents: Any, outputs: Any) -> Any:
         given = [x for _, x in tree_flatten(primals)]

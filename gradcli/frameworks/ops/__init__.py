@@ -1,8 +1,8 @@
-"""Operations in numpy, by lax's names and with its arguments: what the programs that frameworks record are replayed with.
+"""Operations in numpy, with lax's names and arguments, that replay the programs recorded from frameworks.
 
-`TABLE` runs the equations of JAX. The tables of torch, TensorFlow and MLX are names and arguments of their own for what is
-here: `elementwise.FUNCTIONS` by `shared`, and `convolution`, `places` (gathers, scatters, windows), `elimination` and the
-running operations by calls. Integers and truth values are plain; they are made of plain numbers alone.
+`TABLE` runs the equations of JAX. The tables of torch, TensorFlow and MLX reuse these functions under their own names:
+`elementwise.FUNCTIONS` through `shared`; `convolution`, `places` (gathers, scatters, windows), `elimination` and the
+running operations through calls. Integers and booleans are never traced: they are computed from plain numbers only.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Convolution as one product: the windows that a kernel sees are gathered into columns, and its transposes."""
+"""Convolution and its transposes as one matrix product: the windows of the input are gathered into columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ Ends = Sequence[tuple[int, int, int]]
 
 
 class Convolution:
-    """A correlation of values of shape `x` with kernels of shape `w`.
+    """A cross-correlation of inputs of shape `x` with kernels of shape `w`.
 
-    `ends` says for each axis in space how much is padded before, after and between entries.
+    `ends` gives the padding of each spatial axis before, after and between its entries.
 
     Shapes  x (batch, channels, space...), w (features, channels / groups, window...); the result (batch, features, space...).
     """
@@ -35,13 +35,13 @@ class Convolution:
         return self._out(self._product(self._kernels(w), gathered(x, self.columns)))
 
     def to_input(self, ybar: Value, w: Value) -> Value:
-        """Return the transpose in `x`, applied to a value in the shape of the result."""
+        """Apply the transpose of the map from `x` to the result; `ybar` has the shape of the result."""
         pulled = self._product(np.swapaxes(self._kernels(w), -1, -2), self._in(ybar))
         row = added(np.zeros(int(np.prod(self.x, dtype=int)) + 1), self.columns, pulled)
         return np.reshape(row[:-1], self.x)
 
     def to_kernel(self, ybar: Value, x: Value) -> Value:
-        """Return the transpose in `w`, applied to a value in the shape of the result."""
+        """Apply the transpose of the map from `w` to the result; `ybar` has the shape of the result."""
         pulled = self._product(self._in(ybar), np.swapaxes(gathered(x, self.columns), -1, -2))
         return np.reshape(pulled, self.w)
 
@@ -63,7 +63,7 @@ class Convolution:
 def pooled(
     function: Any, x: Value, windows: Sizes, strides: Sizes, ends: Ends, filling: float, dilation: Sizes | None = None
 ) -> Value:
-    """Return what a function makes of each window along the axes; outside the array a window sees `filling`."""
+    """Reduce each window of `x` with a function; positions outside the array count as `filling`."""
     rank = len(shape(x))
     seen = windowed(padded(shape(x), ends), windows, strides, dilation or (1,) * rank)
     return function(gathered(x, seen, filling), axis=tuple(range(rank, 2 * rank)))

@@ -1,7 +1,7 @@
-"""Operations that work entry by entry, by lax's names, and numpy's where lax has none.
+"""Elementwise operations under lax's names, or numpy's where lax has none.
 
-`FUNCTIONS` are of their inputs alone, and all frameworks take theirs from it; `TABLE` has what JAX runs. `stop_gradient`
-is the identity: it changes what a framework differentiates, not the function.
+`FUNCTIONS` take inputs only, no parameters, and serve all frameworks; `TABLE` holds the entries for JAX's equations.
+`stop_gradient` is the identity here: it changes what a framework differentiates, not the function's value.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Entry = Callable[..., Any]
 
 
 def shared(same: str, renamed: str, spelled: Callable[[str], str] = str) -> dict[str, Entry]:
-    """Return functions by a framework's names: the `same` ones as it spells them, the `renamed` ones as `theirs=ours`."""
+    """Return functions keyed by a framework's names: the `same` names through `spelled`, and `renamed` pairs `theirs=ours`."""
     pairs = [pair.split("=") for pair in renamed.split()]
     return {spelled(name): FUNCTIONS[name] for name in same.split()} | {
         theirs: FUNCTIONS[ours] for theirs, ours in pairs
@@ -31,12 +31,12 @@ def camel(name: str) -> str:
 
 
 def plainly(function: Entry) -> Entry:
-    """Return an entry that takes no notice of the operation's params (accuracy, out_dtype, ...)."""
+    """Return an entry that ignores the operation's parameters (accuracy, out_dtype, ...)."""
     return lambda *xs, **params: function(*xs)
 
 
 def plain_entries(functions: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return entries that are functions of their inputs alone."""
+    """Return table entries that ignore the operations' parameters."""
     return {name: plainly(function) for name, function in functions.items()}
 
 
@@ -46,12 +46,12 @@ def special(name: str) -> Entry:
 
 
 def whole(x: Value) -> bool:
-    """Whether a value is of integers."""
+    """Whether a value holds integers."""
     return not isinstance(x, Tracer) and np.asarray(x).dtype.kind in "iu"
 
 
 def divide(x: Value, y: Value) -> Value:
-    """Return x / y; of integers, rounded towards 0."""
+    """Return x / y; integer quotients are rounded towards 0."""
     if not whole(x):
         return np.divide(x, y)
     safe = np.where(np.equal(y, 0), 1, y)
@@ -64,7 +64,7 @@ def truncated(x: Value, y: Value) -> Value:
 
 
 def select_n(which: Any, *cases: Value, **params: Any) -> Value:
-    """Return, entry by entry, the case that `which` numbers (False is 0)."""
+    """Return, entry by entry, the case with the number `which` (False is 0, True is 1)."""
     y = cases[0]
     for k, case in enumerate(cases[1:], 1):
         y = np.where(np.equal(which, k), case, y)
@@ -77,7 +77,7 @@ def integer_pow(x: Value, *, y: int, **params: Any) -> Value:
 
 
 def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
-    """Return the nearest whole number; a half goes away from 0, or to the even one."""
+    """Return the nearest whole number; halves round away from 0 or to even, by `rounding_method`."""
     if int(rounding_method) != AWAY_FROM_ZERO:
         return np.rint(x)
     below = np.trunc(x)
@@ -85,7 +85,7 @@ def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
 
 
 def converted(x: Value, dtype: Any) -> Value:
-    """Return a value as another type; real numbers stay as they are, in float64, so that differences of them can be taken."""
+    """Return a value as another type; real numbers stay float64, so that finite differences of them are accurate."""
     dtype = np.dtype(dtype)
     if isinstance(x, Tracer):
         if dtype.kind in "iu":
@@ -97,9 +97,9 @@ def converted(x: Value, dtype: Any) -> Value:
 
 
 def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
-    """Return the bits of a value as another type; those of a traced one are plain, and that its sign was seen is recorded.
+    """Return the bits of a value as another type; a traced value becomes plain, and a test of its sign is recorded.
 
-    Raises  NotSupported where the two types differ in size.
+    Raises  NotSupported if the two types differ in size.
     """
     dtype = np.dtype(new_dtype)
     if isinstance(x, Tracer):
@@ -112,7 +112,7 @@ def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
 
 
 def polygamma(m: Value, x: Value) -> Value:
-    """Return the m-th derivative of digamma. Raises NotSupported for orders that differ, or are no plain whole number."""
+    """Return the m-th derivative of digamma. Raises NotSupported unless m is one untraced whole number, 0 or more."""
     orders = np.unique(np.asarray(plain(m)))
     if isinstance(m, Tracer) or orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
         raise NotSupported("polygamma of orders that are not one plain whole number is not replayed", do="one order")

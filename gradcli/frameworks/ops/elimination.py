@@ -1,4 +1,4 @@
-"""Elimination: the factors of a matrix with exchanges of rows, which are chosen by the plain values, and triangles."""
+"""Gaussian elimination: LU factors, with row exchanges chosen from the plain (untraced) values, and triangular parts."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from gradcli.core.tracer import plain
 
 
 def triangle(a: Value, lower: bool, unit_diagonal: bool) -> Value:
-    """Return one triangle of a matrix, with ones on the diagonal where that is asked for."""
+    """Return the lower or the upper triangle of a matrix, with ones on the diagonal if `unit_diagonal`."""
     half = np.tril(a, -1 if unit_diagonal else 0) if lower else np.triu(a, 1 if unit_diagonal else 0)
     return half + np.eye(shape(a)[-1]) if unit_diagonal else half
 
 
 def pivots(a: Any) -> Any:
-    """Return which row is exchanged with each row in turn by elimination, the largest entry being taken first."""
+    """Return, for each row in turn, the row it is exchanged with in elimination with partial pivoting."""
     work = np.array(plain(a), dtype=float)
     rows, columns = work.shape[-2:]
     found = np.zeros((*work.shape[:-2], min(rows, columns)), dtype=np.int32)
@@ -33,7 +33,7 @@ def pivots(a: Any) -> Any:
 
 
 def permutation(exchanges: Any, rows: int) -> Any:
-    """Return the order of the rows after exchanges."""
+    """Return the order of the rows after the exchanges that `pivots` returns."""
     order = np.broadcast_to(np.arange(rows, dtype=np.int32), (*np.shape(exchanges)[:-1], rows)).copy()
     for k in range(np.shape(exchanges)[-1]):
         at = np.asarray(exchanges)[..., k : k + 1]
@@ -44,7 +44,7 @@ def permutation(exchanges: Any, rows: int) -> Any:
 
 
 def eliminated(a: Value) -> Value:
-    """Return the factors of `a` without exchanges, one below and one on and above the diagonal."""
+    """Return the LU factors of `a` without row exchanges in one matrix: L below the diagonal, U on and above it."""
     rows, columns = shape(a)[-2:]
     if min(rows, columns) == 0:
         return a
@@ -59,7 +59,11 @@ def eliminated(a: Value) -> Value:
 
 
 def lu(a: Value, pivot: bool = True) -> tuple[Value, Any, Any]:
-    """Return the factors of `a` in one matrix, the exchanges of rows, and their order after them."""
+    """Return the LU factors of `a` in one matrix, the row exchanges, and the order of the rows after them.
+
+    Shapes  a and the factors (..., rows, columns); exchanges (..., min(rows, columns)); order (..., rows).
+    Source  Golub and Van Loan (2013), Matrix Computations, section 3.4.
+    """
     exchanges = pivots(a)
     if not pivot:
         exchanges = np.broadcast_to(np.arange(exchanges.shape[-1], dtype=np.int32), exchanges.shape)
@@ -69,7 +73,10 @@ def lu(a: Value, pivot: bool = True) -> tuple[Value, Any, Any]:
 
 
 def tridiagonal_solve(below: Value, middle: Value, above: Value, b: Value) -> Value:
-    """Return y with a y = b, `a` given by its three diagonals; the first entry below and the last above are not read."""
+    """Solve a y = b for a tridiagonal `a`; the first entry of `below` and the last of `above` are not read.
+
+    Shapes  each diagonal (..., n); b and the result (..., n, columns).
+    """
     n = shape(middle)[-1]
     eye = np.eye(n)
     a = middle[..., None] * eye

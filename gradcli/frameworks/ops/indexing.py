@@ -15,7 +15,7 @@ Sizes = Sequence[int]
 
 
 def corner(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...]:
-    """Return the index of a block that begins at `starts`, moved inside where it would not fit."""
+    """Return the index of a block that begins at `starts`, shifted to lie inside the array."""
     firsts = [min(max(int(at), 0), n - m) for at, n, m in zip(starts, whole, part, strict=True)]
     return tuple(slice(at, at + m) for at, m in zip(firsts, part, strict=True))
 
@@ -32,7 +32,7 @@ def dynamic_update_slice(x: Value, block: Value, *starts: Any, **params: Any) ->
 
 
 def _corners(indices: Any, targets: Sizes, batching: Sizes, batched: Sizes, sizes: Sizes) -> list[Any]:
-    """Return where each block begins along each axis: as the last axis of `indices` says, or by the batch it is in."""
+    """Return where each block begins along each axis: from the last axis of `indices`, or from its place in the batch."""
     batch = indices.shape[:-1]
     corners = [np.zeros(batch, dtype=int) for _ in sizes]
     for k, axis in enumerate(targets):
@@ -45,7 +45,7 @@ def _corners(indices: Any, targets: Sizes, batching: Sizes, batched: Sizes, size
 
 
 def _placed(corners: list[Any], sizes: Sizes, lengths: Sizes, mode: Any) -> tuple[Any, Any]:
-    """Return the positions of blocks, those that leave the array moved inside, and which blocks are in bounds."""
+    """Return the positions of the blocks, shifted to lie inside the array, and which blocks were in bounds."""
     inside = [np.clip(at, 0, n - m) for at, n, m in zip(corners, sizes, lengths, strict=True)]
     valid = np.ones(np.shape(corners[0]) if corners else (), dtype=bool)
     if getattr(mode, "name", str(mode)) != "CLIP":
@@ -64,7 +64,7 @@ def _out_of_bounds(x: Value) -> Any:
 def gather(
     x: Value, indices: Any, *, dimension_numbers: Any, slice_sizes: Sizes, mode: Any, fill_value: Any, **params: Any
 ) -> Value:
-    """Return blocks of `x` that begin at `indices`; those out of bounds are moved inside, or filled where `mode` says so."""
+    """Return blocks of `x` that begin at `indices`; blocks out of bounds are shifted inside, or filled, as `mode` says."""
     d = dimension_numbers
     batching = tuple(d.operand_batching_dims)
     corners = _corners(np.asarray(indices), d.start_index_map, batching, d.start_indices_batching_dims, shape(x))
@@ -81,7 +81,7 @@ def gather(
 
 
 def scattered(combine: Entry) -> Entry:
-    """Return an entry that combines updates into `x`: `combine` takes it, positions, and values in their shape."""
+    """Return an entry that combines updates into `x` by `combine(x, positions, values)`."""
 
     def scatter(
         x: Value, indices: Any, updates: Value, *, dimension_numbers: Any, mode: Any, update_jaxpr: Any, **params: Any

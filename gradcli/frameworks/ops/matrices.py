@@ -14,7 +14,7 @@ Axes = Sequence[int]
 
 
 def _arranged(x: Value, first: Axes, second: Axes, third: Axes) -> Value:
-    """Return `x` as a stack of matrices (or one): the axes of each kind as one axis."""
+    """Return `x` as a stack of matrices: the `first` axes in front, the `second` and the `third` merged into one axis each."""
     groups = [[shape(x)[k] for k in axes] for axes in (first, second, third)]
     order = (*first, *second, *third)
     turned = x if order == tuple(range(len(order))) else np.transpose(x, order)
@@ -43,7 +43,10 @@ def triangular_solve(
     a: Value, b: Value, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool = False,
     unit_diagonal: bool = False, **params: Any,
 ) -> Value:  # fmt: skip
-    """Return y with op(a) y = b, or y op(a) = b."""
+    """Solve op(a) y = b or y op(a) = b for y, where op may transpose; only one triangle of `a` is read.
+
+    Shapes  a (..., n, n); b and the result (..., n, columns), or (..., rows, n) if `a` is on the right.
+    """
     m = triangle(a, lower, unit_diagonal)
     m = np.swapaxes(np.conjugate(m) if conjugate_a else m, -1, -2) if transpose_a != (not left_side) else m
     if left_side:
@@ -58,7 +61,7 @@ def eigh(a: Value, *, lower: bool, **params: Any) -> tuple[Value, Value]:
 
 
 def svd(a: Value, *, full_matrices: bool, compute_uv: bool, **params: Any) -> tuple[Value, ...]:
-    """Return singular values, and vectors where they are asked for."""
+    """Return singular values, and singular vectors if `compute_uv`."""
     if not compute_uv:
         return (np.linalg.svd(a, compute_uv=False),)
     u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)

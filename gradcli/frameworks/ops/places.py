@@ -1,6 +1,6 @@
-"""Which entry goes where: arrays of positions, made of plain integers, by which padded and windowed values are gathered.
+"""Arrays of flat positions (plain integers), by which values are gathered, scattered, padded and cut into windows.
 
-A position equal to the number of entries stands for a filling.
+A position equal to the number of entries stands for the filling.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Ends = Sequence[Sequence[int]]
 
 
 def gathered(x: Value, places: Any, filling: Value = 0.0) -> Value:
-    """Return the entries of `x` at their positions in a row, and a filling at the position after the last.
+    """Return the entries of `x` at flat positions; the position after the last one gives `filling`.
 
     Shapes  the result has the shape of `places`.
     """
@@ -28,9 +28,9 @@ def gathered(x: Value, places: Any, filling: Value = 0.0) -> Value:
 
 
 def padded(sizes: Sizes, config: Ends) -> Any:
-    """Return the positions of an array that is padded: for each axis how much before, after and between entries.
+    """Return the positions of a padded array; `config` has the padding before, after and between entries of each axis.
 
-    A negative number before or after takes entries away.
+    A negative width before or after removes entries.
     """
     count = int(np.prod(sizes, dtype=int))
     places: Any = np.arange(count).reshape(tuple(sizes))
@@ -47,9 +47,9 @@ def padded(sizes: Sizes, config: Ends) -> Any:
 
 
 def windowed(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> Any:
-    """Return the positions that each window sees.
+    """Return the positions that each window covers.
 
-    Shapes  one axis for each axis of `places`, as long as windows fit along it; then those of the window.
+    Shapes  first the number of windows along each axis of `places`, then the sizes of a window.
     """
     starts = [
         np.arange((n - (w - 1) * d - 1) // s + 1 if n > (w - 1) * d else 0) * s
@@ -64,7 +64,7 @@ def windowed(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> A
 def blocks(corners: Sequence[Any], sizes: Sizes, lengths: Sizes) -> Any:
     """Return the positions, in an array of the given sizes, of blocks that begin at `corners`.
 
-    Shapes  each corner has the shape of the batch; the result has it too, and then the lengths of a block.
+    Shapes  each corner has the shape of the batch; the result has the shape of the batch, then the lengths of a block.
     """
     batch, count = np.shape(corners[0]) if corners else (), len(sizes)
     places: Any = np.zeros(batch + (1,) * count, dtype=int)
@@ -77,7 +77,7 @@ def blocks(corners: Sequence[Any], sizes: Sizes, lengths: Sizes) -> Any:
 
 
 def put(x: Value, places: Any, values: Value) -> Value:
-    """Return `x` with values written at positions; of repeated positions the last one counts."""
+    """Return `x` with values written at positions; at a repeated position the last value is kept."""
     return np.reshape(PUT(np.reshape(x, (-1,)), values, index=places), shape(x))
 
 
@@ -89,16 +89,16 @@ def added(x: Value, places: Any, values: Value) -> Value:
 def put_with(
     function: Callable[[Value, Value], Value], include_first: bool = True
 ) -> Callable[[Value, Any, Value], Value]:
-    """Return `put` by a function of what is there and of the value, once for each time a position is named.
+    """Return a `put` that combines an entry of `x` with each of the values at its position by a function.
 
-    Without `include_first`, what is there before the first value does not count.
+    Without `include_first`, the first value at a position replaces the entry of `x`.
     """
 
     def combined(x: Value, places: Any, values: Value) -> Value:
         row, flat, each = np.reshape(x, (-1,)), np.ravel(places), np.reshape(values, (-1,))
         order = np.argsort(flat, kind="stable")
         turn = np.empty(flat.size, dtype=int)
-        turn[order] = np.arange(flat.size) - np.searchsorted(flat[order], flat[order])  # which time it is named
+        turn[order] = np.arange(flat.size) - np.searchsorted(flat[order], flat[order])  # how often it occurred before
         for number in range(turn.max(initial=-1) + 1):
             now = np.flatnonzero(turn == number)
             new = function(row[flat[now]], each[now]) if include_first or number else each[now]

@@ -1,4 +1,4 @@
-"""Sums, products, extremes, running ones, and the order of entries."""
+"""Reductions, running (cumulative) operations, argmax and argmin, and sorting."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ Entry = Callable[..., Any]
 
 
 def reduced(function: Entry) -> Entry:
-    """Return an entry that reduces over `axes`."""
+    """Return a table entry that reduces over `axes`."""
     return lambda x, *, axes, **params: function(x, axis=tuple(axes))
 
 
 def running(function: Entry, first: float) -> Entry:
-    """Return an entry that runs along `axis`: from its end if `reverse`, without the entry itself if `exclusive`.
+    """Return an entry that accumulates along `axis`: from its end if `reverse`, without the entry itself if `exclusive`.
 
-    `first` is what stands before the first entry.
+    `first` is the first result of an exclusive operation.
     """
 
     def run(x: Value, *, axis: int, reverse: bool = False, exclusive: bool = False, **params: Any) -> Value:
@@ -39,12 +39,12 @@ def reduce_xor(x: Any, *, axes: Any, **params: Any) -> Any:
 
 
 def positioned(function: Entry) -> Entry:
-    """Return an entry that finds the position of an entry along one axis."""
+    """Return an entry that finds a position along one axis, such as that of the maximum."""
     return lambda x, *, axes, index_dtype, **params: np.asarray(function(x, axis=axes[0])).astype(index_dtype)
 
 
 def sort(*operands: Value, dimension: int, num_keys: int, **params: Any) -> tuple[Value, ...]:
-    """Return the operands in the order of the first `num_keys` of them, the first counting most; equal ones stay."""
+    """Sort all operands by the first `num_keys` of them; the first is the primary key, and the sort is stable."""
     order: Any = None
     for key in reversed(operands[:num_keys]):
         seen = key if order is None else np.take_along_axis(key, order, dimension)

@@ -1,4 +1,4 @@
-"""Primitives that move entries whose places are known from the equation alone."""
+"""Primitives that move entries to places known from the equation's parameters alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def iota(*, dtype: Any, shape: Sizes, dimension: int, **params: Any) -> Any:
 
 
 def broadcast_in_dim(x: Value, *, shape: Sizes, broadcast_dimensions: Sizes, **params: Any) -> Value:
-    """Return `x` in a larger shape, its axes being those named."""
+    """Return `x` broadcast to `shape`, with its axes placed at `broadcast_dimensions`."""
     sizes = dict(zip(broadcast_dimensions, np.shape(x), strict=True))
     grown = tuple(sizes.get(k, 1) for k in range(len(shape)))
     lifted = x if np.shape(x) == grown else np.reshape(x, grown)
@@ -39,7 +39,7 @@ def slice_(x: Value, *, start_indices: Sizes, limit_indices: Sizes, strides: Any
 
 
 def pad(x: Value, filling: Value, *, padding_config: Any, **params: Any) -> Value:
-    """Return `x` with a filling around it (less of `x` where that is negative) and between its entries."""
+    """Return `x` padded with `filling` around and between its entries; a negative width removes entries."""
     return gathered(x, padded(shape(x), padding_config), filling)
 
 

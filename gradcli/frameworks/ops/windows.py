@@ -19,7 +19,7 @@ def _ends(padding: Any, dilation: Sizes) -> list[tuple[int, int, int]]:
 
 
 def pooling(function: Entry, filling: float) -> Entry:
-    """Return an entry that reduces what each window sees; outside the array it sees `filling`."""
+    """Return a table entry that reduces each window with `function`; positions outside the array count as `filling`."""
 
     def pool(
         x: Value, *, window_dimensions: Sizes, window_strides: Sizes, padding: Any, base_dilation: Any = None,
@@ -35,7 +35,7 @@ def select_and_scatter_add(
     source: Value, x: Value, *, select_prim: Any, window_dimensions: Sizes, window_strides: Sizes, padding: Any,
     **params: Any,
 ) -> Value:  # fmt: skip
-    """Return zeros in the shape of `x` with each entry of `source` added where its window has its first extreme."""
+    """Return zeros in the shape of `x`, with each entry of `source` added at the first extreme of its window in `x`."""
     ones = (1,) * len(shape(x))
     places = windowed(padded(shape(x), _ends(padding, ones)), window_dimensions, window_strides, ones)
     rows = places.reshape((*places.shape[: len(ones)], -1))
@@ -49,7 +49,7 @@ def conv_general_dilated(
     x: Value, w: Value, *, window_strides: Sizes, padding: Any, lhs_dilation: Sizes, rhs_dilation: Sizes,
     dimension_numbers: Any, feature_group_count: int, batch_group_count: int, **params: Any,
 ) -> Value:  # fmt: skip
-    """Return a convolution as XLA has it: any order of axes, both operands dilated, in groups of features or batches."""
+    """Return XLA's general convolution: axes in any order, both operands dilated, in groups of features or batches."""
     lhs, rhs, out = dimension_numbers.lhs_spec, dimension_numbers.rhs_spec, dimension_numbers.out_spec
     x, w, groups = np.transpose(x, lhs), np.transpose(w, rhs), feature_group_count
     if batch_group_count > 1:

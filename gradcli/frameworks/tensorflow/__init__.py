@@ -1,1 +1,1 @@
-"""TensorFlow: what is checked in it, and how it is asked."""
+"""The adapter for TensorFlow: its functions as targets, and its graphs replayed in numpy."""

@@ -1,4 +1,4 @@
-"""TensorFlow as gradcli asks it: tensors, values, its own gradients, and what it did."""
+"""The adapter for TensorFlow: converts tensors, computes TensorFlow's own gradients, and records its functions."""
 
 import contextlib
 import inspect
@@ -12,7 +12,7 @@ import tensorflow as tf
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.tensorflow.calls import custom_calls
 from gradcli.frameworks.tensorflow.modules import is_made_by_keras, of_keras, of_module
 from gradcli.frameworks.tensorflow.record import host, recorded
@@ -37,7 +37,7 @@ class TensorFlow(Without):
         return isinstance(x, tf.Tensor | tf.Variable | tf.IndexedSlices)
 
     def owns(self, x: Any) -> bool:
-        """Modules, layers, compiled functions, and functions with gradients of their own."""
+        """Whether it is a module, a layer, a compiled function, or a function with a custom gradient."""
         kind = x if inspect.isclass(x) else type(x)
         decorated = getattr(x, "_tf_decorator", None) is not None
         return issubclass(kind, tf.Module | _COMPILED) or is_made_by_keras(kind) or decorated
@@ -79,7 +79,7 @@ class TensorFlow(Without):
         return Prepared(_on(device, found), getattr(found, "__name__", type(found).__name__), {})
 
     def devices(self) -> list[str]:
-        """Return the devices that are there."""
+        """Return the names of the available devices."""
         return ["cpu", *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
 
     def called(
@@ -158,12 +158,12 @@ class TensorFlow(Without):
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str]:
-        """The gradient inside a `tf.function`, where custom gradients go another way."""
+        """Return the gradient inside a `tf.function`, where custom gradients take a different code path."""
         graph = tf.function(lambda *ts: f(ts), autograph=False)
         try:
             with _hushed():
                 found = self._pulled(lambda ts: graph(*ts), xs, w, seed)
-        except (ValueError, TypeError, RuntimeError, FunctionFailed):  # it is Python that no graph can be made of
+        except (ValueError, TypeError, RuntimeError, FunctionFailed):  # Python code that cannot become a graph
             return {}
         return {} if drawn() else {"inside tf.function": list(found)}  # a graph draws other random numbers
 
@@ -183,7 +183,7 @@ class TensorFlow(Without):
 
 
 def _device(name: str) -> str:
-    """Return a device as TensorFlow names it. Raises BadOption where it is not there, naming those that are."""
+    """Return TensorFlow's name for a device. Raises BadOption, listing the available devices, if there is no such device."""
     here = FRAMEWORK.devices()
     kind, _, number = name.partition(":")
     if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
@@ -210,14 +210,14 @@ def _on(
 
 @contextlib.contextmanager
 def _here(xs: Sequence[Tensor], seed: int) -> Iterator[None]:
-    """Compute where the inputs are, with random numbers of the seed."""
+    """Run the block on the device of the inputs, with seeded random numbers."""
     with seeded(seed), told(), tf.device(xs[0].device if xs else None):
         yield
 
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Let TensorFlow not log that graphs are made anew, or cannot be made."""
+    """Silence TensorFlow's log in the block: it reports graphs that are rebuilt, or that cannot be made."""
     logger = tf.get_logger()
     before = logger.level
     logger.setLevel("CRITICAL")
@@ -240,7 +240,7 @@ def _dense(x: Any) -> Tensor:
 
 
 def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
-    """Return that TensorFlow cannot do this here, where the error says so; any other error as it is."""
+    """Return NotSupported if the message says that TensorFlow cannot do this, else the error itself."""
     if isinstance(error, NotImplementedError) or any(word in str(error) for word in words):
         return NotSupported(_short(error))
     return error

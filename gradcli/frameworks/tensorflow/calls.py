@@ -1,4 +1,4 @@
-"""The calls of functions with gradients of their own, `tf.custom_gradient`, during one run, with what they really got."""
+"""The calls of functions with custom gradients (`tf.custom_gradient`) during one run, with their actual arguments."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +12,15 @@ from gradcli.core.provenance import is_users, place_of, position
 from gradcli.frameworks.framework import Call, Flat
 from gradcli.source.structure import taken_apart
 
-_MOST = 64  # calls that are looked at
+_MOST = 64  # calls that are collected at most
 _EAGERLY, _IN_A_GRAPH = "_eager_mode_decorator", "_graph_mode_decorator"
 Decorator = Callable[[Any, Any, Any], Any]
 
 
 def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
-    """Return one call for each custom function, and for each shape of what it gets, that a run meets.
+    """Return one call of each custom function, for each set of argument shapes that a run contains.
 
-    A `tf.function` runs as plain Python here, so that the calls in it are met with values.
+    A `tf.function` runs as plain Python here, so that calls inside it get actual values.
     """
     found: dict[Any, Call] = {}
     own: Decorator = getattr(custom_gradient, _EAGERLY)
@@ -42,7 +42,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
 
 
 def applied(function: Any) -> Callable[..., Any]:
-    """Return a function with a gradient of its own as it is called, with its signature."""
+    """Return a function with a custom gradient as a plain callable, with its signature."""
     call: Callable[..., Any] = tf.custom_gradient(function)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -55,14 +55,14 @@ def applied(function: Any) -> Callable[..., Any]:
 
 @contextmanager
 def without_rules() -> Iterator[None]:
-    """Let functions with gradients of their own be what they compute, so that a graph of them tells that alone."""
+    """Ignore custom gradients in the block, so that a graph contains only what the functions compute."""
     with _instead(_IN_A_GRAPH, lambda function, args, kwargs: function(*args, **kwargs)[0]):
         yield
 
 
 @contextmanager
 def eagerly() -> Iterator[None]:
-    """Let a `tf.function` run as plain Python."""
+    """Run each `tf.function` as plain Python in the block."""
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
@@ -82,7 +82,7 @@ def _instead(name: str, decorator: Decorator) -> Iterator[None]:
 
 
 def _rule(function: Any) -> Any:
-    """Return the code of the gradient that a function defines inside itself, as a function would be looked up; or itself."""
+    """Return the gradient that a function defines inside itself, in a form whose source can be found; else the function."""
     code = function.__code__
     inner = [c for c in code.co_consts if inspect.iscode(c)]
     named = [c for c in inner if not c.co_name.startswith("<")] or inner
@@ -90,7 +90,7 @@ def _rule(function: Any) -> Any:
 
 
 class _Coded:
-    """Code whose line is asked for."""
+    """A stand-in for a function that has only its code, from which the source line is read."""
 
     def __init__(self, code: Any) -> None:
         self.__code__ = code

@@ -1,6 +1,6 @@
-"""Running a concrete function's graph on values that may be traced: operation by operation, calls and loops unrolled.
+"""Evaluation of a concrete function's graph on values that may be traced, with calls and loops unrolled.
 
-An operation of plain values alone that has no entry (random numbers, sets) is left to TensorFlow itself.
+An operation on untraced values that has no table entry (random numbers, sets) is left to TensorFlow itself.
 """
 
 import linecache
@@ -18,7 +18,7 @@ from gradcli.errors import NotSupported, Place
 from gradcli.frameworks.tensorflow.ops import TABLE
 from gradcli.frameworks.tensorflow.ops.lists import Items
 
-MOST_STEPS = 10_000  # of all loops together: each is replayed one by one
+MOST_STEPS = 10_000  # over all loops together, because each step is replayed separately
 CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 BRANCHES = {"If", "StatelessIf"}
 CASES = {"Case", "StatelessCase"}
@@ -34,14 +34,14 @@ Values = Sequence[Value]
 
 
 class Variable:
-    """What a variable holds during one evaluation."""
+    """The value of a TensorFlow variable during one evaluation."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
 
 
 class At:
-    """Where an operation of a graph came from."""
+    """The source position of a graph's operation."""
 
     __slots__ = ("operation",)
 
@@ -50,7 +50,7 @@ class At:
 
     @property
     def span(self) -> Place | None:
-        """The innermost line of the user's."""
+        """The innermost line of the user's code."""
         for file, line, *_ in reversed(list(self.operation.traceback or ())):
             if is_users(file):
                 return Place(shown(file), line, linecache.getline(file, line).rstrip("\n"))
@@ -58,7 +58,7 @@ class At:
 
 
 class Line:
-    """An operation as it is run: its entry's name, attributes, and the numbers of the values it takes and makes."""
+    """One operation of a plan: its type, its attributes, and the numbers of its input and output values."""
 
     __slots__ = ("at", "attributes", "inputs", "operation", "outputs", "type")
 
@@ -76,7 +76,7 @@ class Line:
 
 
 class Plan:
-    """A graph's operations that its outputs, and what it writes into variables, depend on; constants are read once."""
+    """The operations that a graph's outputs and variable writes depend on, in order; constants are read once."""
 
     def __init__(self, graph: Any) -> None:
         numbers: dict[str, int] = {}
@@ -101,7 +101,7 @@ class Plan:
         self.outputs = [number(t) for t in graph.outputs]
 
     def _folded(self, line: Line) -> bool:
-        """Let TensorFlow compute a constant of a narrow type, which is rounded as that type rounds."""
+        """Let TensorFlow compute a constant of a narrow type, so that it is rounded in that type; return whether it did."""
         narrow = any(dtype.is_floating and dtype != tf.float64 for _, dtype in line.outputs)
         if not narrow or line.type not in TABLE or not line.inputs or any(k not in self.constants for k in line.inputs):
             return False
@@ -112,7 +112,7 @@ class Plan:
 
 
 def _ordered(graph: Any) -> list[Any]:
-    """Return the operations that outputs and writes depend on, each after those it depends on itself."""
+    """Return the operations that outputs and writes depend on, each after those that it depends on."""
     done = {t.op.name for t in graph.inputs}
     ends = {t.op.name for t in graph.outputs}
     operations = graph.get_operations()
@@ -141,7 +141,7 @@ _PLANS: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
 
 def planned(graph: Any) -> Plan:
-    """Return the plan of a graph, made when it is first asked for and when the graph has grown: a tape makes it grow."""
+    """Return the cached plan of a graph; it is made again if the graph has grown, as it does under a gradient tape."""
     plan = _PLANS.get(graph)
     if plan is None or plan.state != _state(graph):
         plan = _PLANS[graph] = Plan(graph)
@@ -153,12 +153,13 @@ def _state(graph: Any) -> tuple[int, int]:
 
 
 def evaluated(concrete_function: Any, values: Values) -> list[Value]:
-    """Return the outputs of a concrete function, flat, at `values` of its own inputs, which are given flat as well.
+    """Return the flat list of outputs of a concrete function at `values`, the flat list of its own inputs.
 
-    Plain real numbers are float64 throughout. What the function captured, variables among them, is read as it is now;
-    what it writes into variables is seen by its later reads and not kept.
+    Untraced real numbers are float64 throughout. What the function captured, such as variables, has its current value. Later
+    reads see what the function writes into variables; after the evaluation the writes are discarded.
 
-    Raises  NotSupported for an operation that is not replayed, or loops of over 10,000 steps.
+    Raises  NotSupported for an operation that is not replayed, or loops of over 10,000 steps;
+            ValueError for a wrong number of inputs.
     """
     captured = list(concrete_function.captured_inputs)
     variables = {id(v.handle): v for v in concrete_function.graph.variables}
@@ -168,7 +169,7 @@ def evaluated(concrete_function: Any, values: Values) -> list[Value]:
         raise ValueError(f"the function takes {len(plan.inputs) - len(captured)} inputs, not {len(values)}")
     taken = [_captured(x, variables) for x in captured]
     own = tf.nest.flatten(concrete_function.graph.structured_outputs, expand_composites=True)
-    count = sum(t is not None for t in own)  # a call under a tape adds outputs of its own to the graph
+    count = sum(t is not None for t in own)  # a call under a gradient tape adds extra outputs to the graph
     before = HERE.position
     try:
         with np.errstate(all="ignore"):
@@ -190,7 +191,7 @@ def _captured(x: Any, variables: dict[int, Any]) -> Any:
 
 
 class _Run:
-    """One evaluation, and the steps its loops have left."""
+    """One evaluation, with the number of loop steps that are left."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -257,7 +258,7 @@ class _Run:
 
 
 def _truth(x: Value) -> bool:
-    """Return a condition: a truth value, or whether a number is not 0."""
+    """Return a condition as a bool: a number is true if it is not 0."""
     return bool(np.not_equal(x, 0))
 
 
@@ -272,9 +273,9 @@ def _graph_of(name: str, *graphs: Any) -> Any:
 
 
 def settled(x: Any, dtype: Any) -> Value:
-    """Return a value as gradcli has it: float64, numbers without axes as numpy scalars, integers of their type.
+    """Return a value in gradcli's form: reals in float64, arrays without axes as numpy scalars, integers in their type.
 
-    What only TensorFlow understands (resources, strings) stays as it is, and so do lists of tensors.
+    Values that only TensorFlow understands (resources, strings) and lists of tensors are returned unchanged.
     """
     if isinstance(x, Tracer | Variable | Items) or dtype in (tf.resource, tf.variant, tf.string):
         return x
@@ -285,7 +286,7 @@ def settled(x: Any, dtype: Any) -> Value:
 
 
 def _left_to_tensorflow(line: Line, xs: list[Value]) -> Sequence[Value]:
-    """Return what TensorFlow computes of plain values."""
+    """Run one operation on untraced values in TensorFlow itself. Raises NotSupported."""
     operation = line.operation
     typed = [
         tf.cast(x, t.dtype) if isinstance(x, np.ndarray | np.generic) and t.dtype.is_floating else x

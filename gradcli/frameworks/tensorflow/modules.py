@@ -16,16 +16,16 @@ from gradcli.frameworks.tensorflow.seeds import seeded
 from gradcli.source.function import Notice
 from gradcli.words import Kind, Severity
 
-_CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # what training does otherwise
+_CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # layers that behave differently in training
 
 
 def is_made_by_keras(kind: type) -> bool:
-    """Whether a class is a layer or a model of Keras, which is not imported for it."""
+    """Whether a class is a layer or a model of Keras; Keras is not imported to find out."""
     return any(c.__module__.startswith("keras.") and c.__name__ == "Layer" for c in inspect.getmro(kind))
 
 
 def of_module(module: tf.Module, dtype: Any) -> Prepared:
-    """Return a copy of a module, its floats in another format, as a function."""
+    """Return a copy of a module, with floats converted to `dtype`, as a function of its inputs and trainable variables."""
     own = copy.deepcopy(module)
     predicate = lambda x: isinstance(x, tf.Variable)
     paths = [path for path, _ in own._flatten(predicate=predicate, with_path=True)]
@@ -52,7 +52,7 @@ def of_module(module: tf.Module, dtype: Any) -> Prepared:
 
 @contextlib.contextmanager
 def _substituted(module: Any, values: dict[Any, Any]) -> Iterator[None]:
-    """Let a module have tensors in place of variables."""
+    """Replace variables of a module by tensors in the block."""
     before = {path: _at(module, path) for path in values}
     try:
         for path, x in values.items():
@@ -79,7 +79,7 @@ def _put(x: Any, path: Sequence[Any], value: Any) -> None:
 
 @contextlib.contextmanager
 def _restored(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
-    """Give variables that a call may write to their values back."""
+    """Restore, after the block, the variables that a call may write to."""
     try:
         yield
     finally:
@@ -88,9 +88,11 @@ def _restored(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
 
 
 def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
-    """Return a layer or a model as a function; a class is built without arguments under the seed.
+    """Return a layer or a model as a function; a class is constructed without arguments, with seeded random numbers.
 
-    What has no variables before it is called gets them from a first call, under the seed too.
+    A layer that has no variables before its first call creates them in a first call, which is seeded too.
+
+    Raises  BadOption if Keras does not run on TensorFlow.
     """
     import keras
 
@@ -128,7 +130,7 @@ def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
 
 
 def _named(model: Any) -> list[str]:
-    """Return the names of a model's trainable variables: the attributes by which they are reached, else Keras's own."""
+    """Return the names of a model's trainable variables: the attributes that lead to each, or else Keras's own name."""
     names: dict[int, str] = {}
     _walk(model, "", names, set())
     return [names.get(id(v), v.path.replace("/", ".")) for v in model.trainable_variables]
@@ -155,7 +157,7 @@ def _walk(x: Any, path: str, names: dict[int, str], seen: set[int]) -> None:
 
 @contextlib.contextmanager
 def _wide(model: Any, dtype: str) -> Iterator[None]:
-    """Let a model, its layers and its variables compute in a format."""
+    """Make a model, its layers and its variables compute in the format `dtype` in the block."""
     import keras
 
     layers = list(model._flatten_layers())
@@ -186,7 +188,7 @@ def _wide(model: Any, dtype: str) -> Iterator[None]:
 
 
 def _inputs(layer: Any) -> list[Any]:
-    """Return the symbolic float inputs of a functional or sequential model, to whose format it converts what it is given."""
+    """Return the symbolic float inputs of a functional or sequential model, which converts its arguments to their format."""
     import keras
 
     made = [x for x in (layer, getattr(layer, "_functional", None)) if isinstance(x, keras.Function)]

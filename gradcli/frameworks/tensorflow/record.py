@@ -1,4 +1,4 @@
-"""What a TensorFlow function did, as a program of gradcli's own: its graph at one point, run in numpy."""
+"""Recording of a TensorFlow function as a program in numpy: its graph at one point, operation by operation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ import tensorflow as tf
 from gradcli.core.primitive import Value
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.recorded_steps import CANCELS, RecordedSteps, Slot, Step, largest, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step
 from gradcli.frameworks.tensorflow.calls import without_rules
 from gradcli.frameworks.tensorflow.evaluate import Line, Plan, evaluated, planned, settled
 from gradcli.frameworks.tensorflow.ops import TABLE
@@ -19,8 +19,6 @@ from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
 
-_SAME = {tf.float64: 1e-9, tf.float32: 1e-3}  # of the largest entry: the same program, rounded in another order
-_LOOSE = 5e-2  # for narrower formats
 _NAMES = {
     "StopGradient": "stop_gradient", "Cast": "convert_element_type", "Greater": "gt", "GreaterEqual": "ge", "Less": "lt",
     "LessEqual": "le", "AddV2": "add",
@@ -28,7 +26,7 @@ _NAMES = {
 
 
 def host(x: Any) -> Array:
-    """Return a tensor as numpy has it: floats in float64, 0-d as a number."""
+    """Return a tensor in numpy: floats in float64, an array without axes as a number."""
     x = tf.convert_to_tensor(x)
     if x.dtype.is_floating:
         x = tf.cast(x, tf.float64)
@@ -38,9 +36,11 @@ def host(x: Any) -> Array:
 def recorded(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Any]
 ) -> tuple[RecordedSteps, Any]:
-    """Return what a call does as a program of the tensors `xs`, and the call's result. Raises NotSupported.
+    """Record a call as a program of the tensors `xs`; return it with the call's result.
 
-    Functions with gradients of their own are what they compute. The program is used if it gives what TensorFlow gives.
+    Custom gradients are ignored: the program computes the function's value.
+
+    Raises  NotSupported if no graph can be made, or the program's value differs from TensorFlow's.
     """
     node, leaves = taken_apart("", (tuple(args), kwargs))
     order = {id(x): k for k, x in enumerate(xs)}
@@ -54,16 +54,12 @@ def recorded(
     y = function(*args, **kwargs)
     floats = _floats(y)
     program = _program(_graph(call, xs), len(xs), len(floats))
-    values = {number: host(x) for number, x in zip(program.inputs, xs, strict=True)} | program.constants
-    for step in program.steps:
-        ran(step, values)
-    for number, theirs in zip(program.results, floats, strict=True):
-        _compared(values[number], theirs, max(map(largest, values.values()), default=0.0))
+    program.confirm([host(x) for x in xs], [(host(t), t.dtype.name) for t in floats], "TensorFlow")
     return program, y
 
 
 def _program(graph: Any, inputs: int, outputs: int) -> RecordedSteps:
-    """Return a concrete function as a program: step by step where it only has plain operations, else as one step."""
+    """Return a concrete function as a program: one step for each operation if `TABLE` has them all, else a single step."""
     plan = planned(graph.graph)
     inner = [line for each in _inner(plan) for line in each.lines]
     lines = [*plan.lines, *inner]
@@ -121,7 +117,7 @@ def _named(line: Line) -> str:
 
 
 def _graph(call: Callable[..., Any], xs: Sequence[Any]) -> Any:
-    """Return the concrete function of a call: with Python's own control flow, or with TensorFlow's where that needs values."""
+    """Return the concrete function of a call; AutoGraph is used only if the control flow needs the values of tensors."""
     specs = [tf.TensorSpec(x.shape, x.dtype) for x in xs]
     try:
         with without_rules():
@@ -138,13 +134,3 @@ def _graph(call: Callable[..., Any], xs: Sequence[Any]) -> Any:
 def _floats(y: Any) -> list[Any]:
     leaves = taken_apart("", y)[1].values()
     return [t for t in leaves if isinstance(t, tf.Tensor | tf.Variable) and t.dtype.is_floating]
-
-
-def _compared(ours: Any, theirs: Any, most: float) -> None:
-    """Refuse a reading of the graph that gives another value than TensorFlow does."""
-    right = host(theirs)
-    size = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
-    size = size if theirs.dtype in _SAME else max(size, CANCELS * most)
-    room = _SAME.get(theirs.dtype, _LOOSE) * size + 1e-300
-    if np.shape(ours) != np.shape(right) or not np.allclose(ours, right, rtol=0.0, atol=room, equal_nan=True):
-        raise NotSupported("gradcli reads the graph differently from TensorFlow")

@@ -23,9 +23,9 @@ def drawn() -> bool:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let random numbers be those of the seed, those that Keras draws from Python's generator too.
+    """Run the block with seeded random numbers, including those that Keras draws from Python's generator.
 
-    Setting a seed makes TensorFlow forget what it compiled, so it is only set again when numbers were drawn.
+    Setting a seed makes TensorFlow discard its compiled functions, so it is set again only after numbers were drawn.
     """
     before, own = random.getstate(), random_seed.get_seed
 

@@ -1,1 +1,1 @@
-"""torch: tensors, modules and custom functions."""
+"""The adapter for torch: its functions and modules as targets, and its operations replayed in numpy."""

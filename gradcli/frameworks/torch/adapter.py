@@ -1,4 +1,4 @@
-"""torch as gradcli asks it: tensors, values, its own gradients, and what it did."""
+"""The adapter for torch: converts tensors, computes torch's own gradients, and records its functions."""
 
 import contextlib
 import copy
@@ -13,7 +13,7 @@ import torch
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Tensor
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
@@ -26,10 +26,10 @@ _FORMATS = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
     "tf32": torch.float32,
 }  # fmt: skip
-_DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names that such functions use
-_INSIDE = "not require grad"  # what torch says where a function differentiates by inputs that ask for no gradient
+_DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
+_INSIDE = "not require grad"  # torch's message if a function differentiates by inputs that require no gradient
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate by their inputs inside
-_MOST_ALONE = 8  # inputs that are asked for one at a time
+_MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode")
 _NO_VMAP = ("setup_context", "generate_vmap_rule", "vmap", "in-place", "data-dependent", ".item()")
 
@@ -43,14 +43,14 @@ class Torch:
         return isinstance(x, torch.Tensor)
 
     def owns(self, x: Any) -> bool:
-        """Modules, custom functions and what is bound to one of them."""
+        """Whether it is a module, a custom function, or a method of one of these."""
         of = getattr(x, "__self__", x)
         kinds = (torch.nn.Module, torch.autograd.Function)
         return isinstance(of, kinds) or (inspect.isclass(of) and issubclass(of, kinds))
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
         x = np.asarray(x)
-        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None  # complex numbers are double
+        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None  # complex numbers stay double
         return torch.tensor(x, dtype=dtype, device=placed.device)
 
     def array(self, x: Tensor) -> Array:
@@ -100,7 +100,7 @@ class Torch:
         return Prepared(found, getattr(found, "__name__", type(found).__name__), {})
 
     def _place(self, placed: Placed) -> None:
-        """Refuse a device that is not there, naming those that are."""
+        """Raise BadOption for an unavailable device or an unknown format, listing those that exist."""
         kind = torch.device(placed.device).type if placed.device.partition(":")[0].isidentifier() else placed.device
         here = self.devices()
         if placed.device not in here and not (placed.device == kind and any(d.startswith(kind) for d in here)):
@@ -109,7 +109,7 @@ class Torch:
             raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
 
     def devices(self) -> list[str]:
-        """Return the devices that are there."""
+        """Return the names of the available devices."""
         cuda = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
         return ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
 
@@ -170,7 +170,7 @@ class Torch:
         with _seeded(seed), warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
-            )  # operations without a rule for batches are slow, and nobody else asked for them
+            )  # torch warns of slow operations without a batching rule, and only gradcli uses vmap
             try:
                 gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
                 return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
@@ -180,7 +180,7 @@ class Torch:
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str | NotSupported]:
-        """Non-contiguous inputs; one input at a time; and whether the backward writes into the cotangent it is given."""
+        """Return the gradient at strided inputs, one input at a time, and whether the backward writes into its cotangent."""
         found: dict[str, list[Array | None] | str | NotSupported] = {}
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
             found["non-contiguous inputs"] = list(
@@ -191,7 +191,7 @@ class Torch:
         if 1 < len(xs) <= _MOST_ALONE:
             try:
                 found["one input at a time"] = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
-            except (RuntimeError, FunctionFailed) as error:  # it differentiates by all of its inputs itself
+            except (RuntimeError, FunctionFailed) as error:  # the function itself differentiates by all of its inputs
                 if _INSIDE not in str(error):
                     raise
                 found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
@@ -203,7 +203,7 @@ class Torch:
         return found
 
     def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]) -> tuple[list[Array], bool]:
-        """Return the gradient by the wanted inputs, and whether the cotangent is what it was."""
+        """Return the gradient by the wanted inputs, and whether the cotangent is unchanged."""
         with torch.enable_grad(), _seeded(seed):
             leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
             y = f(leaves)
@@ -224,7 +224,7 @@ class Torch:
         try:
             with deterministic():
                 return self.gradient(f, xs, w, seed)
-        except (RuntimeError, FunctionFailed) as error:  # what the function itself raises comes as the latter
+        except (RuntimeError, FunctionFailed) as error:  # the function's own errors arrive as FunctionFailed
             if "deterministic" not in str(error):
                 raise
             raise NotSupported(str(error.__cause__ or error).partition(",")[0]) from error
@@ -253,9 +253,9 @@ class Torch:
 
 
 def _of_module(module: torch.nn.Module, placed: Placed) -> Callable[..., Any]:
-    """Return a module as a function of its inputs and its parameters; its buffers are copies at every call.
+    """Return a module as a function of its inputs and parameters; every call gets fresh copies of its buffers.
 
-    The module keeps the parameters of its last call: a backward pass may call it again, as that of a checkpoint does.
+    The module keeps the parameters of its last call, because a backward pass may call it again, as that of a checkpoint does.
     """
     own = {name: (p, _places(module, p)) for name, p in module.named_parameters()}
     buffers = {name: (b.clone(), _places(module, b)) for name, b in module.named_buffers()}
@@ -289,7 +289,7 @@ def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Mod
 
 
 def _widen(function: Any, placed: Placed) -> None:
-    """Let modules and tensors that a function finds in its module or its closure have the format of the inputs."""
+    """Convert modules and tensors in a function's globals, and modules in its closure, to the inputs' format."""
     function = inspect.unwrap(getattr(function, "__func__", function))
     dtype = _FORMATS[placed.dtype]
     spaces = [getattr(function, "__globals__", {})]
@@ -306,7 +306,7 @@ def _widen(function: Any, placed: Placed) -> None:
 
 
 def _strided(x: Tensor) -> Tensor:
-    """Return the same values with every second place in memory left out."""
+    """Return a non-contiguous tensor of the same values, with stride 2 in memory."""
     wide = torch.stack([x.detach(), torch.zeros_like(x)], dim=-1) if x.dim() > 0 else x.detach()
     return wide[..., 0] if x.dim() > 0 else wide
 
@@ -316,7 +316,7 @@ def _like(v: Array, x: Tensor) -> Tensor:
 
 
 def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
-    """Return that torch cannot do this here, where the error says so; any other error as it is."""
+    """Return NotSupported if the message says that torch cannot do this, else the error itself."""
     error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     said = str(error)
     if isinstance(error, NotImplementedError) or any(word in said for word in words):
@@ -326,7 +326,7 @@ def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Let random numbers be those of the seed, and new tensors be float64; both are put back."""
+    """Run the block with seeded random numbers and float64 as the default type; restore both afterwards."""
     before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _generators()]
     for generator, _ in states:
         generator.manual_seed(seed)
@@ -340,12 +340,12 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _generators() -> list[torch.Generator]:
-    """Return what random numbers come from; torch.manual_seed would also write down where it was called from."""
+    """Return torch's random generators; torch.manual_seed is not used because it also records where it is called."""
     return [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
 
 
 def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
-    """Return the derivative along vs by the forward mode; `inside` lets f differentiate by its inputs as well."""
+    """Return the derivative along vs by the forward mode; `inside` lets f differentiate by its inputs, too."""
     import torch.autograd.forward_ad as forward
 
     with torch.enable_grad(), _seeded(seed), forward.dual_level():
@@ -355,9 +355,9 @@ def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, insid
 
 
 def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed: int) -> Any:
-    """Call a function for its value: without torch's own recording, unless it differentiates inside.
+    """Call a function for its value, without autograd unless the function differentiates inside.
 
-    One that turns out to differentiate by its inputs is called once more, with inputs that ask for their gradient.
+    A function that turns out to differentiate by its inputs is called again, with inputs that require a gradient.
     """
     known = getattr(function, "__func__", function)
     if known not in _BY_INPUTS:
@@ -373,13 +373,13 @@ def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed
         for x in _floats(given):
             x.requires_grad_()
         y = call()
-    with contextlib.suppress(TypeError):  # what can hold no reference is asked again at each call
+    with contextlib.suppress(TypeError):  # without weak references, it is tried again at each call
         _BY_INPUTS.add(known)
     return y
 
 
 def _floats(given: Any) -> list[torch.Tensor]:
-    """Return the leaves among arguments that a gradient can be asked of."""
+    """Return the float leaf tensors among the arguments, which can require a gradient."""
     _, leaves = taken_apart("", given)
     return [x for x in leaves.values() if isinstance(x, torch.Tensor) and x.is_floating_point() and x.is_leaf]
 

@@ -1,4 +1,4 @@
-"""The calls of custom autograd functions, and of modules, during one run, with the tensors they really got."""
+"""The calls of custom autograd functions, and of modules, during one run, with their actual arguments."""
 
 import contextlib
 import copy
@@ -12,11 +12,11 @@ import torch
 from gradcli.core.provenance import is_users, place_of, position
 from gradcli.frameworks.framework import Call
 
-_MOST = 64  # calls that are looked at
+_MOST = 64  # calls that are collected at most
 
 
 def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
-    """Return one call for each custom function that a run meets, and for each module where `every` is asked for."""
+    """Return one call of each custom function for each set of argument shapes in a run; also one of each module if `every`."""
 
     found: dict[Any, Call] = {}
 
@@ -24,7 +24,7 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
         key = (function, tuple(_key(a) for a in args))
         if key in found or len(found) >= _MOST:
             return
-        with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied: its function is no part
+        with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _with_own_modules(function, args)
             found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward))
 
@@ -41,7 +41,7 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
 
 
 def _users(kind: type) -> list[Any]:
-    """Return the classes of a kind that users' files define."""
+    """Return the subclasses of a class that users' files define."""
     found: list[type] = []
     waiting: list[type] = list(kind.__subclasses__())
     while waiting:
@@ -58,7 +58,7 @@ def _users(kind: type) -> list[Any]:
 
 @contextmanager
 def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
-    """Let a custom function tell of each forward."""
+    """Report each forward call of a custom function to `seen` in the block."""
     own = vars(function).get("forward")
     separate = function.setup_context is not torch.autograd.Function.setup_context
 
@@ -79,7 +79,7 @@ def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], N
 
 @contextmanager
 def _hooked(found: dict[Any, Call]) -> Iterator[None]:
-    """Let the innermost modules tell of each forward."""
+    """Collect the forward calls of the innermost modules in `found` in the block."""
 
     def hook(module: torch.nn.Module, args: Any) -> None:
         if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
@@ -94,10 +94,10 @@ def _hooked(found: dict[Any, Call]) -> Iterator[None]:
 
 
 def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> tuple[Any, Callable[..., Any]]:
-    """Return copies of the arguments, and how the function is applied to them alone.
+    """Return copies of the arguments, and a function that applies the custom function to them.
 
-    A module among them that holds others as its parameters, as for a backward that calls it again, holds what is given for
-    these.
+    If an argument is a module and another argument is one of its parameters (as in a checkpoint, whose backward pass calls the
+    module again), the copied module uses what is passed for that parameter.
     """
     names = {
         k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _names(a, x)]
@@ -124,7 +124,7 @@ def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, 
 
 
 def _names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
-    """Return under which names a module holds a tensor as a parameter."""
+    """Return the names under which a module holds a tensor as a parameter."""
     return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
 
 
@@ -137,7 +137,7 @@ def _copied(a: Any) -> Any:
 
 
 def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return how a custom function is applied, with the signature of its forward without ctx."""
+    """Return the application of a custom function as a plain function, with the signature of its forward without ctx."""
     parameters = list(inspect.signature(function.forward).parameters.values())
     own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
     new = function.setup_context is not torch.autograd.Function.setup_context

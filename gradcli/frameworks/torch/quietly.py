@@ -1,10 +1,8 @@
-"""What torch warns of because of gradcli alone: plain torch would not, and nothing of the user's is the cause."""
+"""Imports of torch internals that warn when they are imported; the warnings are hidden, because gradcli causes them."""
 
 import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torch._decomp import (
-        decomposition_table as decomposition_table,
-    )  # it scripts its functions, which is deprecated
-    from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  as the forward mode does when first used
+    from torch._decomp import decomposition_table as decomposition_table  # it uses torch.jit, which is deprecated
+    from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  else the forward mode imports it, and warns

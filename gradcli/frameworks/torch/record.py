@@ -1,7 +1,8 @@
-"""What a torch function did, operation by operation, as a program of gradcli's own.
+"""Recording of a torch function as a program in numpy, operation by operation.
 
-A dispatch mode sees every aten call below autograd with the tensors it really got, so that control flow is followed as it
-was. Each call is run in numpy at once beside torch's own result: where the two differ, our reading of it is not used.
+A dispatch mode sees every aten call below autograd with its actual tensors, so that control flow is followed as it
+happened. Each call is also run in numpy, and compared with torch's own result: if the two differ, the recording is
+refused.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,25 +18,22 @@ from torch.utils._pytree import tree_map_only
 from gradcli.core.primitive import Primitive
 from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
-from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.recorded_steps import RecordedSteps, Slot, Step, filled, largest, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, is_same, largest, ran
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 from gradcli.frameworks.torch.quietly import decomposition_table
 
 _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
-_SAME = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the largest entry: the same operation, rounded in another order
-_LOOSE = 5e-2  # for narrower formats
-_CANCELS = 1e-3  # of the largest operand: a smaller result may be what is left of terms that cancel
+_CANCELS = 1e-3  # relative to the largest operand: a smaller result may be mostly cancellation error
 _DRAW = Primitive("draw", lambda *xs, y: y, (), kind="constant", on=())
 _DRAWS = {"bernoulli", "multinomial", "poisson", "binomial"}
-_DEEPEST = 20  # an operation that is made of itself has no end
-_INSIDE = None  # of a custom function: among the blocks that are entered
+_DEEPEST = 20  # levels of decomposition, because an operation may decompose into itself
+_INSIDE = None  # stands for a custom function among the entered blocks
 _SCALAR = "_local_scalar_dense"
 
 
 def host(x: torch.Tensor) -> Any:
-    """Return a tensor as numpy has it: floats in float64, 0-d as a number."""
+    """Return a tensor in numpy: floats in float64, an array without axes as a number."""
     x = x.detach().resolve_conj().resolve_neg()
     if x.dtype in (torch.bfloat16, torch.float16, torch.float32):
         x = x.to(torch.float64)
@@ -43,20 +41,20 @@ def host(x: torch.Tensor) -> Any:
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Records the aten calls that are made while it is active."""
+    """A dispatch mode that records the aten calls made while it is active."""
 
     def __init__(self, inputs: list[torch.Tensor]) -> None:
         super().__init__()
         self.program = RecordedSteps()
         self.slots: dict[int, int] = {}
-        self.kept: list[torch.Tensor] = []  # so that no id is used twice
+        self.kept: list[torch.Tensor] = []  # so that no id is reused
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
-        self.depth = 0  # of operations that are recorded as those they are made of
+        self.depth = 0  # of nested decompositions that are being recorded
         self.shadows: dict[int, Any] = {}
         self.stopping: list[bool | None] = [
             False
-        ]  # by the user's blocks that are entered, innermost last: whether nothing is differentiated
+        ]  # for each block that the user's code entered, innermost last: whether it switches differentiation off
         for x in inputs:
             number = self._new(x)
             self.program.inputs.append(number)
@@ -66,7 +64,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
-        of_shape = name.startswith("new_") or name.endswith("_like")  # what they return has no entry of their operand
+        of_shape = name.startswith("new_") or name.endswith("_like")  # their result contains no entry of their operand
         moved = not of_shape and self._moves((args, kwargs))
         if name == _SCALAR:
             if moved:
@@ -78,14 +76,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         drawn = moved and name.removesuffix("_") in _DRAWS
         if (
             compute is None and torch.Tag.nondeterministic_seeded in func.tags
-        ):  # a row refuses what it would have to draw
+        ):  # without a row, a random result is a constant
             moved = False
         if compute is None and moved:
             parts = decomposed(func) if self.depth < _DEEPEST else None
             if parts is not None:
                 return self._in_parts(func, parts, args, kwargs)
             raise NotSupported(f"gradcli does not know {func.namespace}.{name}", where=_place())
-        if name == "detach" and moved and not torch.is_grad_enabled():  # where it is, autograd detaches what it keeps
+        if name == "detach" and moved and not torch.is_grad_enabled():  # else autograd detaches what it saves
             self.program.cuts.append(("detach", position()))
         operands = (
             [self._operand(a) for a in args],
@@ -105,7 +103,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return y
 
     def _in_parts(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Record an operation as those that torch makes it of. Raises NotSupported where they give another value."""
+        """Record an operation as torch's decomposition of it. Raises NotSupported if that gives a different value."""
         theirs = func(*_copied(args), **_copied(kwargs)) if self.depth == 0 else None
         self.depth += 1
         try:
@@ -113,16 +111,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 y = parts(*args, **kwargs)
         finally:
             self.depth -= 1
-        operands = [largest(host(t)) for t in _tensors(args)]
+        size = _CANCELS * max((largest(host(t)) for t in _tensors(args)), default=0.0)
         for ours, right in zip(_tensors(y), _tensors(theirs), strict=False):
-            if right.is_floating_point() and not _same(host(ours), host(right), right.dtype, operands):
+            if right.is_floating_point() and not is_same(host(ours), host(right), _format(right), size):
                 raise NotSupported(f"torch's decomposition of {func} gives another value", where=_place())
         return y
 
     def _step(self, name: str, compute: Any, args: Any, kwargs: Any, y: Any, writes: bool, moved: bool) -> None:
         results = [y] if isinstance(y, torch.Tensor) else list(y) if isinstance(y, tuple | list) else []
         outs = tuple(self._new(t) if isinstance(t, torch.Tensor) else -1 for t in results)
-        if writes and results and isinstance(args[0], Slot):  # torch returns the tensor that was written to
+        if writes and results and isinstance(args[0], Slot):  # torch returns the tensor it wrote to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
         stopped = moved and self.stopping[-1] is True
@@ -133,7 +131,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 self._compared(step, number, t)
                 if moved:
                     self.moving.add(_storage(t))
-                    self._narrowed(t)
+                    self.program.narrow(_format(t))
         if moved and writes:
             self.moving.add(_storage(results[0]))
         self.program.steps.append(step)
@@ -141,12 +139,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._through(results[0], outs[0])
 
     def _draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
-        """Record a draw, whose value moves with its parameters in steps alone."""
+        """Record a random draw as a step with a constant value; its derivative by its parameters is 0."""
         xs = tuple(a for a in operands if isinstance(a, Slot))
         self.program.steps.append(Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position()))
 
     def _through(self, t: torch.Tensor, number: int) -> None:
-        """Write a number into the array that it is an entry of."""
+        """Write a number into the array that it is a view of."""
         base = t._base
         if base is None or id(base) not in self.slots:
             return
@@ -167,14 +165,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if _storage(t) in self.moving:
             self.moving.add(_storage(base))
 
-    def _narrowed(self, t: torch.Tensor) -> None:
-        """Note a narrower format on the way."""
-        name = str(t.dtype).removeprefix("torch.")
-        if EPS.get(name, 0.0) > EPS[self.program.narrowest]:
-            self.program.narrowest = name
-
     def _compared(self, step: Step, number: int, t: torch.Tensor) -> None:
-        """Refuse a reading of an operation that gives another value than torch does."""
+        """Raise NotSupported if numpy gives an operation a different value from torch."""
         ours = self.shadows.get(number)
         if ours is None or not t.is_floating_point():
             self.shadows[number] = host(t)
@@ -183,15 +175,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if step.name.removeprefix("aten.") in UP_TO_SIGN:
             ours, theirs = np.abs(ours), np.abs(theirs)
         operands = [largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
-        if not _same(ours, theirs, t.dtype, operands):
+        if not is_same(ours, theirs, _format(t), _CANCELS * max(operands, default=0.0)):
             raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
-        if not step.writes:  # what rounding did so far is no fault of the next operation
+        if not step.writes:  # so that rounding errors do not add up over steps
             if (
                 isinstance(ours, np.ndarray)
                 and ours.flags.writeable
                 and step.name.removeprefix("aten.") not in UP_TO_SIGN
             ):
-                ours[...] = theirs  # in place: it may be a view of what is written into later
+                ours[...] = theirs  # in place, because it may be a view of memory that is written to later
             else:
                 self.shadows[number] = host(t)
 
@@ -211,7 +203,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         number = self.memory.get(_memory(t))
         if (
             number is not None and _storage(t) in self.moving
-        ):  # the same memory, past autograd: x.data, torch.from_numpy
+        ):  # the same memory, bypassing autograd: x.data, torch.from_numpy
             self.program.cuts.append(("data", position()))
             self.slots[id(t)] = number
             self.kept.append(t)
@@ -234,15 +226,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return any(isinstance(t, torch.Tensor) and _storage(t) in self.moving for t in _flat(a))
 
     def result(self, t: torch.Tensor) -> int:
-        """Return the slot of a result of the whole."""
+        """Return the slot of one of the function's results."""
         return self._slot(t)
 
 
 def decomposed(func: Any) -> Callable[..., Any] | None:
-    """Return how torch itself makes an operation of others, None for one that is made of no others."""
+    """Return torch's decomposition of an operation into others; None if it has none."""
     if func in decomposition_table:
         return decomposition_table[func]  # type: ignore[no-any-return]
-    if func.namespace == "prims":  # what decompositions are written with
+    if func.namespace == "prims":  # the operations that decompositions use
         return func.impl_aten  # type: ignore[no-any-return]
     return func.decompose if func._can_decompose() else None
 
@@ -256,19 +248,16 @@ def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
 
 
 def _whole(name: str, y: Any) -> bool:
-    """Whether an operation makes whole numbers of floats: they are constants."""
+    """Whether an operation converts to integers or booleans, which are constants."""
     return name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
 
 
-def _same(ours: Any, theirs: Any, dtype: torch.dtype, operands: Sequence[float]) -> bool:
-    """Whether two results of an operation on operands of these sizes are the same but for rounding."""
-    size = max(largest(theirs), _CANCELS * max(operands, default=0.0))
-    room = _SAME.get(dtype, _LOOSE) * size + 1e-300
-    return np.shape(ours) == np.shape(theirs) and np.allclose(ours, theirs, rtol=0.0, atol=room, equal_nan=True)
+def _format(t: torch.Tensor) -> str:
+    return str(t.dtype).removeprefix("torch.")
 
 
 def _copied(a: Any) -> Any:
-    """Return arguments with tensors of their own in place of tensors, which may be written to."""
+    """Return arguments with each tensor cloned, because the operation may write into it."""
     return tree_map_only(torch.Tensor, torch.clone, a)
 
 
@@ -301,9 +290,9 @@ def _place() -> Any:
 
 @contextmanager
 def _stops_watched(stopping: list[bool | None]) -> Iterator[None]:
-    """Keep in `stopping` whether the user's code lets nothing be differentiated, by no_grad and the like.
+    """Keep in `stopping` whether the user's code has switched differentiation off, by no_grad and the like.
 
-    What is inside a custom function has a gradient of its own, whatever its forward switches off.
+    It does not count inside a custom function, which has its own gradient, whatever its forward switches off.
     """
     blocks = {torch.no_grad: True, torch.inference_mode: True, torch.enable_grad: False}
     own = {block: (block.__enter__, block.__exit__) for block in blocks}
@@ -344,7 +333,7 @@ def _stops_watched(stopping: list[bool | None]) -> Iterator[None]:
 def recorded(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[RecordedSteps, Any]:
-    """Return what a call did as a program of its inputs, and the call's result. Raises NotSupported."""
+    """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = Recorder(inputs)
     try:
         with recorder, _stops_watched(recorder.stopping):

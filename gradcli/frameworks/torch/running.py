@@ -1,4 +1,4 @@
-"""What a torch gradient costs, and what it is when torch runs it otherwise: in mixed precision, or deterministically."""
+"""The cost of a torch gradient, and runs in mixed precision or with deterministic algorithms."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from gradcli.errors import FunctionFailed
 from gradcli.frameworks.framework import Measured
 
 _RUNS = 3
-_ENOUGH = 0.05  # seconds: what takes longer is measured twice, for the first run may compile
+_ENOUGH = 0.05  # seconds: what takes longer is measured only twice; the first run may compile
 
 
 def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.dtype) -> Callable[..., Any]:
-    """Return a function that runs under autocast, as a training loop does."""
+    """Return a function that runs under autocast, as in a training loop."""
     kind = torch.device(device).type
 
     def autocast(*args: Any, **kwargs: Any) -> Any:
@@ -27,7 +27,7 @@ def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.d
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """Let torch take deterministic algorithms only, and raise where there is none; what was set before is put back."""
+    """Allow only deterministic algorithms in the block, where torch raises if an operation has none; restore the setting."""
     before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
     try:
@@ -39,9 +39,11 @@ def deterministic() -> Iterator[None]:
 def measured(
     forward: Callable[[Sequence[torch.Tensor]], torch.Tensor], leaves: Sequence[torch.Tensor], ybar: torch.Tensor
 ) -> Measured | None:
-    """Return the time and the memory of a run and of the way back; None where nothing requires a gradient.
+    """Return the time and the memory of the forward and the backward pass; None if nothing requires a gradient.
 
-    None, too, for what torch cannot run under hooks on saved tensors: functions that differentiate by torch.func inside.
+    None, too, for functions that use torch.func inside, because torch cannot run these with hooks on saved tensors.
+
+    Units   seconds, and bytes.
     """
     on_gpu = any(x.is_cuda for x in leaves)
     best: Measured | None = None
@@ -86,7 +88,7 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
 
 
 def _start(on_gpu: bool) -> int:
-    """Return the bytes that are taken on the GPU before a run."""
+    """Return the bytes that are allocated on the GPU before a run, and reset the peak."""
     if not on_gpu:
         return 0
     torch.cuda.synchronize()

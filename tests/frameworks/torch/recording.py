@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradcli.frameworks.recorded_steps import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.structure import taken_apart

@@ -1,7 +1,7 @@
-"""TensorFlow's operations in numpy, by `op.type`: a graph runs on anything that numpy's calls run on.
+"""TensorFlow's operations in numpy, keyed by `op.type`, so that a graph also runs on traced values.
 
-An entry takes the input values in their order and the operation's attributes by name, and returns a value, or a tuple of
-them. Integers and truth values are plain; they are made of plain numbers alone.
+An entry takes the inputs in order and the operation's attributes by name, and returns a value or a tuple of values.
+Integers and booleans are never traced: they are computed from plain numbers only.
 """
 
 from collections.abc import Callable

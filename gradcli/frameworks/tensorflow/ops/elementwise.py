@@ -1,6 +1,6 @@
-"""Operations that work entry by entry, with numpy's rules of broadcasting.
+"""Elementwise operations, with numpy's broadcasting.
 
-`StopGradient` and the like are the identity: they change what TensorFlow differentiates, not the function.
+`StopGradient` and the like are the identity here: they change what TensorFlow differentiates, not the function's value.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 
 def divide(x: Value, y: Value) -> Value:
-    """Return x / y; of integers, rounded towards 0."""
+    """Return x / y; integer quotients are rounded towards 0."""
     return truncated(x, y) if whole(x) else np.divide(x, y)
 
 
 def unless_0(function: Entry) -> Entry:
-    """Return f(x, y) with 0 where the operand y is 0, and y kept from 0 there."""
+    """Return a version of f(x, y) that gives 0 where y is 0, and never evaluates f there."""
 
     def guarded(x: Value, y: Value) -> Value:
         none = np.equal(y, 0)
@@ -42,7 +42,7 @@ def unless_0(function: Entry) -> Entry:
 
 
 def nothing_of(function: Entry) -> Entry:
-    """Return f(x, y) with 0 where x is 0, also where y makes that infinite or no number."""
+    """Return a version of f(x, y) that gives 0 where x is 0, even if y makes f infinite or nan."""
 
     def guarded(x: Value, y: Value) -> Value:
         edge = np.equal(plain(x), 0) & ~np.isfinite(function(plain(x), plain(y)))
@@ -69,19 +69,19 @@ def leaky_relu(x: Value, *, alpha: float = 0.2, **attrs: Any) -> Value:
 
 
 def cast(x: Value, *, DstT: Any, **attrs: Any) -> Value:
-    """Return a value as another type; real numbers stay float64, plain ones rounded as their type would round them."""
+    """Return a value as another type; real numbers stay float64, and untraced ones are first rounded to the type."""
     dtype = DstT.as_numpy_dtype
     return converted(x if isinstance(x, Tracer) else np.asarray(x).astype(dtype), dtype)
 
 
 def select(condition: Any, x: Value, y: Value, **attrs: Any) -> Value:
-    """Return x where the condition holds and y elsewhere; a vector chooses among whole rows."""
+    """Return x where the condition holds and y elsewhere; a condition that is a vector selects whole rows."""
     grown = np.shape(condition) + (1,) * (len(shape(x)) - np.ndim(condition))
     return np.where(np.reshape(condition, grown) if np.shape(condition) else condition, x, y)
 
 
 def power(x: Value, y: Value) -> Value:
-    """Return x**y; one exponent for all entries is a fact of the program."""
+    """Return x**y; an array of equal exponents is passed as one number, so that the rule for constants applies."""
     if not isinstance(y, Tracer) and np.ndim(y) and np.size(y) and np.all(y == np.ravel(y)[0]):
         same = np.broadcast_shapes(shape(x), np.shape(y)) == shape(x)
         y = np.ravel(y)[0] if same else y
@@ -117,7 +117,7 @@ TABLE: dict[str, Entry] = {
         "Xdivy": nothing_of(np.divide), "Xlogy": nothing_of(FUNCTIONS["xlogy"]), "Xlog1py": nothing_of(FUNCTIONS["xlog1py"]),
         "Pow": power, "ClipByValue": lambda x, low, high: np.minimum(np.maximum(x, low), high), "Elu": elu, "Selu": selu,
         "Relu6": lambda x: np.minimum(named("relu")(x), 6.0),
-        # cotangents, which a gradient taken inside the function leaves in its graph
+        # backward operations, which are in the graph if the function computes a gradient itself
         "SigmoidGrad": sigmoid_grad, "TanhGrad": lambda y, ybar: ybar * (1 - np.square(y)),
         "SqrtGrad": lambda y, ybar: 0.5 * ybar / y,
         "RsqrtGrad": lambda y, ybar: -0.5 * ybar * y**3, "ReciprocalGrad": lambda y, ybar: -ybar * np.square(y),

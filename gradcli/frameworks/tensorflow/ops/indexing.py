@@ -18,7 +18,7 @@ def _places(sizes: tuple[int, ...]) -> Any:
 
 
 def gather(x: Value, indices: Any, axis: Any = 0, *, batch_dims: int = 0, **attrs: Any) -> Value:
-    """Return slices along an axis, for each entry of the first `batch_dims` axes by itself."""
+    """Return slices along an axis, separately for each index of the first `batch_dims` axes."""
     indices = np.asarray(indices)
     batch = batch_dims % (indices.ndim + 1) if batch_dims < 0 else batch_dims
     k = int(axis) % len(shape(x))
@@ -30,7 +30,7 @@ def gather(x: Value, indices: Any, axis: Any = 0, *, batch_dims: int = 0, **attr
 
 
 def gather_nd(x: Value, indices: Any, **attrs: Any) -> Value:
-    """Return what stands at positions, whose numbers lie along the last axis of `indices`."""
+    """Return the entries, or slices, at positions that are given along the last axis of `indices`."""
     return gathered(x, _places(shape(x))[_index(indices)])
 
 
@@ -68,7 +68,7 @@ def _diagonals(k: Any, rows: int, columns: int) -> list[int]:
 
 
 def _along(d: int, longest: int, rows: int, columns: int, align: str) -> tuple[Any, Any, Any]:
-    """Return the rows and columns of a diagonal, and where its entries stand among `longest` ones."""
+    """Return the row and column numbers of a diagonal, and the places of its entries in a row of length `longest`."""
     count = min(rows + min(d, 0), columns - max(d, 0))
     n = np.arange(count)
     upper, lower = align.split("_")
@@ -77,7 +77,7 @@ def _along(d: int, longest: int, rows: int, columns: int, align: str) -> tuple[A
 
 
 def matrix_diag_part(x: Value, k: Any = 0, filling: Value = 0.0, *, align: Any = b"RIGHT_LEFT", **attrs: Any) -> Value:
-    """Return diagonals of matrices as rows, from the highest; short ones are filled up."""
+    """Return diagonals of matrices as rows, the highest first; short ones are padded with `filling`."""
     rows, columns = shape(x)[-2:]
     wanted = _diagonals(k, rows, columns)[::-1]
     longest = max(min(rows + min(d, 0), columns - max(d, 0)) for d in wanted)
@@ -96,7 +96,7 @@ def _text(x: Any) -> str:
 
 
 def matrix_set_diag(x: Value, diagonal: Value, k: Any = 0, *, align: Any = b"RIGHT_LEFT", **attrs: Any) -> Value:
-    """Return matrices with diagonals written over."""
+    """Return matrices with some diagonals replaced."""
     rows, columns = shape(x)[-2:]
     wanted = _diagonals(k, rows, columns)[::-1]
     d_shape = shape(diagonal) if len(wanted) > 1 else (*shape(diagonal)[:-1], 1, shape(diagonal)[-1])
@@ -130,7 +130,7 @@ def matrix_diag(
 
 
 def band_part(x: Value, below: Any, above: Any, **attrs: Any) -> Value:
-    """Return matrices with what is further from the diagonal than two numbers say as 0; a negative one says nothing."""
+    """Return matrices with zeros outside a band of diagonals; a negative `below` or `above` keeps that whole side."""
     rows, columns = shape(x)[-2:]
     apart = np.arange(columns) - np.arange(rows)[:, None]
     kept = ((-apart <= below) | (int(below) < 0)) & ((apart <= above) | (int(above) < 0))
@@ -138,7 +138,7 @@ def band_part(x: Value, below: Any, above: Any, **attrs: Any) -> Value:
 
 
 def diag(x: Value, **attrs: Any) -> Value:
-    """Return a tensor of twice the axes with `x` on its diagonal."""
+    """Return a tensor with the axes of `x` twice, and `x` on its diagonal."""
     n = size(x)
     flat = added(np.zeros(n * n), np.arange(n) * (n + 1), np.reshape(x, (-1,)))
     return np.reshape(flat, shape(x) * 2)
@@ -152,7 +152,7 @@ def diag_part(x: Value, **attrs: Any) -> Value:
 
 
 def dynamic_stitch(*xs: Any, **attrs: Any) -> Value:
-    """Return rows put together at positions: first all positions, then all rows."""
+    """Merge rows at given positions; `xs` holds all arrays of positions, then all arrays of rows."""
     half = len(xs) // 2
     indices, data = [np.asarray(x) for x in xs[:half]], xs[half:]
     rows = [np.reshape(x, (-1, *shape(x)[at.ndim :])) for at, x in zip(indices, data, strict=True)]

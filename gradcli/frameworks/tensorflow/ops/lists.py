@@ -1,4 +1,4 @@
-"""Lists of tensors, which loops fill: here never changed in place."""
+"""TensorFlow's lists of tensors, which loops fill; here they are never changed in place."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +12,13 @@ Entry = Callable[..., Any]
 
 
 class Items(tuple[Value, ...]):
-    """A list of tensors, None where nothing was put yet: one value, and not several results."""
+    """A list of tensors, None for items not yet set; a plain tuple would stand for several results."""
 
     __slots__ = ()
 
 
 def _sizes(given: Any, items: Items) -> tuple[int, ...]:
-    """Return the shape of the items: as the first one has it, or as it is given."""
+    """Return the shape of the items: that of the first item that is set, or else the given one."""
     known = next((shape(x) for x in items if x is not None), None)
     return known if known is not None else tuple(max(int(n), 0) for n in np.ravel(given))
 
@@ -33,7 +33,7 @@ def set_item(
 
 
 def get_item(items: Items, at: Any, sizes: Any, **attrs: Any) -> Value:
-    """Return the item at a position; zeros where nothing was put."""
+    """Return the item at a position; zeros if it is not set."""
     found = items[int(at)]
     return np.zeros(_sizes(sizes, items)) if found is None else found
 

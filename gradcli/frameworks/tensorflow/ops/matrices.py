@@ -30,18 +30,18 @@ def batch_matmul(a: Value, b: Value, *, adj_x: bool = False, adj_y: bool = False
 
 
 def solve(a: Value, b: Value, *, adjoint: bool = False, **attrs: Any) -> Value:
-    """Return y with a y = b."""
+    """Solve a y = b for y."""
     return np.linalg.solve(H(a) if adjoint else a, b)
 
 
 def triangular_solve(a: Value, b: Value, *, lower: bool = True, adjoint: bool = False, **attrs: Any) -> Value:
-    """Return y with a y = b, one triangle of `a` being read."""
+    """Solve a y = b for y; only one triangle of `a` is read."""
     half = triangle(a, lower, False)
     return np.linalg.solve(H(half) if adjoint else half, b)
 
 
 def least_squares(a: Value, b: Value, damping: Any, **attrs: Any) -> Value:
-    """Return the least y among those that minimise |a y - b|^2 + damping |y|^2."""
+    """Return the y of least norm among those that minimise |a y - b|^2 + damping |y|^2."""
     rows, columns = shape(a)[-2:]
     if float(damping) == 0:
         return np.matmul(np.linalg.pinv(a), b)
@@ -59,7 +59,7 @@ def eigh(a: Value, *, compute_v: bool = True, **attrs: Any) -> tuple[Value, Valu
 
 
 def svd(a: Value, *, compute_uv: bool = True, full_matrices: bool = False, **attrs: Any) -> tuple[Value, Value, Value]:
-    """Return singular values, and vectors in the columns."""
+    """Return the singular values, U and V; the singular vectors are columns."""
     if not compute_uv:
         return np.linalg.svd(a, compute_uv=False), np.zeros(0), np.zeros(0)
     u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
@@ -67,13 +67,13 @@ def svd(a: Value, *, compute_uv: bool = True, full_matrices: bool = False, **att
 
 
 def lu_factors(a: Value, *, output_idx_type: Any, **attrs: Any) -> tuple[Value, Any]:
-    """Return the factors of `a` in one matrix, and the order of its rows."""
+    """Return the LU factors of `a` in one matrix, and the order of its rows."""
     factors, _, order = lu(a)
     return factors, order.astype(output_idx_type.as_numpy_dtype)
 
 
 def transformed(function: Entry, axes: int) -> Entry:
-    """Return an entry that is a Fourier transform over the last axes, of the lengths its second input says."""
+    """Return an entry for a Fourier transform over the last axes; its second input gives the lengths."""
 
     def transform(x: Value, lengths: Any = None, **attrs: Any) -> Value:
         over = tuple(range(-axes, 0))

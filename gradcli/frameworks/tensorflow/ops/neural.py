@@ -21,29 +21,29 @@ def _text(x: Any) -> str:
 
 
 def channels_first(data_format: Any) -> bool:
-    """Whether the channels are the axis after the batch."""
+    """Whether the channel axis follows the batch axis."""
     return _text(data_format).startswith("NC")
 
 
 def in_front(x: Value, data_format: Any) -> Value:
-    """Return `x` with the channels after the batch."""
+    """Return `x` with the channel axis moved directly after the batch axis."""
     return x if channels_first(data_format) else np.moveaxis(x, -1, 1)
 
 
 def behind(x: Value, data_format: Any) -> Value:
-    """Return `x`, whose channels are after the batch, as the format has it."""
+    """Return `x`, whose channels follow the batch axis, in the layout `data_format`."""
     return x if channels_first(data_format) else np.moveaxis(x, 1, -1)
 
 
 def spatial(numbers: Sequence[Any], data_format: Any) -> tuple[Any, ...]:
-    """Return what a list of one number for each axis says of the axes in space."""
+    """Return the numbers of the spatial axes from a list with one number for each axis."""
     return tuple(numbers[2:] if channels_first(data_format) else numbers[1:-1])
 
 
 def ends(
     padding: Any, explicit: Sizes, sizes: Sizes, windows: Sizes, strides: Sizes, dilations: Sizes, data_format: Any
 ) -> list[tuple[int, int, int]]:
-    """Return how much the axes in space are padded before and after."""
+    """Return the padding of each spatial axis, as (before, after, between)."""
     if _text(padding) == "VALID":
         return [(0, 0, 0)] * len(sizes)
     if _text(padding) == "EXPLICIT":
@@ -61,7 +61,7 @@ def _default(rank: int, numbers: Any, data_format: Any) -> tuple[int, ...]:
 
 
 def _convolution(x: Sizes, w: Sizes, attrs: Any, groups: int) -> Convolution:
-    """Return the convolution of shapes with the channels in front."""
+    """Return the convolution for shapes whose channels follow the batch axis."""
     form, rank = attrs.get("data_format", b"NHWC"), len(x) - 2
     strides, dilation = _default(rank, attrs["strides"], form), _default(rank, attrs.get("dilations"), form)
     around = ends(attrs["padding"], attrs.get("explicit_paddings") or (), x[2:], w[2:], strides, dilation, form)
@@ -80,7 +80,10 @@ def _unkernel(w: Value) -> Value:
 
 
 def convolution(x: Value, w: Value, **attrs: Any) -> Value:
-    """Return a convolution; where the kernel has fewer channels than `x` has, in groups."""
+    """Return a convolution; it is grouped if the kernel has fewer channels than `x`.
+
+    Shapes  x in the layout `data_format`; w (window..., channels / groups, features).
+    """
     form = attrs.get("data_format", b"NHWC")
     turned, kernel = in_front(x, form), _kernel(w)
     run = _convolution(shape(turned), shape(kernel), attrs, shape(turned)[1] // shape(kernel)[1])
@@ -92,7 +95,7 @@ def _turned(sizes: tuple[int, ...], data_format: Any) -> tuple[int, ...]:
 
 
 def to_input(sizes: Any, w: Value, ybar: Value, **attrs: Any) -> Value:
-    """Return the transpose of a convolution in its input, of the given shape."""
+    """Return the cotangent of a convolution's input, which has the shape `sizes`."""
     form = attrs.get("data_format", b"NHWC")
     x, kernel = _turned(sizes_of(sizes), form), _kernel(w)
     run = _convolution(x, shape(kernel), attrs, x[1] // shape(kernel)[1])
@@ -100,7 +103,7 @@ def to_input(sizes: Any, w: Value, ybar: Value, **attrs: Any) -> Value:
 
 
 def to_kernel(x: Value, sizes: Any, ybar: Value, **attrs: Any) -> Value:
-    """Return the transpose of a convolution in its kernel, of the given shape."""
+    """Return the cotangent of a convolution's kernel, which has the shape `sizes`."""
     form, to = attrs.get("data_format", b"NHWC"), sizes_of(sizes)
     turned = in_front(x, form)
     run = _convolution(shape(turned), (to[-1], to[-2], *to[:-2]), attrs, shape(turned)[1] // to[-2])
@@ -108,13 +111,13 @@ def to_kernel(x: Value, sizes: Any, ybar: Value, **attrs: Any) -> Value:
 
 
 def _apart(w: Value) -> Value:
-    """Return a kernel for each channel by itself as one of groups."""
+    """Return a depthwise kernel as the kernel of a grouped convolution."""
     *window, channels, many = shape(w)
     return np.reshape(w, (*window, 1, channels * many))
 
 
 def depthwise(x: Value, w: Value, **attrs: Any) -> Value:
-    """Return the convolution of each channel by itself."""
+    """Return a depthwise convolution: each channel has kernels of its own."""
     return convolution(x, _apart(w), **attrs)
 
 
@@ -140,7 +143,7 @@ def _around(x: Value, ksize: Sizes, strides: Sizes, padding: Any, explicit: Size
 def average_pool(
     x: Value, *, ksize: Sizes, strides: Sizes, padding: Any, data_format: Any = b"NHWC", **attrs: Any
 ) -> Value:
-    """Return means over windows, of what lies inside the array."""
+    """Return the mean of each window over those entries that lie inside the array."""
     around, ones = _around(x, ksize, strides, padding, (), data_format), (1,) * len(shape(x))
     seen = windowed(padded(shape(x), around), ksize, strides, ones)
     axes = tuple(range(len(ones), 2 * len(ones)))
@@ -151,7 +154,7 @@ def batch_norm(
     x: Value, scale: Value, offset: Value, mean: Value, variance: Value, *, epsilon: float = 1e-4, is_training: bool = True,
     data_format: Any = b"NHWC", exponential_avg_factor: float = 1.0, **attrs: Any,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Return a batch normalised by channel, its mean and (unbiased) variance, and what a gradient would use."""
+    """Return a batch normalised by channel, its mean and unbiased variance, and the values that its gradient uses."""
     turned = in_front(x, data_format)
     over = (0, *range(2, len(shape(x))))
     grown = (1, -1) + (1,) * (len(shape(x)) - 2)
@@ -185,12 +188,12 @@ def bias_add_grad(ybar: Value, *, data_format: Any = b"NHWC", **attrs: Any) -> V
 
 
 def cross_entropy(z: Value, labels: Value, **attrs: Any) -> tuple[Value, Value]:
-    """Return the cross entropy of each row, and its slope by the logits."""
+    """Return the cross entropy of each row, and its gradient by the logits."""
     return -np.sum(labels * log_softmax(z, -1), axis=-1), softmax(z, -1) - labels
 
 
 def sparse_cross_entropy(z: Value, labels: Any, **attrs: Any) -> tuple[Value, Value]:
-    """Return the cross entropy of each row with a class, and its slope by the logits."""
+    """Return the cross entropy of each row with a class, and its gradient by the logits."""
     classes = np.asarray(labels).astype(int)
     found = np.take_along_axis(log_softmax(z, -1), classes[..., None], -1)[..., 0]
     return -found, softmax(z, -1) - np.eye(shape(z)[-1])[classes]

@@ -1,4 +1,4 @@
-"""Sums, products, extremes, running ones, sums over segments, and the order of entries."""
+"""Reductions over axes and over segments, running (cumulative) operations, argmax and top-k."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Entry = Callable[..., Any]
 
 
 def axes_of(axis: Any, x: Value) -> tuple[int, ...]:
-    """Return an input that names axes as a tuple."""
+    """Return an input that holds axis numbers, as a tuple."""
     return tuple(int(k) % max(len(shape(x)), 1) for k in np.ravel(axis))
 
 
@@ -24,17 +24,17 @@ def reduced(function: Entry) -> Entry:
 
 
 def length(x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
-    """Return the root of the sum of squares."""
+    """Return the Euclidean norm over axes."""
     return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
 
 
 def running(name: str) -> Entry:
-    """Return an entry that runs along the axis its second input names."""
+    """Return an entry that accumulates along the axis its second input names."""
     return lambda x, axis, **attrs: RUNNING[name](x, axis=int(axis) % len(shape(x)), **attrs)
 
 
 def positioned(function: Entry) -> Entry:
-    """Return an entry that finds the position of an entry along one axis."""
+    """Return an entry that finds a position along one axis, such as that of the maximum."""
     return lambda x, axis, *, output_type, **attrs: np.asarray(function(x, axis=int(axis))).astype(
         output_type.as_numpy_dtype
     )
@@ -53,7 +53,7 @@ def _whole(x: Value) -> bool:
 
 
 def _rows(x: Value, ids: Any, count: int) -> tuple[Any, Value]:
-    """Return where each entry of the segments goes, and those entries: segments of negative number are left out."""
+    """Return the target position of each entry, and the entries; rows with a negative segment number are left out."""
     ids = np.asarray(ids)
     inner = shape(x)[ids.ndim :]
     places = np.arange(count * int(np.prod(inner, dtype=int))).reshape(count, *inner)
@@ -63,7 +63,7 @@ def _rows(x: Value, ids: Any, count: int) -> tuple[Any, Value]:
 
 
 def segmented(join: str) -> Entry:
-    """Return an entry that joins the rows of a segment; the number of segments is the third input, or the last id says it."""
+    """Return an entry that reduces the rows of each segment; the third input, or else the last id, gives their number."""
 
     def entry(x: Value, ids: Any, count: Any = None, **attrs: Any) -> Value:
         n = int(count) if count is not None else int(np.max(ids, initial=-1)) + 1
@@ -86,7 +86,7 @@ def segmented(join: str) -> Entry:
 
 
 def bincount(ids: Any, size: Any, weights: Value, **attrs: Any) -> Value:
-    """Return sums of weights, or counts, by position."""
+    """Return, for each id, the sum of its weights, or its count if there are no weights."""
     ids = np.ravel(ids)
     if not shape(weights)[0]:
         return np.bincount(ids[ids < int(size)], minlength=int(size))

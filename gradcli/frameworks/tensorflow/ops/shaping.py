@@ -1,4 +1,4 @@
-"""Operations that move entries, or make arrays of sizes."""
+"""Operations that move entries, create arrays, or return shapes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ Entry = Callable[..., Any]
 
 
 def sizes_of(x: Any) -> tuple[int, ...]:
-    """Return an input that is a shape as a tuple."""
+    """Return an input that holds a shape, as a tuple."""
     return tuple(int(n) for n in np.ravel(x))
 
 
 def type_of(given: Any) -> Any:
-    """Return an attribute that is a type as numpy has it."""
+    """Return an attribute that holds a type, as a numpy type."""
     return given.as_numpy_dtype
 
 
@@ -32,14 +32,14 @@ def strided_slice(
     x: Value, begin: Any, end: Any, strides: Any, *, begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0,
     new_axis_mask: int = 0, shrink_axis_mask: int = 0, **attrs: Any,
 ) -> Value:  # fmt: skip
-    """Return x[...] as Python's index that was taken apart into these numbers and bits."""
+    """Return x[index] for a Python index that TensorFlow encodes as numbers and bit masks."""
     return x[strided_index(begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)]
 
 
 def strided_index(
     begin: Any, end: Any, strides: Any, no_begin: int, no_end: int, ellipsis: int, new_axis: int, shrink: int
 ) -> tuple[Any, ...]:
-    """Return the index that StridedSlice stands for."""
+    """Return the Python index that a StridedSlice encodes."""
     index: list[Any] = []
     for k, (first, last, step) in enumerate(zip(*map(sizes_of, (begin, end, strides)), strict=True)):
         bit = 1 << k
@@ -88,7 +88,7 @@ def split(axis: Any, x: Value, *, num_split: int, **attrs: Any) -> tuple[Value, 
 
 
 def split_lengths(x: Value, lengths: Any, axis: Any, **attrs: Any) -> tuple[Value, ...]:
-    """Return blocks of given lengths along an axis; one of -1 is what is left."""
+    """Return blocks of given lengths along an axis; a length of -1 takes what is left."""
     k = int(axis) % len(shape(x))
     counts = list(sizes_of(lengths))
     if -1 in counts:
@@ -105,7 +105,7 @@ def unpack(x: Value, *, axis: int = 0, **attrs: Any) -> tuple[Value, ...]:
 
 
 def reverse(x: Value, axes: Any, **attrs: Any) -> Value:
-    """Return `x` with axes turned round: those named, or those marked."""
+    """Return `x` reversed along some axes, which are given by number or by a boolean mask."""
     named = np.flatnonzero(axes) if np.asarray(axes).dtype == bool else np.ravel(axes)
     return np.flip(x, tuple(int(k) for k in named))
 
@@ -117,13 +117,13 @@ def pad(x: Value, around: Any, filling: Value = 0.0, **attrs: Any) -> Value:
 
 
 def mirror_pad(x: Value, around: Any, *, mode: Any, **attrs: Any) -> Value:
-    """Return `x` with its own entries around it, mirrored with the outermost ones repeated or not."""
+    """Return `x` padded with its mirrored entries; `mode` says whether the outermost ones are repeated."""
     how: Any = (mode.decode() if isinstance(mode, bytes) else str(mode)).lower()
     return gathered(x, np.pad(np.arange(size(x)).reshape(shape(x)), np.asarray(around), mode=how))
 
 
 def blocks_moved(x: Value, *, block_size: int, to_depth: bool, data_format: Any = b"NHWC", **attrs: Any) -> Value:
-    """Return squares of space as channels, or channels as squares of space."""
+    """Move square blocks of space into channels if `to_depth`, else channels into square blocks of space."""
     channels_first = data_format in (b"NCHW", "NCHW")
     x = np.transpose(x, (0, 2, 3, 1)) if channels_first else x
     batch, height, width, depth = shape(x)
@@ -150,7 +150,7 @@ def space_to_batch(x: Value, block: Any, around: Any, **attrs: Any) -> Value:
 
 
 def batch_to_space(x: Value, block: Any, crops: Any, **attrs: Any) -> Value:
-    """Return the inverse of space_to_batch: a function of positions, asked of an array of them."""
+    """Return the inverse of `space_to_batch`, with the borders cropped."""
     b = sizes_of(block)
     batch, *space = shape(x)
     m, inner = len(b), space[len(b) :]
@@ -165,12 +165,12 @@ def batch_to_space(x: Value, block: Any, crops: Any, **attrs: Any) -> Value:
 
 
 def fill(sizes: Any, value: Value, **attrs: Any) -> Value:
-    """Return one value in a shape."""
+    """Return an array of a given shape filled with one value."""
     return np.broadcast_to(value, sizes_of(sizes)) if sizes_of(sizes) else value
 
 
 def like(number: float) -> Entry:
-    """Return an entry that makes an array of one number in the shape of its input."""
+    """Return an entry that fills an array with one number, in the shape of its input."""
     return lambda x, **attrs: np.full(shape(x), number, dtype=float if isinstance(x, Tracer) else np.asarray(x).dtype)
 
 

@@ -1,4 +1,4 @@
-"""aten's operations in numpy, on gradcli's values: what a recorded torch function is replayed with."""
+"""aten's operations in numpy, which replay recorded torch functions on gradcli's values."""
 
 from gradcli.frameworks.torch.aten import (
     activations,
@@ -14,10 +14,9 @@ from gradcli.frameworks.torch.aten import (
     spectral,
     windows,
 )
-from gradcli.frameworks.torch.aten.rows import LAID_OUT, TABLE, UP_TO_SIGN
+from gradcli.frameworks.torch.aten.rows import TABLE, UP_TO_SIGN
 
 __all__ = [
-    "LAID_OUT",
     "TABLE",
     "UP_TO_SIGN",
     "activations",

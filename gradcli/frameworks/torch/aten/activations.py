@@ -1,4 +1,4 @@
-"""Activations: what stands between the layers of a network, entry by entry."""
+"""Activation functions of neural networks."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ add({
 
 @aten("softplus")
 def _softplus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """Return log(1 + exp(beta x)) / beta, and x itself above the threshold, where torch leaves the curve."""
+    """Return log(1 + exp(beta x)) / beta, or x where beta x is above the threshold, as torch does."""
     z = beta * x
     return np.where(np.greater(z, threshold), x, softplus(z) / beta)
 

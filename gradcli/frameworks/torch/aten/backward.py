@@ -1,6 +1,6 @@
-"""Backward operations, which functions that differentiate inside themselves are recorded with.
+"""Backward operations, which occur in recordings of functions that differentiate inside themselves.
 
-Most are pulled from the row of the forward operation, so that they have derivatives in turn.
+Most are the vjp of the forward operation's row, so that they can be differentiated again.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def pulled(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list[Va
 
 
 def _of(name: str, keep: int | None = None) -> Row:
-    """Return the backward row of an operation of one differentiated argument, the first, and `keep` settings."""
+    """Return the backward row of an operation that is differentiated by its first argument, with `keep` settings."""
 
     def backward(ybar: Value, x: Value, *settings: Any, **options: Any) -> Value:
         return pulled(lambda x: TABLE[name](x, *settings[:keep], **options), [x], ybar)[0]
@@ -32,7 +32,7 @@ def _of(name: str, keep: int | None = None) -> Row:
 SAME = (
     "softshrink hardshrink multi_margin_loss hardsigmoid avg_pool2d avg_pool3d "
     "replication_pad1d replication_pad2d replication_pad3d"
-)  # operations whose backward takes the cotangent, and then what the operation takes
+)  # operations whose backward takes the cotangent, then the operation's own arguments
 
 
 def _moved(name: str) -> Row:
@@ -49,7 +49,7 @@ def _adaptive(n: int) -> Row:
 
 
 def _largest(n: int) -> Row:
-    """Return the backward row of a pool; which entries were the largest is found again."""
+    """Return the backward row of max pooling, which finds the largest entries again."""
     return lambda ybar, x, *settings: pulled(lambda x: max_pool(n, x, *settings[:-1])[0], [x], ybar)[0]
 
 
@@ -80,13 +80,13 @@ def convolution_backward(
 
 @aten("_cdist_backward")
 def cdist_backward(ybar: Value, a: Value, b: Value, p: float, distances: Value) -> Value:
-    """Return the cotangent of the first rows."""
+    """Return the cotangent of `a`."""
     return pulled(lambda a: TABLE["_cdist_forward"](a, b, p), [a], ybar)[0]
 
 
 @aten("_pdist_backward")
 def pdist_backward(ybar: Value, a: Value, p: float, distances: Value) -> Value:
-    """Return the cotangent of the rows."""
+    """Return the cotangent of `a`."""
     return pulled(lambda a: TABLE["_pdist_forward"](a, p), [a], ybar)[0]
 
 

@@ -1,4 +1,4 @@
-"""Functions of one, two or three values, entry by entry."""
+"""Elementwise functions of one, two or three values."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ for chebyshev, x_of in (("chebyshev_polynomial", lambda x: x), ("shifted_chebysh
 
 
 def _polynomial(name: str, x: Value, n: Any) -> Value:
-    """Return a polynomial of the family of whole degree, 0 for a negative one."""
+    """Return the polynomial of a family (`name`) of whole degree n; 0 for a negative degree."""
     degree = np.trunc(plain(n)).astype(int)
     return np.where(degree < 0, 0.0, named(f"eval_{name}")(np.maximum(degree, 0), x))
 
@@ -65,7 +65,7 @@ def _parts(x: Value) -> Any:
 
 
 def _log_gamma(x: Value) -> Value:
-    """Return log(abs(gamma(x))); left of 0 by reflection, where the primitive is not declared."""
+    """Return log(abs(gamma(x))), by reflection left of 1/2, because the primitive is not declared left of 0."""
     left = np.less(plain(x), 0.5)
     if not np.any(left):
         return named("gammaln")(x)
@@ -80,7 +80,7 @@ def _polygamma(n: int, x: Value) -> Value:
 
 
 def _neighbour(x: Value, y: Value) -> Value:
-    """Return x moved by the least that float64 knows: the grid of floats is no function of x, and slope 1 is."""
+    """Return the next float64 after x towards y, as x plus a constant, so that its derivative by x is 1."""
     return x + (np.nextafter(plain(x), plain(y)) - plain(x))
 
 
@@ -92,7 +92,7 @@ def pow(x: Value, p: Value) -> Value:
 
 @aten("div")
 def div(x: Value, y: Value, *, rounding_mode: str | None = None) -> Value:
-    """Return x / y, rounded down or towards zero if that is asked for."""
+    """Return x / y, rounded down or towards zero if `rounding_mode` says so."""
     if rounding_mode == "floor":
         return np.floor_divide(x, y)
     return np.trunc(np.divide(x, y)) if rounding_mode == "trunc" else np.divide(x, y)

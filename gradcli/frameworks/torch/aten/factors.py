@@ -1,4 +1,4 @@
-"""LU factors, and solutions by them."""
+"""LU factors, and linear solves with them."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ def _triangles(lu: Value) -> tuple[Value, Value]:
 
 
 def _permutation(orders: Any) -> Any:
-    """Return the matrices P with P @ rows in that order = rows as they were."""
+    """Return the matrices P with P @ (reordered rows) = (original rows)."""
     return T(np.eye(orders.shape[-1])[orders])
 
 
 @aten()
 def linalg_lu_factor_ex(a: Value, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """Return both factors in one matrix, the exchanges of rows, and that all went well."""
+    """Return the LU factors in one matrix, the row exchanges counted from 1, and zeros as error codes."""
     factors, exchanges, _ = lu(a, pivot)
     return factors, exchanges + 1, np.zeros(shape(a)[:-2], dtype=np.int32)
 
@@ -45,14 +45,14 @@ def linalg_lu(a: Value, *, pivot: bool = True) -> Any:
 
 @aten()
 def lu_unpack(lu: Value, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """Return the permutation, L and U from both factors in one matrix."""
+    """Return the permutation, L and U from the LU factors in one matrix."""
     p = _permutation(_orders(pivots, shape(lu)[-2])) if unpack_pivots else np.zeros(0)
     return p, *(_triangles(lu) if unpack_data else (np.zeros(0), np.zeros(0)))
 
 
 @aten()
 def linalg_lu_solve(lu: Value, pivots: Any, b: Value, *, left: bool = True, adjoint: bool = False) -> Value:
-    """Return the solution of a @ y = b, of y @ a = b, or of the transposed of these, given the factors of a."""
+    """Return the solution of a @ y = b or y @ a = b, or of the same with a transposed, given the LU factors of a."""
     lower, upper = _triangles(lu)
     if not left:
         return T(linalg_lu_solve(lu, pivots, T(b), adjoint=not adjoint))

@@ -1,4 +1,4 @@
-"""Reading and writing at places that are given by tensors, and order: sorting, the k largest, medians."""
+"""Indexing, gathers and scatters by index tensors; sorting, the k largest entries, medians and modes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from gradcli.primitives.shaping import GETITEM, PUT, SCATTER
 
 
 def _places(indices: Sequence[Any]) -> tuple[Any, ...]:
-    """Return torch's list of index tensors as numpy's index: None is an axis taken whole."""
+    """Return torch's list of index tensors as numpy's index; None selects a whole axis."""
     return tuple(slice(None) if i is None else np.asarray(i) if _is_mask(i) else i for i in indices)
 
 
@@ -28,13 +28,13 @@ def _spread(v: Value, to: tuple[int, ...]) -> Value:
 
 @aten("index")
 def index(x: Value, indices: Sequence[Any]) -> Value:
-    """Return the entries that index tensors name."""
+    """Return the entries that index tensors select."""
     return x[_places(indices)]
 
 
 @aten("index_put", "_index_put_impl")
 def index_put(x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False, unsafe: bool = False) -> Value:
-    """Return x with values put, or added, where index tensors say."""
+    """Return x with values written, or added, where index tensors select."""
     at = _places(indices)
     if not accumulate:
         return PUT(x, values, index=at)
@@ -45,12 +45,12 @@ def index_put(x: Value, indices: Sequence[Any], values: Value, accumulate: bool 
 @aten()
 @along
 def index_select(x: Value, dim: int, index: Any) -> Value:
-    """Return the parts at these places along an axis."""
+    """Return the slices at these positions along an axis."""
     return np.take(x, np.reshape(index, -1), axis=dim)
 
 
 def _grid(index: Any, k: int) -> tuple[Any, ...]:
-    """Return numpy's index for torch's gather: an entry stays where it is, but along one axis."""
+    """Return numpy's index for torch's gather: `index` along axis k, and an entry's own position along the others."""
     ndim = np.ndim(index)
     return tuple(
         np.asarray(index) if j == k else np.arange(n).reshape([-1 if i == j else 1 for i in range(ndim)])
@@ -59,7 +59,7 @@ def _grid(index: Any, k: int) -> tuple[Any, ...]:
 
 
 def _scalars(row: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a row of x, axis, index and entries of src that takes scalars for one entry in a row."""
+    """Return a row of x, axis, index and entries of src that treats scalars as vectors of one entry."""
 
     def run(x: Value, dim: int, index: Any, src: Value = None, *args: Any, **kwargs: Any) -> Value:
         at = np.atleast_1d(index)
@@ -76,7 +76,7 @@ def _scalars(row: Callable[..., Value]) -> Callable[..., Value]:
 
 @aten()
 def gather(x: Value, dim: int, index: Any, *, sparse_grad: bool = False) -> Value:
-    """Return the entries at these places along an axis, each from its own row."""
+    """Return the entries at these positions along an axis; the other coordinates of an entry stay."""
     if not np.size(index):
         return np.zeros(np.shape(index))
     return _scalars(lambda x, k, at: GETITEM(x, index=_grid(at, k)))(x, dim, index)
@@ -86,7 +86,7 @@ def gather(x: Value, dim: int, index: Any, *, sparse_grad: bool = False) -> Valu
 def scatter(
     x: Value, dim: int, index: Any, src: Value = None, value: Any = None, *, reduce: str | None = None
 ) -> Value:
-    """Return x with entries of src put, added or multiplied at these places along an axis, each in its own row."""
+    """Return x with entries of src written, added or multiplied at these positions along an axis."""
     if reduce is not None:
         return scatter_reduce(
             x, dim, index, value if src is None else src, {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
@@ -96,19 +96,19 @@ def scatter(
 
 @aten()
 def scatter_add(x: Value, dim: int, index: Any, src: Value) -> Value:
-    """Return x with entries of src added at these places along an axis, each in its own row."""
+    """Return x with entries of src added at these positions along an axis."""
     return scatter_reduce(x, dim, index, src, "sum")
 
 
 @aten()
 def scatter_reduce(x: Value, dim: int, index: Any, src: Value, reduce: str, *, include_self: bool = True) -> Value:
-    """Return x with entries of src joined at these places along an axis, each in its own row."""
+    """Return x with entries of src combined with those at these positions along an axis."""
     run = _scalars(lambda x, k, at, src: joined(x, _grid(at, k), src, reduce, include_self))
     return run(x, dim, index, src)
 
 
 def joined(x: Value, at: Any, src: Value, reduce: str, include_self: bool = True) -> Value:
-    """Return x with entries of src joined at places that may repeat: their sum, mean, product, largest or smallest."""
+    """Return x combined with src at positions that may repeat, by sum, mean, product, maximum or minimum."""
     touched = np.zeros(shape(x))
     np.add.at(touched, at, np.ones(shape(src)))
     if reduce in ("sum", "mean"):
@@ -125,7 +125,7 @@ def _lengthened(x: Value, src: Value) -> tuple[Value, Value]:
 
 @aten()
 def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, include_self: bool = True) -> Value:
-    """Return x with parts of source joined at these places along an axis."""
+    """Return x with slices of source combined with those at these positions along an axis."""
     rows, parts = _lengthened(x, source)
     k = axis(dim, len(shape(x)))
     at = np.broadcast_to(
@@ -136,7 +136,7 @@ def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, 
 
 @aten()
 def put(x: Value, index: Any, source: Value, accumulate: bool = False) -> Value:
-    """Return x with entries put, or added, by their number."""
+    """Return x with entries written, or added, at flat positions."""
     row, values, at = np.reshape(x, -1), np.reshape(source, -1), np.ravel(index)
     return np.reshape(
         row + SCATTER(values, index=at, into=shape(row)) if accumulate else PUT(row, values, index=at), shape(x)
@@ -145,20 +145,20 @@ def put(x: Value, index: Any, source: Value, accumulate: bool = False) -> Value:
 
 @aten()
 def masked_select(x: Value, mask: Any) -> Value:
-    """Return the entries where the mask holds, in a row."""
+    """Return the entries where the mask holds, as a vector."""
     to = np.broadcast_shapes(shape(x), np.shape(mask))
     return np.reshape(_spread(x, to), -1)[np.flatnonzero(np.broadcast_to(mask, to))]
 
 
 @aten()
 def masked_scatter(x: Value, mask: Any, source: Value) -> Value:
-    """Return x with the entries of source, one after the other, where the mask holds."""
+    """Return x with successive entries of source written where the mask holds."""
     to = np.broadcast_shapes(shape(x), np.shape(mask))
     at = np.flatnonzero(np.broadcast_to(mask, to))
     return np.reshape(PUT(np.reshape(_spread(x, to), -1), np.reshape(source, -1)[: at.size], index=at), to)
 
 
-# Order.
+# Sorting and order statistics.
 
 
 def _ordered(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
@@ -168,7 +168,7 @@ def _ordered(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
 
 @aten()
 def sort(x: Value, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
-    """Return the entries in order along an axis, and where they were."""
+    """Return the sorted entries along an axis, and their old positions."""
     return along(_ordered)(x, dim, descending)
 
 
@@ -185,7 +185,7 @@ def _largest(x: Value, dim: int, k: int, largest: bool) -> tuple[Value, Any]:
 
 @aten()
 def topk(x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return the k largest entries along an axis, the largest first, and where they were."""
+    """Return the k largest entries along an axis, the largest first, and their positions; or the k smallest."""
     return along(_largest)(x, dim, k, largest)
 
 
@@ -197,7 +197,7 @@ def _middle(x: Value, dim: int, k: int, keepdim: bool) -> tuple[Value, Any]:
 
 @aten()
 def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return the k-th smallest entry along an axis, counted from 1, and where it was."""
+    """Return the k-th smallest entry along an axis, counted from 1, and its position."""
     return (
         along(lambda x, dim: _middle(x, dim, k - 1, keepdim or not shape(x)))(x, dim) if shape(x) else (x, np.int64(0))
     )
@@ -205,7 +205,10 @@ def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @aten()
 def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the median, of an even count the smaller of the two, and with an axis where it was."""
+    """Return the median (the smaller of two middle entries), and with an axis its position.
+
+    Raises  NoRule for entries that are nan.
+    """
     if np.any(np.isnan(plain(x))):
         raise refuse("the median of what is not a number", "nanmedian")
     if dim is None:
@@ -215,7 +218,7 @@ def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @aten()
 def nanmedian(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the median of what is a number, of an even count the smaller of the two, and with an axis where it was."""
+    """Return the median of the entries that are not nan (the smaller of two middle ones), and with an axis its position."""
     if not shape(x):
         return x if dim is None else (x, np.int64(0))
     rows = np.reshape(x, -1) if dim is None else np.moveaxis(x, dim, -1)
@@ -231,7 +234,7 @@ def nanmedian(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @aten()
 def mode(x: Value, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return the entry that is met most often along an axis, the smallest of several, and where it was last."""
+    """Return the most frequent entry along an axis, the smallest if there are several, and its last position."""
     if not shape(x):
         return x, np.int64(0)
     k = axis(dim, len(shape(x)))
@@ -248,7 +251,7 @@ def mode(x: Value, dim: int = -1, keepdim: bool = False) -> Any:
 def searchsorted(
     edges: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None
 ) -> Any:
-    """Return between which of the sorted edges each entry lies, row by row."""
+    """Return the index at which each entry would be inserted into the sorted edges, row by row."""
     after: Any = "right" if right or side == "right" else "left"
     rows = plain(edges) if sorter is None else np.take_along_axis(plain(edges), sorter, -1)
     if np.ndim(rows) == 1:
@@ -259,5 +262,5 @@ def searchsorted(
 
 @aten()
 def bucketize(x: Any, edges: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Return between which of the sorted edges each entry lies."""
+    """Return the index at which each entry would be inserted into the sorted edges."""
     return searchsorted(edges, x, right=right)

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors, and what is made of matrices: solutions, factors, determinants."""
+"""Linear algebra: products, solutions, factors, determinants, distances, and the matrix exponential."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from gradcli.primitives.linalg import T
 
 
 def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
-    """Return beta * c + alpha * product; with beta 0, c is not looked at."""
+    """Return beta * c + alpha * product; if beta is 0, only the shape of c matters."""
     y = scaled(product, alpha)
     return y + np.zeros(np.broadcast_shapes(shape(c), shape(y))) if beta == 0 else scaled(c, beta) + y
 
@@ -38,27 +38,27 @@ def _no_trouble(a: Value) -> Any:
 
 @aten("_linalg_slogdet")
 def slogdet(a: Value) -> Any:
-    """Return the sign and the logarithm of the size of a determinant."""
+    """Return the sign of a determinant, and the logarithm of its absolute value."""
     sign, size = np.linalg.slogdet(a)
     return plain(sign), size, None, None
 
 
 @aten()
 def linalg_cholesky_ex(a: Value, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """Return the triangular factor of a positive definite matrix."""
+    """Return the Cholesky factor of a positive definite matrix, and zeros as error codes."""
     return cholesky(a, upper), _no_trouble(a)
 
 
 @aten()
 def cholesky(a: Value, upper: bool = False) -> Value:
-    """Return the triangular factor of a positive definite matrix, of which one triangle is read."""
+    """Return the Cholesky factor of a positive definite matrix, of which only one triangle is read."""
     y = np.linalg.cholesky(T(a) if upper else a)
     return T(y) if upper else y
 
 
 @aten("_linalg_solve_ex")
 def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = False) -> Any:
-    """Return the solution of a @ y = b, or of y @ a = b; b is a vector where it has an axis less than a."""
+    """Return the solution of a @ y = b or y @ a = b; b is a vector, or a stack of them, if it has one axis less than a."""
     vector = len(shape(b)) == 1 or (len(shape(b)) == len(shape(a)) - 1 and shape(b) == shape(a)[:-1])
     right = b[..., None] if vector else b
     y = np.linalg.solve(a, right) if left else T(np.linalg.solve(T(a), T(right)))
@@ -69,7 +69,7 @@ def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = Fals
 def linalg_solve_triangular(
     a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Value:
-    """Return the solution of a @ y = b, or of y @ a = b, where one triangle of a is read."""
+    """Return the solution of a @ y = b or y @ a = b; only one triangle of a is read."""
     a = triangle(a, not upper, unitriangular)
     return np.linalg.solve(a, b) if left else T(np.linalg.solve(T(a), T(b)))
 
@@ -78,7 +78,7 @@ def linalg_solve_triangular(
 def triangular_solve(
     b: Value, a: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Value, Value]:
-    """Return the solution of a @ y = b, where one triangle of a is read, and a."""
+    """Return the solution of a @ y = b, and a; only one triangle of a is read."""
     t = triangle(a, not upper, unitriangular)
     return np.linalg.solve(T(t) if transpose else t, b), a
 
@@ -89,7 +89,7 @@ def _gram(factor: Value, upper: bool) -> Value:
 
 @aten()
 def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
-    """Return the solution of a @ y = b, given the triangular factor of a."""
+    """Return the solution of a @ y = b, given the Cholesky factor of a."""
     t = triangle(factor, not upper, False)
     first, second = (T(t), t) if upper else (t, T(t))
     return np.linalg.solve(second, np.linalg.solve(first, b))
@@ -97,13 +97,13 @@ def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
 
 @aten()
 def cholesky_inverse(factor: Value, upper: bool = False) -> Value:
-    """Return the inverse of a matrix, given its triangular factor."""
+    """Return the inverse of a matrix, given its Cholesky factor."""
     return np.linalg.inv(_gram(triangle(factor, not upper, False), upper))
 
 
 @aten("_linalg_eigh")
 def eigh(a: Value, uplo: Any = "L", compute_v: bool = True) -> Any:
-    """Return eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read."""
+    """Return eigenvalues and eigenvectors of a symmetric matrix, of which only one triangle is read."""
     return tuple(np.linalg.eigh(a, uplo)) if compute_v else (np.linalg.eigvalsh(a, uplo), None)
 
 
@@ -124,7 +124,7 @@ def _qr(a: Value, mode: Any) -> Any:
 def _pinv(
     a: Value, *args: Any, atol: Any = None, rtol: Any = None, rcond: Any = None, hermitian: bool = False
 ) -> Value:
-    """Return the pseudo-inverse; the smallest singular values that count are those of numpy's default, or given."""
+    """Return the pseudo-inverse; singular values below a cutoff, given or numpy's default, count as 0."""
     if hermitian:
         a = symmetric(a, "pinv")
     given = [x for x in (*args, rcond, rtol) if isinstance(x, float | np.ndarray)]
@@ -138,13 +138,16 @@ def _pinv(
 
 @aten("_cdist_forward")
 def cdist(a: Value, b: Value, p: float, compute_mode: Any = None) -> Value:
-    """Return the norms of the differences of every row of a and every row of b."""
+    """Return the p-norms of the differences of every row of a and every row of b.
+
+    Shapes  a (..., m, k), b (..., n, k); the result (..., m, n).
+    """
     return np.linalg.vector_norm(a[..., :, None, :] - b[..., None, :, :], ord=float(p), axis=-1)
 
 
 @aten("_pdist_forward")
 def pdist(a: Value, p: float = 2) -> Value:
-    """Return the norms of the differences of every two rows."""
+    """Return the p-norms of the differences of all pairs of rows, as a vector."""
     first, second = np.triu_indices(shape(a)[0], 1)
     return np.linalg.vector_norm(a[first] - a[second], ord=float(p), axis=-1)
 
@@ -161,11 +164,14 @@ def trilinear(
     return np.sum(a * b * c, axis=tuple(sumdim)) if sumdim else a * b * c
 
 
-TERMS = 24  # of the series of exp for a matrix of norm below 1/2: the next one is below 1e-32
+TERMS = 24  # of the Taylor series of exp, for a norm of 1/2 at most: the next one is below 1e-32
 
 
 def _matrix_exp(a: Value) -> Value:
-    """Return the exponential of a matrix: its Taylor series after halving, and squared as often."""
+    """Return the exponential of a matrix by scaling and squaring, with a Taylor series of the scaled matrix.
+
+    Source  Moler and Van Loan (2003), Nineteen dubious ways to compute the exponential of a matrix, method 3.
+    """
     length = float(np.max(np.sum(np.abs(plain(a)), axis=-1), initial=0.0))
     halvings = max(0, int(np.ceil(np.log2(length))) + 1) if length > 0 else 0
     small = a / 2.0**halvings
@@ -180,7 +186,7 @@ def _matrix_exp(a: Value) -> Value:
 
 @aten()
 def linalg_householder_product(a: Value, tau: Value) -> Value:
-    """Return the first columns of a product of reflections, whose vectors are below the diagonal of a."""
+    """Return the first columns of a product of Householder reflections, with vectors below the diagonal of a."""
     rows, columns = shape(a)[-2:]
     y: Value = np.eye(rows, columns)
     for k in range(shape(tau)[-1] - 1, -1, -1):
@@ -192,7 +198,7 @@ def linalg_householder_product(a: Value, tau: Value) -> Value:
 
 @aten()
 def linalg_lstsq(a: Value, b: Value, rcond: Any = None, *, driver: Any = None) -> Any:
-    """Return the solution of least squares of full rank, and where the driver gives them the squared residuals."""
+    """Return the least-squares solution for full rank, and the squared residuals if the driver returns them."""
     vector = len(shape(b)) == len(shape(a)) - 1
     right = b[..., None] if vector else b
     y = np.matmul(np.linalg.pinv(a), right)

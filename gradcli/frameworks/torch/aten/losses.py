@@ -1,4 +1,4 @@
-"""Losses: what a network's outputs are measured by. A reduction is 0 for none, 1 for the mean and 2 for the sum."""
+"""Loss functions. `reduction` is 0 for none, 1 for the mean and 2 for the sum."""
 
 from typing import Any
 
@@ -18,7 +18,10 @@ MEAN = 1
 def multi_margin_loss(
     x: Value, target: Any, p: float = 1, margin: float = 1, weight: Value = None, reduction: int = MEAN
 ) -> Value:
-    """Return by how much the other classes come within the margin of the right one."""
+    """Return how far the scores of the other classes come within the margin of the right class.
+
+    Shapes  x (batch, class) or (class,); target (batch,) or (), the right classes; weight (class,).
+    """
     x = x if shape(x) else np.reshape(x, (1,))
     rows, labels = np.reshape(x, (-1, shape(x)[-1])), np.reshape(target, -1)
     count, classes = shape(rows)
@@ -31,7 +34,7 @@ def multi_margin_loss(
 
 @aten()
 def multilabel_margin_loss_forward(x: Value, target: Any, reduction: int = MEAN) -> tuple[Value, Any]:
-    """Return by how much the wrong classes come within 1 of the right ones, which stand before the first -1."""
+    """Return how far wrong classes come within 1 of the right ones (those before the first -1), and a mask of the latter."""
     x = x if shape(x) else np.reshape(x, (1,))
     rows, labels = np.reshape(x, (-1, shape(x)[-1])), np.reshape(target, (-1, shape(x)[-1]))
     valid = np.cumprod(labels >= 0, axis=-1).astype(bool)
@@ -48,7 +51,7 @@ def multilabel_margin_loss_forward(x: Value, target: Any, reduction: int = MEAN)
 def ctc_loss(
     x: Value, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
 ) -> tuple[Value, None]:
-    """Return the negative log-likelihood of label sequences, blanks and repetitions summed out.
+    """Return the negative log-likelihood of label sequences, summed over alignments with blanks and repetitions.
 
     Shapes  x is (time, batch, class), logarithms of probabilities; targets (batch, length) or in one row.
     Source  Graves et al. (2006), Connectionist temporal classification, section 4.1.
@@ -64,7 +67,7 @@ def ctc_loss(
 
 
 def _sequence(x: Value, labels: Any, blank: int) -> Any:
-    """Return the negative log-likelihood of one sequence, by sums over ever longer prefixes."""
+    """Return the negative log-likelihood of one sequence, by the forward algorithm over prefixes of the labels."""
     spread = np.full(2 * len(labels) + 1, blank)
     spread[1::2] = labels
     n = len(spread)

@@ -1,4 +1,4 @@
-"""Layers: embeddings, attention, dropout, and weights with a length of their own."""
+"""Layers: batch statistics, embeddings, dropout, attention, and weight normalisation."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def batch_norm_update_stats(x: Value, mean: Value, variance: Value, momentum: fl
 def embedding(
     weight: Value, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Value:
-    """Return rows of weights; that of `padding_idx` is one like the others, though torch never moves it."""
+    """Return rows of weights; the row `padding_idx` is treated like the others, though torch gives it no gradient."""
     return weight[indices]
 
 
@@ -40,7 +40,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """Return sums (mode 0), means (1) or largest entries (2) of rows of weights, one for each bag of them."""
+    """Return the sums (mode 0), means (1) or largest entries (2) of rows of weights in bags.
+
+    Shapes  weight (rows, features); indices (n,); offsets (bags,); the first result (bags, features).
+    """
     starts = [int(n) for n in offsets]
     ends = [*starts[1:], len(indices)]
     bags = [np.arange(a, b) for a, b in zip(starts, ends, strict=True)][: len(starts) - int(include_last_offset)]
@@ -75,7 +78,7 @@ def _attention(
     q: Value, k: Value, v: Value, mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> tuple[Value, Value, Value]:  # fmt: skip
-    """Return softmax(q k^T / sqrt(d) + mask) v, the weights, and the logarithms of what they were divided by."""
+    """Return softmax(q k^T / sqrt(d) + mask) v, the softmax weights, and the scores before the softmax."""
     if dropout_p:
         raise refuse("attention with dropout", do="model.eval()")
     if enable_gqa:
@@ -95,7 +98,7 @@ def _scaled_dot_product_attention_math(
     q: Value, k: Value, v: Value, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     dropout_mask: Any = None, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """Return attention, and its weights."""
+    """Return attention, and its softmax weights."""
     return _attention(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)[:2]
 
 
@@ -104,7 +107,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     q: Value, k: Value, v: Value, dropout_p: float = 0.0, is_causal: bool = False,
     *, attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Return attention, and the logarithms of what its weights were divided by."""
+    """Return attention, and the logsumexp of its scores."""
     y, _, scores = _attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
     return y, plain(_log_total(scores))
 
@@ -114,7 +117,7 @@ def _scaled_dot_product_efficient_attention(
     q: Value, k: Value, v: Value, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0, is_causal: bool = False,
     *, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Return attention; the rest says how it was computed."""
+    """Return attention; None stands for outputs that describe how torch computed it."""
     return _attention(q, k, v, attn_bias, dropout_p, is_causal, scale)[0], None, None, None
 
 
@@ -123,7 +126,7 @@ def _scaled_dot_product_flash_attention(
     q: Value, k: Value, v: Value, dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False,
     *, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Return attention; the rest says how it was computed."""
+    """Return attention; None stands for outputs that describe how torch computed it."""
     return _attention(q, k, v, None, dropout_p, is_causal, scale)[0], *(None,) * 8
 
 
@@ -137,7 +140,7 @@ def _log_total(scores: Value) -> Value:
 
 @aten("_weight_norm_interface")
 def weight_norm(v: Value, g: Value, dim: int = 0) -> Any:
-    """Return v with its length, apart from one axis, replaced by g; and the lengths."""
+    """Return v rescaled to have the norm g over all axes but `dim`, and the norms of v."""
     over = tuple(k for k in range(len(shape(v))) if k != dim % len(shape(v)))
     size = np.sqrt(np.sum(np.square(v), axis=over, keepdims=True))
     return v * (g / size), plain(size)

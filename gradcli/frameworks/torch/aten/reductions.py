@@ -1,4 +1,4 @@
-"""Sums, products, extremes and norms over axes, and running ones along an axis."""
+"""Reductions over axes (sums, products, extremes, norms), and running operations along an axis."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def prod(x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
 
 @aten()
 def var(x: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Value:
-    """Return the variance over axes; its divisor is the number of entries less the correction, 1 if it is unbiased."""
+    """Return the variance over axes; the divisor is the number of entries minus the correction, which is 1 if `unbiased`."""
     over = axes(dim, x)
     count = size(x) // max(1, int(np.prod([n for k, n in enumerate(shape(x)) if k not in over], dtype=int)))
     free = max(0.0, count - float(int(unbiased) if correction is None else correction))
@@ -57,7 +57,7 @@ def _where(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
 
 @aten("max")
 def max_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the largest of all entries; of those along an axis with its position; of pairs of two tensors."""
+    """Return the maximum of all entries, or along an axis with its position, or of two tensors entry by entry."""
     if dim is None:
         return np.max(x)
     if not isinstance(dim, int):
@@ -67,7 +67,7 @@ def max_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
 
 @aten("min")
 def min_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
-    """Return the smallest of all entries; of those along an axis with its position; of pairs of two tensors."""
+    """Return the minimum of all entries, or along an axis with its position, or of two tensors entry by entry."""
     if dim is None:
         return np.min(x)
     if not isinstance(dim, int):
@@ -77,13 +77,13 @@ def min_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
 
 @aten()
 def argmax(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return where the largest entry is."""
+    """Return the position of the largest entry."""
     return np.argmax(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
 
 
 @aten()
 def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return where the smallest entry is."""
+    """Return the position of the smallest entry."""
     return np.argmin(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
 
 
@@ -101,7 +101,7 @@ def logsumexp(x: Value, dim: Any, keepdim: bool = False) -> Value:
 
 @aten()
 def linalg_vector_norm(x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Value:
-    """Return the norm of the entries over axes together."""
+    """Return the vector norm of the entries over all these axes together."""
     if not shape(x):
         return np.abs(x) if ord else np.not_equal(x, 0) * 1.0
     return np.linalg.vector_norm(x, ord=float(ord), axis=axes(dim, x), keepdims=keepdim)
@@ -125,7 +125,7 @@ def nonzero(x: Value) -> Any:
     return np.argwhere(x) if shape(x) else np.zeros((int(np.not_equal(x, 0)), 0), dtype=np.int64)
 
 
-# Running along an axis.
+# Running operations.
 
 
 @aten()
@@ -150,7 +150,7 @@ def logcumsumexp(x: Value, dim: int) -> Value:
 
 
 def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
-    """Return the best entry so far along an axis, and where it was met last."""
+    """Return the best entry so far along an axis, and its last position."""
     rows = np.moveaxis(plain(x), k, 0)
     at = np.zeros(rows.shape, dtype=np.int64)
     for n in range(1, len(rows)):
@@ -163,7 +163,7 @@ def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
 @aten()
 @along
 def cummax(x: Value, dim: int) -> tuple[Value, Any]:
-    """Return the largest entry so far, and where it is."""
+    """Return the largest entry so far, and its position."""
     _, at = _record(x, dim, np.greater_equal)
     return np.maximum.accumulate(x, axis=dim), at
 
@@ -171,6 +171,6 @@ def cummax(x: Value, dim: int) -> tuple[Value, Any]:
 @aten()
 @along
 def cummin(x: Value, dim: int) -> tuple[Value, Any]:
-    """Return the smallest entry so far, and where it is."""
+    """Return the smallest entry so far, and its position."""
     _, at = _record(x, dim, np.less_equal)
     return np.minimum.accumulate(x, axis=dim), at

@@ -1,7 +1,7 @@
-"""The table of aten operations, and what its rows are written with: torch's ways of naming axes.
+"""The table of aten operations, and what its rows are written with, such as torch's conventions for axes.
 
 A row takes an operation's arguments as torch records them, with gradcli values in place of tensors, and runs numpy. It
-knows nothing of torch. Names are those of the operations without their overloads: `add.Tensor` and `add.Scalar` are one row.
+does not use torch. Names leave out the overload: `add.Tensor` and `add.Scalar` are one row.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Axes = tuple[int, ...]
 
 
 def add(rows: dict[str, Row]) -> None:
-    """Add rows to the table; a name is declared once."""
+    """Add rows to the table. Raises ValueError for a name that is in it already."""
     for name, row in rows.items():
         if name in TABLE:
             raise ValueError(f"{name} is declared twice")
@@ -29,7 +29,7 @@ def add(rows: dict[str, Row]) -> None:
 
 
 def aten(*names: str) -> Callable[[Row], Row]:
-    """Declare that the decorated function stands for the operations of these names, or of its own."""
+    """Return a decorator that adds a function to the table under these names, or under its own."""
 
     def declare(row: Row) -> Row:
         add(dict.fromkeys(names or (row.__name__,), row))
@@ -39,7 +39,7 @@ def aten(*names: str) -> Callable[[Row], Row]:
 
 
 def _unboxed(row: Row) -> Row:
-    """Return a row that gives numbers where it gave arrays without axes."""
+    """Return a row that returns numbers in place of arrays without axes."""
 
     @wraps(row)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -55,12 +55,12 @@ def number(y: Any) -> Any:
 
 
 def axis(dim: int, ndim: int) -> int:
-    """Return an axis counted from 0; that of a scalar is 0, as if it had one."""
+    """Return an axis counted from 0; a scalar is treated as a vector."""
     return shapes.axes(int(dim), max(ndim, 1))[0]
 
 
 def axes(dim: Any, x: Value) -> Axes:
-    """Return the axes to reduce over: all of them for None and for an empty list, none of a scalar."""
+    """Return the axes to reduce over: all for None and for an empty list, none for a scalar."""
     ndim = len(shape(x))
     if dim is None or not ndim or (not isinstance(dim, int) and not len(dim)):
         return tuple(range(ndim))
@@ -68,7 +68,7 @@ def axes(dim: Any, x: Value) -> Axes:
 
 
 def along(row: Row) -> Row:
-    """Return a row `f(x, axis, ...)` that takes a scalar as one entry in a row, and gives scalars back."""
+    """Return a row `f(x, axis, ...)` that treats a scalar as a vector of one entry, and returns scalars for it."""
 
     @wraps(row)
     def run(x: Value, dim: int, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +86,7 @@ def at_axis(k: int, *index: Any) -> tuple[Any, ...]:
 
 
 def scaled(x: Value, factor: Any) -> Value:
-    """Return factor * x, without a step where that is x."""
+    """Return factor * x, without a multiplication if the factor is 1."""
     return x if isinstance(factor, int | float) and factor == 1 else factor * x
 
 
@@ -100,7 +100,4 @@ def refuse(what: str, do: str = "write it with operations that have one") -> NoR
     return NoRule(f"{what} has no derivative rule", do=do)
 
 
-LAID_OUT = frozenset({"squeeze", "unsqueeze", "t", "transpose", "swapaxes", "as_strided", "detach"})
-"""Operations whose in-place form (`squeeze_`) changes how a tensor lies and writes no entry: it becomes what the row gives."""
-UP_TO_SIGN = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_qr"})
-"""Operations whose columns may have another sign in another library; what is made of them rightly has not."""
+UP_TO_SIGN = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_qr"})  # the columns' signs differ between libraries

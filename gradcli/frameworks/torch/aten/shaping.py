@@ -1,4 +1,4 @@
-"""Operations that move entries and change none. What torch makes a view of is a view here, so that writes reach it."""
+"""Operations that move entries and change none. What is a view in torch is a view here, so that writes reach its base."""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def expand(x: Value, to: Sequence[int]) -> Value:
 
 
 def squeeze(x: Value, dim: Any = None) -> Value:
-    """Return the array without axes of length 1, or without those of the named ones that have it."""
+    """Return the array without its axes of length 1, or without those of them that are named."""
     named = range(_ndim(x)) if dim is None else shapes.axes(dim, _ndim(x)) if shape(x) else ()
     return np.reshape(x, tuple(n for k, n in enumerate(shape(x)) if n != 1 or k not in named))
 
@@ -62,22 +62,22 @@ def unsqueeze(x: Value, dim: int) -> Value:
 
 
 def select(x: Value, dim: int, index: int) -> Value:
-    """Return the part at one place along an axis."""
+    """Return the part at one index along an axis, without that axis."""
     return x[at_axis(axis(dim, _ndim(x)), int(index))]
 
 
 def slice_(x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
-    """Return the part between places along an axis."""
+    """Return the part between two positions along an axis."""
     return x[at_axis(axis(dim, _ndim(x)), slice(start, end, step))]
 
 
 def narrow(x: Value, dim: int, start: int, length: int) -> Value:
-    """Return `length` places along an axis."""
+    """Return `length` consecutive entries along an axis."""
     return slice_(x, dim, int(start), int(start) + length)
 
 
 def split(x: Value, width: Any, dim: int = 0) -> tuple[Value, ...]:
-    """Return parts of one width along an axis, the last one the rest, or of given widths."""
+    """Return parts of one width along an axis (the last may be shorter), or parts of given widths."""
     k = axis(dim, _ndim(x))
     n = shape(x)[k]
     widths = width if not isinstance(width, int) else [width] * -(-n // width) if width else [0]
@@ -86,18 +86,18 @@ def split(x: Value, width: Any, dim: int = 0) -> tuple[Value, ...]:
 
 
 def chunk(x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
-    """Return at most so many parts along an axis."""
+    """Return at most `chunks` parts along an axis."""
     return split(x, max(1, -(-shape(x)[axis(dim, _ndim(x))] // chunks)), dim)
 
 
 def unbind(x: Value, dim: int = 0) -> tuple[Value, ...]:
-    """Return the parts at each place along an axis."""
+    """Return the slices at all positions along an axis."""
     k = axis(dim, _ndim(x))
     return tuple(x[at_axis(k, n)] for n in range(shape(x)[k]))
 
 
 def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """Return the diagonal of two axes, as the last axis; of matrices in one piece it can be written to."""
+    """Return the diagonal of two axes as the last axis; of contiguous matrices, it is a view that can be written to."""
     ndim = _ndim(x)
     last = (axis(dim1, ndim), axis(dim2, ndim)) == (ndim - 2, ndim - 1)
     if not last or not size(x) or not x.flags.c_contiguous:
@@ -109,7 +109,7 @@ def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
 
 
 def _cut(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Value:
-    """Return entries of a row at regular distances as a view, None where slices of it in one shape do not hold them."""
+    """Return entries of a vector at fixed strides as a view; None if reshapes and slices cannot express it."""
     last = start + sum((n - 1) * step for n, step in zip(to, stride, strict=True))
     if len(to) == 1 and to[0] and stride[0] > 0 and last < size(row):
         return row[start : last + 1 : stride[0]]
@@ -130,7 +130,7 @@ def _cut(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Va
 
 
 def as_strided(x: Value, to: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Value:
-    """Return entries of the memory of x, which must lie in one piece, at regular distances: a view where slices make it."""
+    """Return entries of the contiguous memory of x at fixed strides: a view if possible. Raises NoRule beyond its end."""
     start, row = offset or 0, np.reshape(x, -1)
     seen = _cut(row, to, stride, start)
     if seen is not None:
@@ -176,7 +176,7 @@ def _unfold(x: Value, dim: int, width: int, step: int) -> Value:
 
 @aten("cat")
 def cat(xs: Sequence[Value], dim: int = 0) -> Value:
-    """Return tensors joined along an axis; empty ones of one axis join with any."""
+    """Return tensors joined along an axis; empty vectors are left out, whatever the other shapes."""
     kept = [x for x in xs if shape(x) != (0,)] or list(xs[:1])
     return np.concatenate(kept, axis=axis(dim, _ndim(kept[0])))
 
@@ -189,7 +189,7 @@ def flip(x: Value, dims: Sequence[int]) -> Value:
 
 @aten()
 def repeat(x: Value, repeats: Sequence[int]) -> Value:
-    """Return the array laid side by side along each axis, new ones in front."""
+    """Return the array tiled along each axis; new axes come in front."""
     have = (1,) * (len(repeats) - _ndim(x)) + shape(x)
     spread = np.broadcast_to(
         np.reshape(x, tuple(m for n in have for m in (1, n))), tuple(m for pair in zip(repeats, have, strict=True) for m in pair)
@@ -212,7 +212,7 @@ def fill_diagonal(x: Value, value: float, wrap: bool = False) -> Value:
 
 
 def _replaced(x: Value, src: Value, at: Any) -> Value:
-    """Return x with the entries of these numbers replaced, in a row or in an array of the same shape as src."""
+    """Return x with the entries at flat positions replaced by those of src."""
     return np.reshape(PUT(np.reshape(x, -1), np.reshape(src, -1), index=np.ravel(at)), shape(x))
 
 
@@ -224,21 +224,21 @@ def diagonal_scatter(x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2:
 
 @aten()
 def as_strided_scatter(x: Value, src: Value, to: Any, stride: Any, offset: int | None = None) -> Value:
-    """Return x with the entries at regular distances in memory replaced."""
+    """Return x with the entries that a strided view would show replaced."""
     return _replaced(x, src, as_strided(np.arange(size(x)), to, stride, offset))
 
 
-# What is around.
+# Padding.
 
 
 def _around(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
-    """Return torch's widths, the last axis first, as pairs for each axis."""
+    """Return torch's padding widths, which have the last axis first, as (before, after) for each axis."""
     pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
     return [(0, 0)] * (ndim - len(pairs)) + pairs
 
 
 def padded(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str = "constant") -> Value:
-    """Return x with entries added around it, or cut off where a width is negative."""
+    """Return x with entries added around it, or removed where a width is negative."""
     cut = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(shape(x), around, strict=True))
     widths = [(max(0, a), max(0, b)) for a, b in around]
     x = x[cut] if any(min(pair) < 0 for pair in around) else x
@@ -249,12 +249,12 @@ def padded(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str 
 
 @aten()
 def constant_pad_nd(x: Value, pad: Sequence[int], value: Any = 0) -> Value:
-    """Return x with one number around it."""
+    """Return x padded with one number."""
     y = padded(x, _around(pad, _ndim(x)), value)
     return _copy(y) if y is x else y
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication_pad(x: Value, pad: Sequence[int]) -> Value:
-    """Return x with its own outermost entries around it."""
+    """Return x padded with copies of its outermost entries."""
     return padded(x, _around(pad, _ndim(x)), mode="edge")

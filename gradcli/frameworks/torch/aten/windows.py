@@ -1,4 +1,4 @@
-"""What slides over images: convolutions and pools; and images of other sizes."""
+"""Convolutions, pooling, and the resizing of images."""
 
 import math
 from collections.abc import Sequence
@@ -59,18 +59,18 @@ def convolution(
     return y if bias is None else y + np.reshape(bias, (-1, *(1,) * n))
 
 
-# Pools.
+# Pooling.
 
 
 def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
-    """Return how many windows there are; one that would begin beyond the image and what is left of it is none."""
+    """Return the number of windows along an axis; in ceil mode, a last one that begins in the padding is dropped."""
     free = size + 2 * padding - dilation * (kernel - 1) - 1
     count = (free + (stride - 1 if ceil else 0)) // stride + 1
     return count - 1 if ceil and (count - 1) * stride >= size + padding else count
 
 
 def _seen(x: Value, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> Any:
-    """Return the positions in x of what each window of a pool sees; that after the last is outside the image.
+    """Return the positions in x that each window of a pool covers; the position after the last is outside the image.
 
     Shapes  (..., *counts, entries of a window)
     """
@@ -87,7 +87,10 @@ def _seen(x: Value, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Size
 def max_pool(
     n: int, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> tuple[Value, Any]:
-    """Return the largest entry of each window, and its number in the image."""
+    """Return the largest entry of each window, and its flat position in the image.
+
+    Shapes  x (..., *sizes) with n sizes; both results (..., *counts), the numbers of windows.
+    """
     kernel, padding, dilation = each(kernel, n), each(padding, n), each(dilation, n)
     places = _seen(x, kernel, each(stride, n) if stride else kernel, padding, dilation, ceil_mode)
     seen = gathered(x, places, -np.inf)
@@ -123,12 +126,15 @@ def _average_pool(
 
 
 def _regions(size: int, count: int) -> list[slice]:
-    """Return where the parts of an axis begin and end that adaptive pools go over; they may overlap."""
+    """Return the slices of an axis that adaptive pooling reduces; they may overlap."""
     return [slice(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
 
 def adaptive_average(n: int, x: Value, output_size: Any) -> Value:
-    """Return means over as many parts of each axis as are asked for."""
+    """Return the means over `output_size` regions of each axis.
+
+    Shapes  x (..., *sizes) with n sizes; the result (..., *output_size).
+    """
     y = x
     for k, count in enumerate(each(output_size, n)):
         axis = len(shape(x)) - n + k
@@ -140,7 +146,7 @@ def adaptive_average(n: int, x: Value, output_size: Any) -> Value:
 
 
 def _adaptive_max(n: int, x: Value, output_size: Any) -> tuple[Value, Any]:
-    """Return the largest entries of as many parts of each axis as are asked for, and their numbers in the image."""
+    """Return the largest entries in `output_size` regions of each axis, and their flat positions in the image."""
     sizes, counts = shape(x)[-n:], each(output_size, n)
     numbers: Value = np.arange(math.prod(sizes)).reshape(sizes)
     values, places = [], []
@@ -162,11 +168,11 @@ for n in (2, 3):
     })  # fmt: skip
 
 
-# Other sizes.
+# Resizing.
 
 
 def _nearest(n: int, x: Value, output_size: Any, scales: Sequence[Any], shift: float) -> Value:
-    """Return images of other sizes; each pixel is the nearest one."""
+    """Resize images; each new pixel is a copy of the nearest old one."""
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - n + k
         size = shape(x)[axis]
@@ -184,7 +190,7 @@ def _places(size: int, count: int, align_corners: bool, scale: float | None) -> 
 
 
 def _linear(n: int, x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
-    """Return images of other sizes; each pixel lies on the line between its neighbours, axis by axis."""
+    """Resize images by linear interpolation between neighbours, axis by axis."""
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - n + k
         size = shape(x)[axis]
@@ -211,7 +217,10 @@ def _cubic_weights(t: Any) -> list[Any]:
 
 @aten()
 def upsample_bicubic2d(x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
-    """Return images of other sizes; each pixel lies on cubic curves through its neighbours, axis by axis."""
+    """Resize images by cubic interpolation, axis by axis.
+
+    Source  Keys (1981), Cubic convolution interpolation for digital image processing.
+    """
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - 2 + k
         size = shape(x)[axis]

@@ -1,4 +1,4 @@
-"""What a framework's function did at one point, as a list of steps that gradcli can run on values of its own."""
+"""The operations that a framework's function ran at one point, as steps that gradcli can replay on its own values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,24 +12,27 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import GradcliError, NotSupported
 
-CANCELS = (
-    0.5  # of the largest value on the way: a smaller result in a narrow format may be what is left of terms that cancel
+EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10}
+_SAME = {"float64": 1e-9, "float32": 1e-3}  # relative to the largest entry; the rounding order may differ
+_LOOSE = 5e-2  # for narrower formats
+_CANCELS = (
+    0.5  # of the largest intermediate value: a smaller result in a narrow format may be mostly cancellation error
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a step's operand is kept."""
+    """A reference to the value that a step takes as an operand."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation: what computes it, its operands (slots among them), where its results go, and the user's line.
+    """One operation: the function that computes it, its operands (slots or constants), its result slots, its source line.
 
-    A step that writes puts its result into the memory of its first operand. One that is `stopped` was made where the user
-    lets nothing be differentiated.
+    If `writes` is set, the step stores its result in the memory of its first operand. If `stopped` is set, it ran in a block
+    where the user switched differentiation off, such as no_grad.
     """
 
     name: str
@@ -44,10 +47,11 @@ class Step:
 
 @dataclass
 class RecordedSteps:
-    """Steps in order, with the constants they use; `cuts` are the lines where a value leaves the framework's graph.
+    """A recorded program: steps in order, and the constants they use.
 
-    `narrowest` is the format of fewest digits that a value on the way has; `holds_everywhere` says that values could not
-    be looked at while it was recorded, so that it is what the function does at every point.
+    `cuts` are the lines where a value leaves the framework's graph. `narrowest` is the format with the fewest digits among
+    the intermediate values. `holds_everywhere` says that the function was recorded with abstract values, which it could not
+    read, so that the program is valid at every point.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -60,8 +64,24 @@ class RecordedSteps:
 
     @property
     def writes(self) -> bool:
-        """Whether any step writes into memory that others may see."""
+        """Whether any step writes into memory that other values may share."""
         return any(step.writes or step.name == "put" for step in self.steps)
+
+    def narrow(self, dtype: str) -> None:
+        """Update the narrowest format by that of an intermediate value."""
+        if EPS.get(dtype, 0.0) > EPS[self.narrowest]:
+            self.narrowest = dtype
+
+    def confirm(self, xs: Sequence[Any], theirs: Sequence[tuple[Any, str]], framework: str, rtol: float = 0.0) -> None:
+        """Raise NotSupported if the results at `xs` are not those of the framework, each given with its format."""
+        values: dict[int, Any] = dict(zip(self.inputs, xs, strict=True)) | self.constants
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                ran(step, values)
+        most = _CANCELS * max(map(largest, values.values()), default=0.0)
+        for number, (right, dtype) in zip(self.results, theirs, strict=True):
+            if not is_same(values[number], right, dtype, 0.0 if dtype in _SAME else most, rtol):
+                raise NotSupported(f"gradcli reads the graph differently from {framework}")
 
     def __call__(self, xs: Sequence[Value]) -> list[Value]:
         """Return the results at other inputs, which may be traced. Raises what an operation raises."""
@@ -80,8 +100,18 @@ class RecordedSteps:
         return [values[number] for number in self.results]
 
 
+def is_same(ours: Any, theirs: Any, dtype: str, least_size: float = 0.0, rtol: float = 0.0) -> bool:
+    """Return whether two results of the same operation in a format differ by rounding alone.
+
+    The difference is compared with the largest entry of `theirs`, or with `least_size` if that is larger; `rtol` replaces a
+    tighter tolerance of the format.
+    """
+    room = max(_SAME.get(dtype, _LOOSE), rtol) * max(largest(theirs), least_size) + 1e-300
+    return np.shape(ours) == np.shape(theirs) and np.allclose(ours, theirs, rtol=0.0, atol=room, equal_nan=True)
+
+
 def own(x: Value) -> Value:
-    """Return a value in memory of its own."""
+    """Return a copy of a value that shares no memory with it."""
     if isinstance(x, Tracer):
         return x.twin()
     return np.array(x)[()] if isinstance(x, np.ndarray) else x
@@ -95,7 +125,7 @@ def held(x: Any, hold: Callable[[Value], Value] | None) -> Any:
 
 
 def ran(step: Step, values: dict[int, Any]) -> None:
-    """Run one step on the values there are so far. Raises NotSupported, naming it, where it cannot be run on these."""
+    """Run one step on `values` and store its results there. Raises NotSupported, naming the step, if it fails."""
     args = [filled(a, values) for a in step.args]
     try:
         y = step.compute(*args, **{name: filled(a, values) for name, a in step.kwargs.items()})
@@ -113,7 +143,7 @@ def ran(step: Step, values: dict[int, Any]) -> None:
 
 
 def filled(a: Any, values: dict[int, Any]) -> Any:
-    """Return an operand with its slots filled, inside lists and tuples too."""
+    """Return an operand with each slot replaced by its value, also inside lists and tuples."""
     if isinstance(a, Slot):
         return values[a.number]
     if isinstance(a, list | tuple):
@@ -122,6 +152,6 @@ def filled(a: Any, values: dict[int, Any]) -> Any:
 
 
 def largest(x: Any) -> float:
-    """Return the largest finite entry of an array of floats, by size; 0 for anything else."""
+    """Return the largest absolute value among the finite entries of a float array; 0 for anything else."""
     x = np.asarray(x)
     return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) if x.dtype.kind == "f" else 0.0
