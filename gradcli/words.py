@@ -6,7 +6,7 @@ from typing import Literal
 
 
 class Verdict(StrEnum):
-    """What is decided of a gradient at a point, and of all points."""
+    """The verdict on a gradient at one point, and over all points."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -14,7 +14,7 @@ class Verdict(StrEnum):
 
 
 class Severity(StrEnum):
-    """What a finding means for the verdict: nothing, a warning, that it stays open, or that a gradient is wrong."""
+    """What a finding means for the verdict: nothing, a warning, no verdict, or that a gradient is wrong."""
 
     INFO = "info"
     WARNING = "warning"
@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a finding is about. Names of modules and of aspects of a framework's gradient are kinds, too."""
+    """What a finding is about. A kind may also be the name of a framework's module or of an aspect of its gradient."""
 
     # where the function has no gradient, or none that differences see
     KINK = "kink"
@@ -95,9 +95,9 @@ class Exit(IntEnum):
 
 
 ModeStatus = Literal["ok", "unavailable", "not run", "timeout", "unsupported", "failed"]  # of one mode
-AspectStatus = Literal["agrees", "wrong", "differs", "not run", "unavailable"]  # of a framework's other way
+AspectStatus = Literal["agrees", "wrong", "differs", "not run", "unavailable"]  # forward mode, vmap, a second run
 Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the reference
-Remains = Literal["right", "wrong", "cannot tell"]  # what a remainder test says of a claim
+Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remainder of a claim shrinks as it must
 TargetKind = Literal["expression", "python"]
 Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
@@ -110,5 +110,5 @@ _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit
 
 
 def worst(statuses: Iterable[Exit]) -> Exit:
-    """Return the one status for several results: wrong before unusable before inconclusive before confirmed."""
+    """Return the most severe status: interrupted, internal, wrong, unusable, inconclusive, confirmed, in this order."""
     return min(statuses, key=_WORST_FIRST.index, default=Exit.CONFIRMED)

@@ -10,7 +10,7 @@ from gradcli.commands.ended import TimeIsUp, unfinished_check
 from gradcli.commands.output import DATA, Output, emit, output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
-from gradcli.commands.target_requests import TargetRequest, several, target_requests, with_values
+from gradcli.commands.target_requests import TargetRequest, checked_point_texts, several, target_requests
 from gradcli.errors import GradcliError
 from gradcli.options import Options, replayed, with_claim
 from gradcli.source.targets import is_python
@@ -65,14 +65,14 @@ def _all(
     statuses = [Exit(status) for status in earlier.statuses]
     first = not earlier.written
     for ask in found:
-        if world.link.is_done(ask.word, ask.line or 0):
+        if world.link.is_done(ask.target_index, ask.line or 0):
             continue
         if {Exit.WRONG, Exit.INCONCLUSIVE} & set(statuses):
             wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
         started = time.perf_counter()
         status, report, error = _one(ask, wanted, to, world, page is not None, first)
         row = None if page is None else page.add(ask.target, report, error, time.perf_counter() - started)
-        world.link.result(ask.word, ask.line or 0, status, report is not None, row)
+        world.link.result(ask.target_index, ask.line or 0, status, report is not None, row)
         statuses.append(status)
         first = first and report is None
     if page is not None:
@@ -103,7 +103,7 @@ def _one(
     try:
         try:
             with (
-                world.users_code(ask.target, ask.word, ask.line or 0, ask.text, timeout),
+                world.users_code(ask.target, ask.target_index, ask.line or 0, ask.text, timeout),
                 world.working(f"checking {ask.target[:40]}", to.quiet),
             ):
                 progress = None if timeout is None else world.link.point
@@ -167,7 +167,7 @@ def request(ask: TargetRequest, wanted: CheckOptions) -> "Request":
 
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
-    at = with_values(ask)
+    at = checked_point_texts(ask)
     sizes = numbers(shapes, at, seed, wanted.sizes)
     looked_at = LocateOptions(
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.commands.output import emit, output
-from gradcli.commands.target_requests import TargetRequest, only, target_requests, with_values
+from gradcli.commands.target_requests import TargetRequest, checked_point_texts, only, target_requests
 from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.source.targets import is_python
@@ -73,7 +73,7 @@ def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions")
     from gradcli.source.sizes import numbers
     from gradcli.verify.probe import LocateOptions, locate
 
-    at = with_values(ask)
+    at = checked_point_texts(ask)
     sizes = numbers(shapes, at, wanted.seed)
     found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
     return given_at(found, wanted.shapes)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.commands.target_requests import only, target_requests, with_values
+from gradcli.commands.target_requests import checked_point_texts, only, target_requests
 from gradcli.options import Options
 from gradcli.world import World
 
@@ -25,7 +25,7 @@ def answered(
     seed, shapes = options.seed, options.shapes
     ask = only(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
-        at = with_values(ask)
+        at = checked_point_texts(ask)
         sizes = numbers(shapes, at, seed)
         found = locate(ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
         q = Question(found.f, found.points[0], found.wrt, seed)

@@ -11,20 +11,24 @@ from gradcli.options import Options, claim_of
 from gradcli.source.targets import is_python
 from gradcli.world import World
 
-_SPACED = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
-_BEGINS = re.compile(r"[+*^@%<>=|&]|/$")
+# in words joined by newlines: x = 1, x =1, x= 1, x == 1
+_SPACED_ASSIGNMENT = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
+_STARTS_LIKE_AN_OPERATOR = re.compile(r"[+*^@%<>=|&]|/$")  # "/" alone, for a longer word may be a path
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*")
-_ENDS = re.compile(r"[-+*/^@%<>=]$")
+_ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """One target with what belongs to it alone.
+    """One target, with the options that belong to it alone.
 
-    `word` is its number among the targets; `line` is where it stood on standard input, `text` what stood there, `own` its
-    other texts.
+    `at` and `values` give its point: texts as for `--at`, and the values of a JSON line. `claim` is the option that claims a
+    derivative, and its text. `target_index` is the position of the command-line target that it came from, counted from 0;
+    all lines of standard input have that of `-`. `line` is its line of standard input, `text` the text of that line,
+    `texts_from_line` the `grad` and `at` of a JSON line, which may name Python code, and `problem` what is wrong with the
+    line. `python_allowed` says whether a line of standard input may name Python code.
     """
 
     target: str
@@ -34,14 +38,14 @@ class TargetRequest:
     line: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
-    may_run: bool = False
-    own: tuple[str, ...] = ()
-    word: int = 0
+    python_allowed: bool = False
+    texts_from_line: tuple[str, ...] = ()
+    target_index: int = 0
     text: str = ""
 
 
 def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
-    """Yield one ask for each target, NAME=VALUE arguments merged into the point; `-` is a line each of standard input.
+    """Yield a request for each target; NAME=VALUE arguments are added to its point, and `-` stands for standard input.
 
     Raises  BadOption, NotSupported.
     """
@@ -51,26 +55,28 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
     common, claim = (*options.at, *assigned), claim_of(options)
-    for word, target in enumerate(targets):
+    for index, target in enumerate(targets):
         if target == "-":
-            for ask in _lines(world, common, claim, options.wrt):
-                yield replace(ask, may_run=options.allow_python, word=word)
+            for request in _lines(world, common, claim, options.wrt):
+                yield replace(request, python_allowed=options.allow_python, target_index=index)
         else:
-            yield TargetRequest(target, common, claim, options.wrt, word=word)
+            yield TargetRequest(target, common, claim, options.wrt, target_index=index)
 
 
 def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
-    """Refuse words that the shell has torn apart, with the text to paste. Raises BadOption."""
+    """Refuse an unquoted expression, a bare number, or an input's name as a target; say what to write. Raises BadOption."""
     if "=" in words[1:] and options.at and options.at[-1].strip().isidentifier():
         value = "".join(words[words.index("=") + 1 :][:1])
         raise BadOption(f"--at {options.at[-1]} = {value} is three words", do=f"write --at {options.at[-1]}={value}")
-    spaced = _SPACED.search("\n".join(words[1:]))
+    spaced = _SPACED_ASSIGNMENT.search("\n".join(words[1:]))
     if spaced is not None:
         says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="
         raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
     targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
     for k, word in enumerate(targets):
-        if len(targets) > 1 and (word == "-" or _BEGINS.match(word) or (k and _ENDS.search(targets[k - 1]))):
+        if len(targets) > 1 and (
+            word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word) or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))
+        ):
             raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
         if k and _NUMBER.fullmatch(word):
             raise BadOption(f"'{word}' is a number, not a target", do=f"write NAME={word} for a value")
@@ -90,12 +96,12 @@ def _lines(
     for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
-            ask = (
+            request = (
                 _object(text, number, at, claim, wrt)
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
-            yield replace(ask, text=text)
+            yield replace(request, text=text)
 
 
 def only(found: Iterator[TargetRequest]) -> TargetRequest:
@@ -126,7 +132,7 @@ def _object(
         or not isinstance(here, str | dict | None)
         or not isinstance(grad, str | dict | None)
     ):
-        says = "a line's object has target, grad, at and wrt, as texts (grad and at also as objects)"
+        says = "a line's object needs `target` and may have `grad`, `at` and `wrt`, each a text (`grad` and `at` also an object)"
         return TargetRequest(text, at, claim, wrt, number, problem=says)
     try:
         said = grad if not isinstance(grad, dict) else ", ".join(f"{n}={_written(n, g, True)}" for n, g in grad.items())
@@ -134,31 +140,34 @@ def _object(
         return TargetRequest(text, at, claim, wrt, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
-    own = tuple(text for text in (said, here) if isinstance(text, str))
+    texts_from_line = tuple(text for text in (said, here) if isinstance(text, str))
     claimed = ("grad", said) if said is not None else claim
-    return TargetRequest(found["target"], points, claimed, found.get("wrt", wrt), number, values, own=own)
+    return TargetRequest(
+        found["target"], points, claimed, found.get("wrt", wrt), number, values, texts_from_line=texts_from_line
+    )
 
 
-def with_values(ask: TargetRequest) -> tuple[str, ...]:
-    """Return the point's texts, a JSON object's values among them written out.
+def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
+    """Return the texts of the point, with the values of a JSON line's `at` written as NAME=VALUE.
 
-    Raises  BadPoint for a value that is not numeric.
+    Raises  BadOption for a malformed line; NotSupported for Python code from standard input that is not allowed; BadPoint
+            for a value that is not numeric, or a key that cannot be the name of an input.
     """
-    if ask.problem is not None:
-        raise BadOption(ask.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
-    if ask.line is not None and not ask.may_run:
-        for text in (ask.target, *ask.own):
+    if request.problem is not None:
+        raise BadOption(request.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
+    if request.line is not None and not request.python_allowed:
+        for text in (request.target, *request.texts_from_line):
             if is_python(text):
                 says = f"'{text}' names Python code, which standard input may not run"
                 raise NotSupported(says, do="allow it: --allow-python")
-    if not all(name.isidentifier() for name in ask.values):
-        raise BadPoint("a key of `at` is not the name of an input", do="use the inputs' names as keys")
-    written = [f"{name}={_written(name, x)}" for name, x in ask.values.items()]
-    return (*ask.at, ", ".join(written)) if written else ask.at
+    if not all(name.isidentifier() for name in request.values):
+        raise BadPoint("a key of `at` is not an identifier", do="use the inputs' names as keys")
+    written = [f"{name}={_written(name, x)}" for name, x in request.values.items()]
+    return (*request.at, ", ".join(written)) if written else request.at
 
 
 def _written(name: str, x: Any, formulas: bool = False) -> str:
-    """Return a value as `--at` or `--grad` has it; of a claim, a text is a formula. Raises BadPoint."""
+    """Return a JSON value as text for `--at` or `--grad`; with `formulas`, a text is passed on as a formula. Raises BadPoint."""
     if formulas and isinstance(x, str):
         return x
     if isinstance(x, bool) or not isinstance(x, int | float | list):

@@ -23,15 +23,15 @@ _SEEN = _DISAGREES + 1  # times the bound: a larger error disagrees, even if the
 _ROUNDED = 1e-12  # relative rounding of a correct claim, whose algorithm is unknown
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 _INVISIBLE = 30.0  # times the noise: no step distinguishes smaller claims from 0
-_FIRST = 300  # calls that a first screen with wrong entries may take
+_RESERVE = 300  # calls that are kept for differences, in case complex steps do not settle it
 _LOOK = 300  # calls: the least budget with which fine structure is searched
 _IN_FULL = -1.0  # a wanted bound that no quick measurement reaches, so that the full one is made
-_MOST_KINKS = 20  # most entries at kinks that are reported
-_STAIRS = 300.0  # times the usual scale of the noise: there the stairs of a function computed in float32 show
+_MOST_KINKS = 20  # entries at kinks that are reported, at most
+_WIDE = 300.0  # noise is also measured over distances this many times as wide, where float32's rounding shows
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class WrongEntry:
     """An entry that disagrees when it is moved alone: its index, its measured slope and the bound of this slope."""
 
     index: int
@@ -50,15 +50,17 @@ class Kink:
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """The result of a screening; `agrees` is None at kinks, and if most of the gradient could be wrong unseen.
+    """The result of a screening.
 
-    `suspected` are groups of indices that disagree as a whole and were not searched further. `sees` is, for each entry, the
-    smallest absolute error that is seen with probability `confidence`, whatever else is wrong; infinite if none is seen.
-    `scales` are slopes along directions that fit the claim only over wider steps; they too leave `agrees` None.
+    `agrees` is False if an entry or a group disagrees. Otherwise it is None at a kink, if differences agree only over wider
+    steps (`only_wider`), or if errors are detectable for less than half of the gradient; else True, also where the search
+    is not `complete`: the budget ran out, or entries were not moved. `suspected` are groups of indices that disagree as a
+    whole, without a wrong entry found in them. `sees` is, for each entry, the smallest absolute error that is detected with
+    probability `confidence`, whatever else is wrong; infinite if none is.
     """
 
     agrees: bool | None
-    wrong: tuple[Suspect, ...]
+    wrong: tuple[WrongEntry, ...]
     suspected: tuple[Array, ...]
     sees: Array
     projections: int
@@ -66,7 +68,7 @@ class Screened:
     complete: bool
     confidence: float = CONFIDENCE
     kinks: tuple[Kink, ...] = ()
-    scales: tuple[Difference, ...] = ()
+    only_wider: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,11 @@ def screen(
 
     Shapes  claim and scales (n,). phi takes a displacement (n,) and returns f there. `by_complex` does the same for complex
             displacements; it raises ValueError if f does not take them. `value` is f at the point.
-    Units   scales are sizes of the entries; `within` are absolute errors of the claim that are no mistake. Entries with a
-            scale of 0, or a claim that is not finite, are not moved.
+    Units   scales are the displacements of the inputs' entries that count as 1; `within` are absolute errors that the claim
+            may have without being wrong. Entries with a scale of 0, or a scale or claim that is not finite, are not moved.
     Error   bounds of differences are estimates; an error above `sees` is missed with probability 1 - `confidence`.
-    Cost    by complex steps 10 calls if the claim agrees; else about 40 calls, 6 to over 100 for a projection, k log2(n)
-            projections for k wrong entries; never above the budget.
+    Cost    with complex steps 10 calls if the claim agrees; with differences about 40 calls to measure the noise, 6 to over
+            100 for each projection, and about k log2(n) projections to find k wrong entries; never above the budget.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, within = (np.where(known, x, 0.0) for x in (claim, scales, within))
@@ -110,12 +112,12 @@ def screen(
         if (
             by_complex
             and value is not None
-            and limits.budget >= _FIRST
-            and search.at_once(by_complex, value, limits.projections, limits.most)
+            and limits.budget >= _RESERVE
+            and search.by_complex_steps(by_complex, value, limits.projections, limits.most)
         ):
             return search.result()
         try:
-            search.listen()
+            search.measure_noise()
             for often in (1, limits.projections):  # once each first, so that the budget reaches every stratum
                 for stratum in search.strata:
                     search.repeat(stratum, often)
@@ -129,7 +131,7 @@ class _Spent(Exception): ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Slope:
+class _Residual:
     """The difference between the slope of a group of entries, moved along v, and the claim, with the bound of it."""
 
     entries: Array
@@ -148,7 +150,7 @@ class _Stratum:
 
     entries: Array
     bounds: list[float] = field(default_factory=list)
-    odd: tuple[Array, _Slope] | None = None
+    disagreeing: tuple[Array, _Residual] | None = None
 
 
 @dataclass(slots=True)
@@ -166,7 +168,7 @@ class _Search:
     projections: int = 0
     complete: bool = True
     strata: list[_Stratum] = field(default_factory=list)
-    wrong: list[Suspect] = field(default_factory=list)
+    wrong: list[WrongEntry] = field(default_factory=list)
     suspected: list[Array] = field(default_factory=list)
     measured: dict[int, float] = field(default_factory=dict)
     kinks: list[Kink] = field(default_factory=list)
@@ -188,17 +190,17 @@ class _Search:
         v[entries] = self.scales[entries] * np.where(drawn < 0.5, -0.5 - drawn, drawn)
         return v
 
-    def at_once(self, f: Callable[[Array], complex], value: float, projections: int, most: int) -> bool:
+    def by_complex_steps(self, f: Callable[[Array], complex], value: float, projections: int, most: int) -> bool:
         """Check all entries by complex steps and find the wrong ones; return False if that is not possible."""
         entries = np.flatnonzero(self.scales)
         steps = Steps(f, value, self.claim, lambda terms: float(_ROUNDED * np.linalg.norm(terms)), self.within)
         try:
             if not len(entries) or not steps.holds_for(self.weights(entries)):
                 return False
-            wrong: list[Suspect] = []
+            wrong: list[WrongEntry] = []
             bounds: list[float] = []
             while len(bounds) < projections:
-                if steps.calls > self.budget - _FIRST:
+                if steps.calls > self.budget - _RESERVE:
                     return False
                 v = self.weights(entries)
                 difference, bound = steps.compared(v)
@@ -208,7 +210,7 @@ class _Search:
                 found = steps.odd_entry(v, entries, _DISAGREES)
                 if found is None or len(wrong) == most:
                     return False
-                wrong.append(Suspect(*found))
+                wrong.append(WrongEntry(*found))
                 entries, bounds = np.setdiff1d(entries, [found[0]]), []
         except (TypeError, ValueError):
             return False
@@ -218,16 +220,16 @@ class _Search:
         self.measured = {suspect.index: suspect.bound for suspect in wrong}
         return True
 
-    def listen(self) -> None:
+    def measure_noise(self) -> None:
         """Measure the noise of f, and sort the entries into strata."""
-        entries, heard = np.flatnonzero(self.scales), [np.nan]
-        while len(entries) and not np.all(np.isfinite(heard)):  # moving fewer of them may stay inside the domain
+        entries, levels = np.flatnonzero(self.scales), [np.nan]
+        while len(entries) and not np.all(np.isfinite(levels)):  # moving fewer of them may stay inside the domain
             phi = self.along(self.weights(entries))
-            heard = [noise(phi, scale) for scale in (1.0, _STAIRS)]
+            levels = [noise(phi, scale) for scale in (1.0, _WIDE)]
             entries = entries[1::2]
-        heard = list(np.nan_to_num(heard, posinf=0.0))
-        if self.budget < _LOOK or not self.explained(max(self.floor, heard[0])):
-            self.floor = max(self.floor, *heard)
+        levels = list(np.nan_to_num(levels, posinf=0.0))
+        if self.budget < _LOOK or not self.explained(max(self.floor, levels[0])):
+            self.floor = max(self.floor, *levels)
         sizes = np.abs(self.claim * self.scales)
         rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _STRATA)
         rank = np.where(self.scales == 0, -1, np.where(sizes <= _INVISIBLE * self.floor, _STRATA, rank))
@@ -249,22 +251,22 @@ class _Search:
         self.floor = max(self.floor, rough)
         return smooth or bool(found.kinked)
 
-    def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Slope:
+    def slope(self, entries: Array, v: Array, wanted: float, *, confirm: bool = False) -> _Residual:
         """Measure the slope of one group along v: by 6 calls if their bound is at most `wanted`, else by about 35 more."""
         moved = np.zeros(v.shape)
         moved[entries] = v[entries]
         terms, slack = (self.claim * moved)[entries], np.abs(self.within * moved)[entries]
         allowed = _ROUNDED * np.linalg.norm(terms) + min(np.sum(slack), _CHANCE * np.linalg.norm(slack))
 
-        def judged(found: Difference) -> _Slope:
+        def judged(found: Difference) -> _Residual:
             bound, difference = float(found.bound + allowed / _DISAGREES), float(found.value - np.sum(terms))
             if found.kinked:
-                return _Slope(entries, 0.0, np.inf, Kink(None, float(found.left), float(found.right)))
+                return _Residual(entries, 0.0, np.inf, Kink(None, float(found.left), float(found.right)))
             beside = _DISAGREES * float(found.other_bound) + allowed
             if abs(difference) > _DISAGREES * bound and abs(float(found.other - np.sum(terms))) <= beside < np.inf:
                 self.wider.append(found)
-                return _Slope(entries, 0.0, np.inf)
-            return _Slope(entries, *((difference, bound) if np.isfinite(bound + difference) else (0.0, np.inf)))
+                return _Residual(entries, 0.0, np.inf)
+            return _Residual(entries, *((difference, bound) if np.isfinite(bound + difference) else (0.0, np.inf)))
 
         phi, quick = self.along(moved), None
         if not self.fine and 3 * SAFETY * self.floor / QUICK[-1] <= wanted:
@@ -277,7 +279,7 @@ class _Search:
 
     def repeat(self, stratum: _Stratum, projections: int) -> None:
         """Project a stratum until `projections` of them agree or one disagrees."""
-        while stratum.odd is None and len(stratum.bounds) < min(projections, len(stratum.entries)):
+        while stratum.disagreeing is None and len(stratum.bounds) < min(projections, len(stratum.entries)):
             v = self.weights(stratum.entries)
             middle = float(np.median(np.abs(self.claim * v)[stratum.entries]))
             seen = self.slope(stratum.entries, v, _SHARP * middle, confirm=True)
@@ -286,7 +288,7 @@ class _Search:
                 continue
             seen = seen if seen.kink is None else self.slope(stratum.entries, v, _IN_FULL)
             self.kinks += [] if seen.kink is None else [seen.kink]
-            stratum.odd = (v, seen) if seen.disagrees else None
+            stratum.disagreeing = (v, seen) if seen.disagrees else None
             stratum.bounds += [] if seen.disagrees else [seen.bound]
 
     def leave_out_kink(self, stratum: _Stratum, v: Array) -> bool:
@@ -315,18 +317,18 @@ class _Search:
 
     def take_apart(self, projections: int, most: int) -> None:
         """Find the wrong entries of the strata that disagree, and project the remaining entries again."""
-        odd = [stratum for stratum in self.strata if stratum.odd]
-        for k, stratum in enumerate(odd):
-            quota = len(self.wrong) - (len(self.wrong) - most) // (len(odd) - k)
-            while stratum.odd and len(self.wrong) < quota:
-                (v, whole), stratum.odd, stratum.bounds, before = stratum.odd, None, [], len(self.wrong)
+        disagreeing = [stratum for stratum in self.strata if stratum.disagreeing]
+        for k, stratum in enumerate(disagreeing):
+            quota = len(self.wrong) - (len(self.wrong) - most) // (len(disagreeing) - k)
+            while stratum.disagreeing and len(self.wrong) < quota:
+                (v, whole), stratum.disagreeing, stratum.bounds, before = stratum.disagreeing, None, [], len(self.wrong)
                 settled = self.bisect(v, whole, quota)
                 stratum.entries = np.setdiff1d(stratum.entries, settled, assume_unique=True)
                 if len(self.wrong) > before:  # else the same projection would disagree again
                     self.repeat(stratum, projections)
-        self.complete &= not any(s.odd or (len(s.entries) and not s.bounds) for s in odd)
+        self.complete &= not any(s.disagreeing or (len(s.entries) and not s.bounds) for s in disagreeing)
 
-    def bisect(self, v: Array, whole: _Slope, quota: int) -> Array:
+    def bisect(self, v: Array, whole: _Residual, quota: int) -> Array:
         """Bisect a group that disagrees down to single entries; return the entries found wrong, suspected, or unclear."""
         stack, settled = [whole], []
         try:
@@ -340,30 +342,30 @@ class _Search:
         self.complete &= not stack
         return np.concatenate(settled + [group.entries for group in stack])
 
-    def parts(self, group: _Slope, v: Array) -> list[_Slope]:
+    def parts(self, group: _Residual, v: Array) -> list[_Residual]:
         """Return the halves of a group that disagree; the second is measured only if the first does not decide it."""
         first, rest = np.split(group.entries, [len(group.entries) // 2])
         if not len(first):
             k, alone = int(rest[0]), self.slope(rest, v, 0.0)
-            found = Suspect(k, float(self.claim[k] + alone.difference / v[k]), alone.bound / abs(float(v[k])))
+            found = WrongEntry(k, float(self.claim[k] + alone.difference / v[k]), alone.bound / abs(float(v[k])))
             self.measured[k] = found.bound
             self.wrong += [found] if alone.disagrees else []
             return []
         wanted = abs(group.difference) / _CLEAR
         one = self.slope(first, v, wanted)
-        other = _Slope(rest, group.difference - one.difference, group.bound + one.bound)
+        other = _Residual(rest, group.difference - one.difference, group.bound + one.bound)
         if not (one.disagrees or other.disagrees):
             other = self.slope(rest, v, wanted)
-        odd = [half for half in (other, one) if half.disagrees]
+        disagreeing = [half for half in (other, one) if half.disagrees]
         apart = abs(group.difference - one.difference - other.difference)  # beyond the bounds, nothing is proved
-        self.suspected += [group.entries] if not odd and apart <= group.bound + one.bound + other.bound else []
-        self.complete &= bool(odd)
-        return odd
+        self.suspected += [group.entries] if not disagreeing and apart <= group.bound + one.bound + other.bound else []
+        self.complete &= bool(disagreeing)
+        return disagreeing
 
     def result(self) -> Screened:
-        suspected = self.suspected + [stratum.entries for stratum in self.strata if stratum.odd]
+        suspected = self.suspected + [stratum.entries for stratum in self.strata if stratum.disagreeing]
         sees, sizes = np.full(self.claim.shape, np.inf), np.abs(self.claim * self.scales)
-        for stratum in (s for s in self.strata if s.bounds and not s.odd):
+        for stratum in (s for s in self.strata if s.bounds and not s.disagreeing):
             sees[stratum.entries] = _seen(stratum) / np.abs(self.scales[stratum.entries])
         sees[list(self.measured)] = [_SEEN * bound for bound in self.measured.values()]
         seen = np.isfinite(sees) & ((sees <= np.abs(self.claim)) | (self.claim == 0))
@@ -373,7 +375,7 @@ class _Search:
         done = self.complete and bool(np.all(self.scales != 0))
         return Screened(
             agrees, tuple(self.wrong), tuple(suspected), sees, self.projections, self.calls, done,
-            kinks=tuple(self.kinks), scales=tuple(self.wider),
+            kinks=tuple(self.kinks), only_wider=tuple(self.wider),
         )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ SHAPING = ("reshape", "transpose", "broadcast_to")
 
 @dataclass(frozen=True)
 class Step:
-    """What one operation of the user's recorded: one line, or several that nothing else uses."""
+    """The lines of the tape that one operation in the user's source recorded: one, or several of which only the last is used."""
 
     tape: Tape
     slots: tuple[int, ...]
@@ -41,7 +41,7 @@ class Step:
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
-        """The lines outside that it takes, once for each use."""
+        """The tape slots from outside the step that it reads, one for each use."""
         inside = set(self.slots)
         return tuple(s for k in self.slots for s in self.tape.operands(k) if s != CONSTANT and s not in inside)
 
@@ -60,7 +60,7 @@ class Step:
         return same and all(kind == "elementwise" for kind in kinds)
 
     def pulled(self, ybar: Value) -> list[tuple[int, Value]]:
-        """Return each operand outside with what a cotangent of the result gives it, once for each use."""
+        """Return each operand from outside the step with its cotangent, once for each use, given that of the step's result."""
         count, place_of = len(self.operands), {k: len(self.operands) + n for n, k in enumerate(self.slots)}
         outside = iter(range(count))
         own: list[Line] = [(None, (), (), None, None, None)] * count
@@ -93,7 +93,7 @@ def walkthrough(q: Question) -> TraceReport:
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:
-    """Return the lines of the tape, those of one operation of the user's together where only the last is used elsewhere."""
+    """Group lines of the tape with the same source position into one step, unless inner values of a group are used elsewhere."""
     runs: list[list[int]] = []
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
         before = tape.position(runs[-1][-1]) if runs else None
@@ -101,7 +101,7 @@ def _steps(tape: Tape, result: int) -> list[Step]:
             runs[-1].append(k)
         else:
             runs.append([k])
-    groups = [turn for run in runs for turn in _turns(tape, run)]
+    groups = [part for run in runs for part in _loop_iterations(tape, run)]
     of = {k: n for n, group in enumerate(groups) for k in group}
     used = {s for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT and of[s] != of[k]} | {result}
     found: list[Step] = []
@@ -111,15 +111,15 @@ def _steps(tape: Tape, result: int) -> list[Step]:
     return found
 
 
-def _turns(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
-    """Return the lines of one place in the source, divided where a loop came by again: the same operations in the same order."""
+def _loop_iterations(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
+    """Split lines of one source position into their shortest repeating sequence of operations: a part for each pass of a loop."""
     made = [tape.primitive(k) for k in run]
     length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
     return [run[k : k + length] for k in range(0, len(run), length)]
 
 
 def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
-    """Return a name for the value of every step: the user's for a named statement, `result` for the last of all."""
+    """Return a name for each step's value: the input's or the user's, `result` for that of the function, else a free `t1`."""
     own = lines.names(tape.lines)
     result = y.slot if isinstance(y, Recorded) else CONSTANT
     used = {*q.point.values, *filter(None, own)}
@@ -160,8 +160,10 @@ class _Nodes:
         found: dict[str, Any] = {}
         for slot, partial in partials:
             seen = found.get(self.names[slot])
-            both = isinstance(seen, str) or isinstance(partial, str)
-            found[self.names[slot]] = partial if seen is None else f"{seen} and {partial}" if both else seen + partial
+            is_text = isinstance(seen, str) or isinstance(partial, str)
+            found[self.names[slot]] = (
+                partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
+            )
         return found
 
     def _is_input(self, step: Step) -> bool:
@@ -219,7 +221,7 @@ class _Nodes:
         return found
 
     def _constant(self, x: Value) -> str:
-        """Return the name of an input that is held, or the value."""
+        """Return the name of the first input outside `wrt` with the same numbers, else the value as text."""
         held = (n for n, v in self.q.point.values.items() if n not in self.q.wrt and _same(v, x))
         return next(held, numbers.value(x))
 
@@ -239,8 +241,8 @@ class _Nodes:
         operation = step.operation(written)
         if len(step.slots) == 1:
             _, slots, xs, _, _, _ = tape.lines[slot]
-            both = zip(slots, xs, strict=True)
-            operands = tuple(self.names[s] if s != CONSTANT else self._constant(x) for s, x in both)
+            pairs = zip(slots, xs, strict=True)
+            operands = tuple(self.names[s] if s != CONSTANT else self._constant(x) for s, x in pairs)
         else:
             operands = tuple(dict.fromkeys(self.names[s] for s in step.operands))
         text = written or f"{operation}({', '.join(operands)})"
@@ -261,7 +263,7 @@ def _partial(line: Line, i: int) -> Any:
 
 
 def _same(value: Any, x: Value) -> bool:
-    """Whether a value is that of an input, which a product may have given another shape."""
+    """Whether two values hold the same numbers in the same order, whatever their shapes."""
     try:
         return np.array_equal(np.ravel(np.asarray(value, dtype=float)), np.ravel(np.asarray(x, dtype=float)))
     except (TypeError, ValueError):

@@ -17,20 +17,21 @@ from gradcli.numerics.noise import EPS
 
 _MOST_LINES = 400
 _BITS = 384  # in which an operation and its rule are compared
-_HALVINGS = 96  # of the operand, to the step of the difference of an operation's values
+_STEP_EXPONENT = 96  # the step is 2**-96 of a direction of the operand's own size
 _MOST_OPERATIONS = 200_000  # of one line, beyond which balls cost too much
-_CLEAR = 10.0  # bounds that a rule must be off by
-_RESOLVED = 1e-11  # of the slope: what a rule may differ by, where it is compared with values of many digits
-_KERNEL = 1e-6  # of the slope: what the float64 kernel of a rule may lose where its slope is nearly zero
+_CONTRADICTION_FACTOR = 10.0  # a rule contradicts the values only where it is off by more than this many bounds
+_RULE_TOLERANCE = 1e-11  # relative to the sum of |rule|, allowed beside the bound
+_FLOAT64_RULE_TOLERANCE = 1e-6  # the same for a rule evaluated in float64, which may cancel
 
 
 def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
     """Return the operation whose rule contradicts its own values, and where it is; None where all agree.
 
-    Operation and rule are compared at that operand in balls, where both truncation and rounding are beyond float64; an
-    operation that has no balls, by differences that see no finer structure.
+    Each is compared at its recorded operands in 384-bit balls, so that truncation and rounding are far below float64's; an
+    operation that balls do not support, or that is too large, by float64 differences. Only the first of the lines of each
+    primitive's argument is compared, of the first 400 lines: None means that no contradiction was found.
 
-    Cost  four evaluations in balls of each operation, one line for each argument of each primitive.
+    Cost  for each comparison five evaluations of the operation and one of its rule, in balls.
     """
     rng = np.random.default_rng([q.seed, 0xB1A])
     tried: set[tuple[str, int]] = set()
@@ -51,20 +52,23 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     _, _, xs, y, params, _ = line
     x = np.asarray(xs[i])
     xdot = (rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.0, shape(x)) * np.where(x == 0, 1.0, np.abs(x)))[()]
-    weights = rng.uniform(0.5, 1.5, shape(y)) * ~_at_its_kink(line)  # there a rule states a convention
+    weights = rng.uniform(0.5, 1.5, shape(y)) * ~_entries_at_a_kink(line)  # any value at a kink is a convention
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
     size = float(np.sum(np.abs(by_rule)))
     if work(line).operations > _MOST_OPERATIONS:
         return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     try:
         with precision(_BITS):
-            slope, by_ball, bound = _in_balls(primitive, i, xs, xdot, weights, params or {})
-    except (GradcliError, ArithmeticError, TypeError, ValueError):  # the operation has no balls
+            slope, rule_slope_in_balls, bound = _in_balls(primitive, i, xs, xdot, weights, params or {})
+    except (GradcliError, ArithmeticError, TypeError, ValueError):  # balls do not support the operation
         return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     if not np.isfinite(bound):
         return False
-    apart, apart_in_floats = abs(by_ball - slope), abs(float(np.sum(by_rule)) - slope)
-    return apart > _CLEAR * bound + _RESOLVED * size or apart_in_floats > _CLEAR * bound + _KERNEL * size
+    apart, apart_in_floats = abs(rule_slope_in_balls - slope), abs(float(np.sum(by_rule)) - slope)
+    return (
+        apart > _CONTRADICTION_FACTOR * bound + _RULE_TOLERANCE * size
+        or apart_in_floats > _CONTRADICTION_FACTOR * bound + _FLOAT64_RULE_TOLERANCE * size
+    )
 
 
 def _in_balls(
@@ -79,8 +83,8 @@ def _in_balls(
     def at(h: Value) -> Value:
         return total(primitive.fun(*balls[:i], balls[i] + direction * h, *balls[i + 1 :], **params))
 
-    steps = [Ball.lift(2) ** -halvings for halvings in (_HALVINGS, _HALVINGS - 1)]
-    fine, coarse = ((at(h) - at(-h)) / (h * 2) for h in steps)
+    step_sizes = [Ball.lift(2) ** -halvings for halvings in (_STEP_EXPONENT, _STEP_EXPONENT - 1)]
+    fine, coarse = ((at(h) - at(-h)) / (h * 2) for h in step_sizes)
     y = Ball.lift(0) + primitive.fun(*balls, **params)
     rule = total(primitive.rule(i).push(primitive, i, y, balls, direction, params))
     bound = abs(float(nearest(coarse - fine))) + sum(float(radius(part)) for part in (fine, coarse, rule))
@@ -90,7 +94,7 @@ def _in_balls(
 def _by_differences(
     primitive: Primitive, line: Line, i: int, xdot: Value, weights: Any, by_rule: float, size: float
 ) -> bool:
-    """Whether differences of an operation contradict its rule; where they show a kink or two slopes, they do not."""
+    """Whether differences of an operation contradict its rule; False where the differences show a kink or a second slope."""
     _, _, xs, y, params, _ = line
 
     def phi(t: float) -> Any:
@@ -99,19 +103,19 @@ def _by_differences(
         return float(np.sum(weights * primitive.fun(*moved, **(params or {}))))
 
     found = steps.derivative(steps.Line(phi, at=phi(0.0)), noise=steps.Noise(EPS * float(np.sum(np.abs(weights * y)))))
-    room = _CLEAR * float(found.bound) + _RESOLVED * size
+    room = _CONTRADICTION_FACTOR * float(found.bound) + _RULE_TOLERANCE * size
     return (
         bool(np.isfinite(room) and not found.kinked and np.isnan(found.other))
         and abs(by_rule - float(found.value)) > room
     )
 
 
-def on_a_flat_kink(q: Question) -> bool:
-    """Whether the run hits a kink through which no slope flows: only higher derivatives jump there."""
-    return any(np.any(_at_its_kink(line)) for line in q.lines)
+def hits_a_kink(q: Question) -> bool:
+    """Whether any recorded operation is at a kink of its own. Where the slope is continuous, such a kink is flat."""
+    return any(np.any(_entries_at_a_kink(line)) for line in q.lines)
 
 
-def _at_its_kink(line: Line) -> Any:
+def _entries_at_a_kink(line: Line) -> Any:
     """Return the entries of the result of a line that are at a kink of its operation."""
     primitive, _, xs, y, params, _ = line
     kink = None if primitive is None else primitive.kink

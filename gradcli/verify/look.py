@@ -15,7 +15,7 @@ from gradcli.reports.common import finding
 from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
 from gradcli.verdict.evidence import Again, Blame, Evidence, Explained, Look, Pieces, TraceSeen
-from gradcli.verify.blame import on_a_flat_kink, wrong_rule
+from gradcli.verify.blame import hits_a_kink, wrong_rule
 from gradcli.verify.gather import claim_again
 from gradcli.verify.mutate import plant_mistakes
 from gradcli.verify.point_check import PointCheck
@@ -59,7 +59,7 @@ def look(case: PointCheck, seen: Evidence, what: Look) -> Evidence:
 def _blame(case: PointCheck, seen: Evidence) -> Blame:
     wrong = wrong_rule(case.q)
     if wrong is None:
-        return Blame(flat_kink=on_a_flat_kink(case.q))
+        return Blame(flat_kink=hits_a_kink(case.q))
     return Blame(wrong[0].name, place(wrong[1]))
 
 

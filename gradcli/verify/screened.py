@@ -10,7 +10,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.screening import Limits, Screened, Suspect, screen
+from gradcli.numerics.screening import Limits, Screened, WrongEntry, screen
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
@@ -19,7 +19,7 @@ from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
 from gradcli.words import Kind, Severity
 
-_Odd = tuple[Suspect, str, tuple[int, ...]]
+_Odd = tuple[WrongEntry, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
 _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
 
@@ -119,7 +119,7 @@ def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding
         says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
         hint = "move the point, or accept it: --allow kink"
         said.append(finding(Kind.KINK, Severity.INCONCLUSIVE, f"f has a kink {where}: {says}", hint=hint))
-    for d in found.scales[:1]:
+    for d in found.only_wider[:1]:
         kind = Kind.STAIRCASE if d.jumps else Kind.FINE_STRUCTURE
         says = (
             f"f has fine structure along a random direction: its slope is {float(d.value):.5g} over steps of {float(d.h):.0e} "
@@ -163,7 +163,7 @@ def _coverage(found: Screened, claim: Array) -> Finding:
     return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
-def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: Suspect) -> Mismatch:
+def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: WrongEntry) -> Mismatch:
     ratio = claimed / suspect.measured if suspect.measured else float("inf")
     return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
 

@@ -127,7 +127,7 @@ def test_a_line_may_have_its_claim_as_an_object(gradcli: Gradcli) -> None:
     ]
     ran = gradcli("check", "-", *QUICK, stdin="\n".join(lines))
     assert [row[0] for row in rows(ran.stdout)[:4]] == ["PASS", "FAIL", "ERROR", "ERROR"]
-    assert "(grad and at also as objects)" in ran.stderr
+    assert "(`grad` and `at` also an object)" in ran.stderr
 
 
 def test_work_on_large_arrays_is_announced(gradcli: Gradcli) -> None:

@@ -31,7 +31,7 @@ LINES = [
     ("sine(x)",                                                        2, "unknown function 'sine'"),
     ("abs(x - x)",                                                     3, "inconclusive"),
     ("{broken",                                                        2, ""),
-    ('{"target": "x", "bogus": 1}',                                    2, "target, grad, at and wrt"),
+    ('{"target": "x", "bogus": 1}',                                    2, "needs `target`"),
     ('{"at": {"x": 1}}',                                               2, "target"),
     ('{"target": 3}',                                                  2, "target"),
     ('{"target": "x", "at": {"x": "a"}}',                              2, "x"),

@@ -229,7 +229,7 @@ def test_words_are_written_as_each_dialect_has_them(word: str, numpy: str, torch
     (TORCH, call("sigmoid", words.n), "torch has no sigmoid of a number"), (TORCH, call("softmax", words.s), "torch has no softmax"),
     (TORCH, call("outer", words.n, words.x), "torch has no outer of a number"), (JAX, call("polygamma", words.x), "jax has no polygamma"),
     (TORCH, E("index", (words.x,), "[::-2]"), "torch has no steps backward"), (TORCH, E("index", (words.X,), "[:, 2:0:-1]"), "torch has no steps backward"),
-    (NUMPY, E("matmul", (words.s, words.x)), "a product by @ of what has not one or two axes"), (C, call("digamma", words.s), "C has no digamma"),
+    (NUMPY, E("matmul", (words.s, words.x)), "an operand of @ or dot must have one or two axes"), (C, call("digamma", words.s), "C has no digamma"),
 ])  # fmt: skip
 def test_what_a_dialect_cannot_say_is_refused(dialect: Dialect, e: E, why: str) -> None:
     with pytest.raises(NotSupported, match=f"^{re.escape(why)}$"):

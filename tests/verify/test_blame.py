@@ -10,7 +10,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.primitives.kinds import Partial
 from gradcli.source.expression import Expression
-from gradcli.verify.blame import on_a_flat_kink, wrong_rule
+from gradcli.verify.blame import hits_a_kink, wrong_rule
 from tests.verify.test_check import checked, kinds
 from tests.verify.test_planted import planted
 
@@ -83,13 +83,13 @@ FLAT = [
 @pytest.mark.parametrize(("text", "x", "flat"), FLAT)
 def test_a_kink_that_the_run_hits_is_seen_though_no_slope_flows(text: str, x: Any, flat: bool) -> None:
     q = question(text, x)
-    assert on_a_flat_kink(q) is flat
+    assert hits_a_kink(q) is flat
     assert not q.kinks
 
 
 def test_a_function_that_cannot_be_traced_is_on_no_kink_that_is_known() -> None:
     q = question("abs(x)**3", 0).unbelieved("as if it were lost")
-    assert on_a_flat_kink(q) is False
+    assert hits_a_kink(q) is False
 
 
 SLOPED = "sum(abs(x)*x)"  # smooth once: the slope 2 |x| has a kink where x = 0

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from gradcli.derivation.expression import E, Op, places
 from gradcli.errors import NotSupported
 
-PLAIN = -1  # a number of Python's own: a literal, a size
-_WHOLE = {"det", "trace", "norm"}
+PLAIN = -1  # the rank of a Python number: a literal, or the length of an axis
+_SCALAR_VALUED = {"det", "trace", "norm"}
 _REDUCED = {"sum", "mean", "var", "logsumexp", "prod"}
 _FIXED = {"outer": 2, "eye": 2, "inv": 2}
 
@@ -35,7 +35,7 @@ def rank(e: E, known: Mapping[str, int]) -> int:
         return len(dict(e.options)["first"].strip('"').partition("->")[2])
     if e.text == "diag":
         return 3 - args[0]
-    if e.text in _WHOLE:
+    if e.text in _SCALAR_VALUED:
         return 0
     if e.text == "solve":
         return args[1]
@@ -45,17 +45,17 @@ def rank(e: E, known: Mapping[str, int]) -> int:
 def _product(ranks: list[int]) -> int:
     """Return the rank of a chain of products, from the left: each takes one axis of both sides."""
     if not all(r in (1, 2) for r in ranks):
-        raise NotSupported("a product by @ of what has not one or two axes")
+        raise NotSupported("an operand of @ or dot must have one or two axes")
     left, *rest = ranks
     for right in rest:
         if left < 1:
-            raise NotSupported("a number times a matrix by @")
+            raise NotSupported("a scalar cannot be an operand of @")
         left = left + right - 2
     return left
 
 
 def axes(e: E) -> int | None:
-    """Return the number of axes if those of its names are known; else None, as for Python's own numbers."""
+    """Return the number of axes, names without known axes being plain numbers; None for a plain number or an unsupported `@`."""
     names = [a for a in e.walk() if a.op == "name" and a.axes is not None]
     try:
         found = rank(e, {a.text: a.axes for a in names if a.axes is not None})
