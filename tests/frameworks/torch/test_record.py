@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradcli
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from gradcli.errors import NotSupported  # noqa: E402
@@ -254,6 +256,36 @@ def test_a_missing_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     names = namespace()
     with pytest.raises(NotSupported, match="tanh"):
         checked(lambda: names["x"].tanh(), inputs(names))
+
+
+def test_a_decomposition_that_gives_another_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of torch 2.13 adds terms for the labels after the first -1."""
+    monkeypatch.delitem(TABLE, "multilabel_margin_loss_forward")
+    names = namespace()
+    labels = torch.tensor([[0, 1, -1, 2], [1, -1, 0, 0], [3, 2, 1, 0]])
+    with pytest.raises(NotSupported, match="decomposition"):
+        checked(lambda: torch.nn.functional.multilabel_margin_loss(names["x"], labels), inputs(names))
+
+
+SMOOTH: dict[str, tuple[Any, list[float]]] = {
+    "attention": (lambda x: attention(x[:, None], x[:, None], x[:, None], is_causal=True), [0.0, 0.5, 1.0]),
+    "lerp": (lambda x: torch.lerp(x, x * x, x), [0.5, 0.2]),
+    "frac": (lambda x: torch.frac(x), [0.0, 0.3]),
+    "xlog1py": (lambda x: torch.special.xlog1py(x, x.exp()), [0.0, 0.3]),
+    "sinc": (lambda x: torch.sinc(x), [0.0, 0.3]),
+    "logsumexp": (lambda x: torch.logsumexp(x, 0), [0.3, 0.3]),
+    "silu": (lambda x: torch.nn.functional.silu(x) + torch.nn.functional.mish(x), [0.0, 0.3]),
+}
+attention = torch.nn.functional.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_no_kink_is_found_where_a_function_is_smooth(name: str) -> None:
+    """Decompositions compare and branch where the function itself does not."""
+    f, x = SMOOTH[name]
+    report = gradcli.check(lambda x: f(x).sin().sum(), {"x": np.array(x)}, framework="torch")
+    assert report.verdict == "pass", str(report)
+    assert not report.points[0].findings
 
 
 def test_every_row_is_an_operation_of_torch() -> None:

@@ -25,10 +25,12 @@ add(shared(
     "special_modified_bessel_i0=bessel_i0 special_modified_bessel_i1=bessel_i1 "
     "special_modified_bessel_k0=bessel_k0 special_modified_bessel_k1=bessel_k1 "
     "special_scaled_modified_bessel_k0=bessel_k0e special_scaled_modified_bessel_k1=bessel_k1e positive=identity "
+    "special_xlog1py=xlog1py "
     "mm=matmul bmm=matmul mv=matmul vdot=matmul",
 ))
 add({
-    "round": lambda x, *, decimals=0: np.round(x, decimals),
+    "round": lambda x, *, decimals=0: np.round(x, decimals), "frac": lambda x: x - np.trunc(x),
+    "lerp": lambda start, end, weight: start + weight * (end - start),
     "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)),
     "frexp": lambda x: _parts(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
     "equal": np.array_equal, "allclose": np.allclose, "isclose": np.isclose,

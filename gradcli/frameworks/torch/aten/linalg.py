@@ -136,6 +136,12 @@ def _pinv(
     return np.linalg.pinv(a, rcond=float(least))
 
 
+@aten("_euclidean_dist")
+def euclidean(a: Value, b: Value) -> Value:
+    """Return the distances of every row of a and every row of b; torch's own formula cancels for rows that are close."""
+    return cdist(a, b, 2.0)
+
+
 @aten("_cdist_forward")
 def cdist(a: Value, b: Value, p: float, compute_mode: Any = None) -> Value:
     """Return the p-norms of the differences of every row of a and every row of b.

@@ -7,7 +7,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import exact, plain
-from gradcli.frameworks.torch.aten.rows import aten, refuse
+from gradcli.frameworks.torch.aten.rows import aten, axis, refuse
 from gradcli.primitives.linalg import T
 from gradcli.primitives.reductions import softmax
 from gradcli.primitives.shaping import GETITEM
@@ -66,12 +66,14 @@ def native_dropout(x: Value, p: float, train: bool | None) -> Any:
     return x, np.ones(shape(x), dtype=bool)
 
 
-def _safe_softmax(x: Value) -> Value:
-    """Return softmax(x) along the last axis, and zeros where all of x is -inf."""
-    if not size(x):
-        return x
-    masked = np.all(np.isneginf(plain(x)), axis=-1, keepdims=True)
-    return np.where(masked, 0.0, softmax(np.where(masked, 0.0, x), -1))
+@aten("_safe_softmax")
+def safe_softmax(x: Value, dim: int = -1, dtype: Any = None) -> Value:
+    """Return softmax(x) along an axis, and zeros where all of x is -inf. Its decomposition would have a kink at -inf."""
+    if not shape(x) or not size(x):
+        return softmax(x) if size(x) else x
+    over = axis(dim, len(shape(x)))
+    masked = np.all(np.isneginf(plain(x)), axis=over, keepdims=True)
+    return np.where(masked, 0.0, softmax(np.where(masked, 0.0, x), over))
 
 
 def _attention(
@@ -89,7 +91,7 @@ def _attention(
         mask = np.tri(shape(q)[-2], shape(k)[-2], dtype=bool)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
-    weights = _safe_softmax(scores)
+    weights = safe_softmax(scores)
     return np.matmul(weights, v), weights, scores
 
 
