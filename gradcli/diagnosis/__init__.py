@@ -1,1 +1,1 @@
-"""Naming the mistake in a wrong gradient, by trying mistakes until one makes the claim of the right gradient."""
+"""Find the mistake in a wrong gradient, by trying mistakes on the right gradient until the result equals the claim."""

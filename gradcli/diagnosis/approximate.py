@@ -1,4 +1,4 @@
-"""Claims that approximate: differences with a fixed step, lower precision, noise. Which law does the error follow?"""
+"""Recognise claims that are approximations: differences with a fixed step, lower precision, a solver's tolerance."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,18 +10,18 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.numerics.noise import EPS
 from gradcli.reports.point_report import Diagnosis
 
-_SAMPLES = 4  # wrong entries at which steps are tried
+_SAMPLES = 4  # wrong entries at which difference quotients are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
-_MOST_WORK = 1e10  # scalar operations that differences may take, were every trial made; most end at the first
-_ALMOST = 3e-5  # of the largest entry: larger errors are no rounding and no solver's tolerance
-_ROUNDINGS = 16  # of f over h, that two runs of the same difference may be apart
-_SAME = 1e-11  # relative: two computations of one difference
-_GAIN = 0.05  # what a difference must leave of the claim's error
+_MOST_WORK = 1e10  # scalar operations of all trials together; most trials end at the first entry
+_ALMOST = 3e-5  # relative to the largest entry: larger errors come from no rounding and no solver's tolerance
+_ROUNDINGS = 16  # roundings of f, divided by h: the allowed distance of two runs of the same difference
+_SAME = 1e-11  # relative: the allowed distance of two computations of one difference quotient
+_GAIN = 0.05  # the largest part of the claim's error that a difference quotient may leave unexplained
 _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 
 
 def lower_precision(wrong: Wrong) -> Diagnosis | None:
-    """Return that every entry of the claim is a number of a lower precision, near the right one."""
+    """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
     a, b = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
     scale = float(np.max(np.abs(b), initial=0.0))
     if a.size < 2 or not np.all(np.isfinite(a)):
@@ -37,7 +37,10 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
 
 
 def by_differences(wrong: Wrong) -> Diagnosis | None:
-    """Return that the claim is a difference quotient of the function with a fixed step, and the step."""
+    """Return a diagnosis with the step, if the claim is a difference quotient of the function with a fixed step.
+
+    Cost  a few hundred evaluations of f; nothing is tried if all trials could take more than 1e10 operations.
+    """
     q = wrong.q
     sampled, others = list(_sampled(wrong)), list(_right_ones(wrong))
     trials = 2 * len(_STEPS) * len(_LAWS) * (len(sampled) + len(others))
@@ -61,7 +64,7 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
 
 
 def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield wrong entries, the largest errors first."""
+    """Yield the wrong entries with the largest errors, largest first."""
     found = []
     for name in wrong.names:
         error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
@@ -71,7 +74,7 @@ def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _right_ones(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield entries that are right, the largest first: of a difference, they are those without truncation."""
+    """Yield the largest right entries: in a difference quotient, these are the ones without truncation error."""
     found = []
     for name, claim in wrong.claimed.items():
         size = np.where(wrong.masks[name], -1.0, np.abs(claim))
@@ -107,18 +110,18 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
     room = _ROUNDINGS * EPS * abs(value) / step + 1e-9 * abs(claimed)
     if not np.asarray(wrong.masks[name])[at]:
         return abs(claimed - made) <= room
-    again = abs(claimed - made) <= _SAME * abs(claimed)  # the same difference, of whatever error
+    again = abs(claimed - made) <= _SAME * abs(claimed)  # the same difference quotient, however large its error
     return again or abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
 
 
 def _rounded(wrong: Wrong, value: float, h: float) -> bool:
-    """Whether the error is of the size of rounding in f over h."""
+    """Whether the error is as small as the rounding error of f divided by h."""
     errors = np.abs(end_to_end(wrong.claimed.values()) - end_to_end(wrong.right.values()))
     return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
 
 
 def nearly(wrong: Wrong) -> Diagnosis | None:
-    """Return that every entry is nearly right, by differing small errors."""
+    """Return a diagnosis if every entry is nearly right, with small errors that differ between entries."""
     errors = [
         np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
         / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
@@ -137,7 +140,7 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
 
 
 def _accepts(wrong: Wrong) -> str:
-    """Return which fixed tolerance would accept the claim."""
+    """Return in words the fixed tolerances that would accept the claim."""
     claimed, right = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
     used = right != 0
     relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))

@@ -1,4 +1,4 @@
-"""Slips in the slope of one value by another that several lines compute: a sigmoid or a softmax written out."""
+"""Slips in the derivative of a value that several lines compute from another, such as a sigmoid written out."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +12,8 @@ from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.primitives.kinds import Partial
 
-_FARTHEST = 14  # lines that a block goes back
-_MOST_ENTRIES = 64  # of a value whose slopes by another are probed one by one
+_FARTHEST = 14  # lines between the start and the end of a block, at most
+_MOST_ENTRIES = 64  # of a value whose Jacobian is computed row by row
 
 _WRITTEN_OUT: tuple[tuple[Callable[..., Any], str], ...] = (
     (lambda y, x, p: y, "the derivative of this value is computed as y, the value itself"),
@@ -39,9 +39,10 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 
 
 def block_slips(program: Program) -> Iterator[tuple[str, str, Program, Any]]:
-    """Yield `(kind, says, program, position)`: one block's slope replaced, in every turn of a loop at once.
+    """Yield `(kind, says, program, position)` for each slip: the derivative of one block is replaced in the program.
 
-    A block is a value that depends on the inputs through one other value alone, of the same shape.
+    A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
+    block several times, all runs are replaced at once.
     """
     tape = program.tape
     for blocks in _blocks(tape, len(program.inputs)):
@@ -59,7 +60,7 @@ def block_slips(program: Program) -> Iterator[tuple[str, str, Program, Any]]:
 
 
 def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
-    """Return the blocks, those of the same places in the source together, the last in the program first."""
+    """Return the blocks as pairs of slots, grouped by their place in the source, the last in the program first."""
     found: dict[Any, list[tuple[int, int]]] = {}
     for v in range(len(tape.lines) - 1, inputs - 1, -1):
         for far, u in enumerate(_only_sources(tape, v, inputs)):
@@ -69,7 +70,7 @@ def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
 
 
 def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
-    """Yield the slots through which alone `v` depends on the inputs, nearest first, from the second line back on."""
+    """Yield each slot through which alone `v` depends on the inputs, nearest first; the operand of a unary `v` is left out."""
     frontier = {slot for slot in tape.operands(v) if slot != CONSTANT}
     for steps in range(_FARTHEST):
         if not frontier:
@@ -84,7 +85,7 @@ def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
 
 
 def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
-    """Return the diagonal of the Jacobian of `v` by `u`, and whether that is all of it; None where it is too large."""
+    """Return the diagonal of the Jacobian of `v` by `u`, and whether the rest is zero; None if it is too large."""
     x = tape.value(u)
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
@@ -112,6 +113,6 @@ def _elementwise(line: Line) -> bool:
 
 
 def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
-    """Return the line of `v` as made of `u` alone, by the slope given."""
+    """Return a line that computes `v` from `u` in one step, with the given derivative."""
     whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
     return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)

@@ -1,4 +1,4 @@
-"""Which one mistake makes the claim of the right gradient: the simplest that does, or what the error looks like."""
+"""Find the simplest single mistake that turns the right gradient into the claim, or describe the pattern of the error."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _SEARCH = (  # the simplest first: the first that explains every wrong entry is 
 
 
 def diagnose(wrong: Wrong) -> Diagnosis:
-    """Return the likely mistake; where none explains the claim, that, and the pattern of its error."""
+    """Return the likely mistake; if no known mistake explains the claim, the pattern of its error."""
     unknown = _not_finite(wrong)
     if unknown is not None:
         return unknown

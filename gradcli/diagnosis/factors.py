@@ -1,4 +1,4 @@
-"""Factors that a gradient is wrong by, and what each comes from."""
+"""Factors by which gradients are commonly wrong, and the mistake behind each."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,10 @@ _BY_NUMBER = tuple(
 
 
 def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
-    """Return the factor that fits the claim best, by least squares."""
+    """Return the factor from the right gradient to the claim by least squares; None if a gradient is zero or not finite.
+
+    Shapes  `claimed[x]` and `right[x]` have the same shape for each input x in `names`.
+    """
     a, b = (end_to_end(of[name] for name in names) for of in (claimed, right))
     scale = float(np.max(np.abs(b), initial=0.0))
     if not scale > 0 or not np.all(np.isfinite(a)):
@@ -41,7 +44,7 @@ def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> flo
 
 
 def named_factor(factor: float, wrong: Wrong) -> tuple[str, str] | None:
-    """Return the kind and the words of a factor that mistakes make, or None for any other."""
+    """Return the kind of mistake that causes a factor, and a sentence; None if no known mistake causes it."""
     if abs(factor) < 1e-9:
         return "detached", "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
@@ -54,7 +57,7 @@ def named_factor(factor: float, wrong: Wrong) -> tuple[str, str] | None:
 
 
 def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
-    """Yield the factors that counting makes: entries, axes, one less for a sample."""
+    """Yield the factors that come from counts n of entries or axes: n, n - 1, and their quotients."""
     sizes: dict[int, str] = {}
     for name, x in wrong.q.point.values.items():
         if isinstance(x, np.ndarray | np.float64):
@@ -76,7 +79,7 @@ def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
 
 
 def _constants(q: Question) -> Iterator[tuple[float, str]]:
-    """Yield the factors that a scalar of the point makes, as a step size dt does."""
+    """Yield the factors that a scalar argument causes if it is missing or repeated, such as a step size dt."""
     for name, x in q.point.values.items():
         if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0):
             for power, says in (

@@ -1,4 +1,4 @@
-"""Mistakes made to a gradient as a whole, or to some of its entries: each row of the table is one."""
+"""Mistakes that change a whole gradient, or some of its entries; each row of the table is one mistake."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
 from gradcli.reports.point_report import Diagnosis
 
-_SLIGHT = 0.1  # a factor nearer to one than this is an entry that is off, not a factor that is missing
+_SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
 
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A mistake: what it makes of the right gradient of one input, and how to say it."""
+    """A mistake: a function from the right gradient of one input to the wrong one (None if it does not apply), and a text."""
 
     kind: str
     makes: Callable[[Array], Array | None]
@@ -29,7 +29,7 @@ def _square(g: Array) -> bool:
 
 
 def _along(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
-    """Return what replaces every entry along an axis by one number made of them."""
+    """Return a function that replaces all entries along an axis by one number, computed from them by `how`."""
 
     def made(g: Array) -> Array | None:
         if np.ndim(g) <= axis or g.shape[axis] < 2:
@@ -76,7 +76,7 @@ _SIGNED = ("transposed", "permuted", "shifted")
 
 
 def as_a_whole(wrong: Wrong) -> Diagnosis | None:
-    """Return the mistake that was made to every wrong input as a whole."""
+    """Return the mistake that changed the whole gradient of each wrong input; None if there is none."""
     return _by_factor(wrong) or _by_slip(wrong) or _permuted(wrong)
 
 
@@ -106,7 +106,7 @@ def _by_slip(wrong: Wrong) -> Diagnosis | None:
 
 
 def _permuted(wrong: Wrong) -> Diagnosis | None:
-    """Entries that are right but in another order, and what exchanges two of them."""
+    """Return a diagnosis if the entries are right but in another order."""
     for name in wrong.names:
         mask = np.asarray(wrong.masks[name])
         a, b = np.asarray(wrong.claimed[name])[mask], np.asarray(wrong.right[name])[mask]
@@ -125,7 +125,7 @@ def _permuted(wrong: Wrong) -> Diagnosis | None:
 
 
 def in_entries(wrong: Wrong) -> Diagnosis | None:
-    """Return one mistake that was made to the wrong entries alone: a sign, a factor, a constant."""
+    """Return one mistake that changed only the wrong entries: a sign or a known factor."""
     factor = factor_of(*wrong.masked, wrong.names)
     if factor is not None and wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
         named = named_factor(factor, wrong)
@@ -135,7 +135,7 @@ def in_entries(wrong: Wrong) -> Diagnosis | None:
 
 
 def by_a_constant(wrong: Wrong) -> Diagnosis | None:
-    """Return that one constant is added to several wrong entries."""
+    """Return a diagnosis if one constant was added to all wrong entries, and there are several."""
     apart = np.subtract(*map(end_to_end, (of.values() for of in wrong.masked)))
     constant = float(np.median(apart))
     if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
@@ -144,7 +144,7 @@ def by_a_constant(wrong: Wrong) -> Diagnosis | None:
 
 
 def slightly_off(wrong: Wrong) -> Diagnosis | None:
-    """Return that the wrong entries are off by one factor near one, or that one entry alone is, a little."""
+    """Return a diagnosis if one factor near 1 explains the wrong entries, or a single entry is slightly wrong."""
     found = in_one_entry(wrong) or by_unnamed_factor(wrong)
     if found is None or found.kind == "factor":
         return None
@@ -154,12 +154,12 @@ def slightly_off(wrong: Wrong) -> Diagnosis | None:
 
 
 def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
-    """Return that several wrong entries, all that are, are off by one factor of no known meaning."""
+    """Return a diagnosis if several entries are wrong, all by one factor, whether its cause is known or not."""
     return _scaled(wrong) if wrong.count > 1 else None
 
 
 def in_one_entry(wrong: Wrong) -> Diagnosis | None:
-    """Return that one entry alone is wrong; where there is no other, by which factor."""
+    """Return a diagnosis if one entry alone is wrong; with its factor, if the gradient has no other entry."""
     if wrong.count > 1:
         return None
     if not wrong.where():
@@ -192,7 +192,7 @@ def _where_wrong(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any
 
 
 def exchanged(wrong: Wrong) -> Diagnosis | None:
-    """Return that an input was given the gradient of another one."""
+    """Return a diagnosis if the claim for an input is the gradient of another input."""
     taken: dict[str, str] = {}
     for name in wrong.names:
         for other in (
@@ -210,7 +210,10 @@ def exchanged(wrong: Wrong) -> Diagnosis | None:
 
 
 def not_reduced(claimed: Array, right: Array, name: str) -> str | None:
-    """Return what is wrong with a claim of another shape: not summed, transposed, flattened; None where nothing fits."""
+    """Return in words why a claim has the wrong shape: not summed, transposed, flattened; None if none of these fits.
+
+    Shapes  `right` has the shape that the claim should have; `claimed` has any shape.
+    """
     for says, made in _reshaped(np.asarray(claimed), shape(right)):
         room = 1e-6 * max(float(np.max(np.abs(right), initial=0.0)), 1e-300)
         if shape(made) == shape(right) and np.all(np.abs(made - right) <= room):

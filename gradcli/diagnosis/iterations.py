@@ -1,4 +1,4 @@
-"""Partials taken at another value than the right one: of the turn before or after in a loop, or of another name."""
+"""Partials evaluated at the wrong value: of the previous or next iteration of a loop, or of another variable."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gradcli.reports.point_report import Diagnosis
 
 
 def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find a line of a loop whose partial was evaluated one turn too early or too late."""
+    """Find a line of a loop whose partial uses the values of the previous or the next iteration."""
     program = search.wrong.q.recording
     tape = program.tape
     for edge in edges:
@@ -32,7 +32,7 @@ def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find a product whose partial is another value of the program than the other factor."""
+    """Find a product whose partial is not the other factor, but a different value of the program."""
     program = search.wrong.q.recording
     tape = program.tape
     families = _families(tape)
@@ -53,7 +53,7 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def _families(tape: Tape) -> list[tuple[int, ...]]:
-    """Return the lines of each place in the source, and the inputs."""
+    """Return the lines of the program, inputs included, grouped by their place in the source."""
     found: dict[Any, list[int]] = {}
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
         found.setdefault((key_of(position, k), primitive and primitive.name), []).append(k)
@@ -61,7 +61,7 @@ def _families(tape: Tape) -> list[tuple[int, ...]]:
 
 
 def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
-    """Return the rules of a product whose partial is the value of other lines, turn by turn; None where it does not fit."""
+    """Return rules that use the values of `lines` as the partial of a product, iteration by iteration; None if none fit."""
     if len(lines) not in (1, len(edge.lines)):
         return None
     rules: Changed = {}

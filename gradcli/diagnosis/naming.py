@@ -1,4 +1,4 @@
-"""How a mistake names the operation it is in: by what the user wrote, not by the primitives that were recorded for it."""
+"""Name the operation with a mistake as the user wrote it, not by the primitives that were recorded for it."""
 
 import ast
 import re
@@ -10,8 +10,8 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 
 _LONGEST = 30  # characters of an operand that is quoted
-_COUNTS = ("mean", "average")  # what the users of these call n is the number of entries
-_SAME = 1e-12  # relative: 1/n as a float
+_COUNTS = ("mean", "average")  # functions whose factor is written 1/n, with n the number of entries
+_SAME = 1e-12  # relative: the rounding of 1/n
 _AS_IF = "is missing (used as if it were 1)"
 _RULES = {
     ("multiply", 0): "the derivative of a*b by a is b, not 1",
@@ -27,7 +27,7 @@ _RULES = {
 
 
 def passed_on(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alone: bool = True) -> str:
-    """Return in words that the derivative by argument `i` is missing; `alone` is whether the code is this operation only."""
+    """Say that the derivative by argument `i` is missing; `alone` says whether the code is this one operation."""
     constant = _constant(xs, 1 - i) if len(xs) == 2 else None
     called = _called(code)
     if primitive.name in ("multiply", "divide") and (primitive.name, i) != ("divide", 1):
@@ -52,7 +52,7 @@ def _constant(xs: Sequence[Value], i: int) -> float | None:
 
 
 def _factor(called: str, factor: float) -> str:
-    """Return `1/n of mean(...) is missing (n = 6)`, the factor of a call."""
+    """Return a missing factor of a call in words, such as `1/n of mean(...) is missing (n = 6)`."""
     n = round(1 / factor)
     if abs(n) < 2 or abs(factor * n - 1) > _SAME:
         return f"{factor:.6g} of {called}(...) is missing"
@@ -70,14 +70,14 @@ def _parsed(code: str) -> ast.AST | None:
 
 
 def _called(code: str) -> str:
-    """Return what a call names, `mean` of `np.mean(x)` and of `x.mean()`; nothing for what is no call."""
+    """Return the name of the called function, `mean` for `np.mean(x)` and `x.mean()`; empty if the code is no call."""
     node = _parsed(code)
     of = node.func if isinstance(node, ast.Call) else None
     return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
 
 
 def _operand(code: str, i: int, name: str) -> str:
-    """Return how the operand beside argument `i` of a product or a quotient is written, where it is short."""
+    """Return the source of the other operand of a product or quotient; empty if it is long or not found."""
     node, wanted = _parsed(code), ast.Mult if name == "multiply" else ast.Div
     if isinstance(node, ast.AugAssign) and isinstance(node.op, wanted) and i == 0:
         text = ast.unparse(node.value)
@@ -93,7 +93,7 @@ def _quoted(operand: str, inverse: str) -> str:
 
 
 def _value(operand: str, constant: float | None) -> str:
-    """Return ` (n = 6)` for the name of a count; nothing for a number that is written, and for other values."""
+    """Return ` (n = 6)` if the operand is a variable that holds a count; empty for literals and other values."""
     if constant is None or constant < 2 or not constant.is_integer() or re.fullmatch(r"[-+\d.e_()]+", operand):
         return ""
     return f" ({operand} = {constant:.0f})"

@@ -1,4 +1,4 @@
-"""Mistakes in one line of the recorded program: its partial missing, negated or replaced, or one path overwritten."""
+"""Find a mistake in one line of the recorded program: a partial that is missing, negated or replaced, or a lost path."""
 
 from typing import Any
 
@@ -19,12 +19,15 @@ from gradcli.reports.point_report import Diagnosis
 
 MOST_WORK = 3e9  # scalar operations that the search may take
 _PER_LINE, _PER_OPERATION = 6_000, 4  # scalar operations of a sweep
-_FEWEST = 3  # entries that must move together before a factor of no known meaning explains anything
+_FEWEST = 3  # entries that must change together before a factor with no known cause explains them
 _MOST_OUTPUTS = 64
 
 
 def on_tape(wrong: Wrong) -> Diagnosis | None:
-    """Return the one line whose slip makes the claim of the right gradient."""
+    """Return the one line of the program whose slip turns the right gradient into the claim; None if none is found.
+
+    Cost  at most 3e9 scalar operations, predicted from the size of the program.
+    """
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
@@ -51,7 +54,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
 
 
 def by_share(wrong: Wrong) -> Diagnosis | None:
-    """Return the line through which the claim holds a contribution times a factor of no known meaning."""
+    """Return the line whose contribution the claim multiplies by a factor with no known cause, as `on_tape` found it."""
     return next(iter(wrong.unnamed), None)
 
 
@@ -72,12 +75,12 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find the edge through which nothing flows in the claim."""
+    """Find the edge whose contribution is missing in the claim."""
     tape = search.wrong.q.recording.tape
     for n, edge in enumerate(edges):
         operands = tape.operands(edge.lines[-1])
         if operands.count(operands[edge.i]) > 1:
-            continue  # one half of x*x: that is a factor 2
+            continue  # half of x*x is missing: reported as a factor 2
         whose = search.explains(_without(search, n, edge))
         if whose is not None:
             return _by_share(search, 0.0, edge, whose)
@@ -85,14 +88,14 @@ def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def _without(search: Search, n: int, edge: Edge) -> Gradient | None:
-    """Return the gradient without the contribution through an edge, computed once."""
+    """Return the gradient without the contribution through an edge; it is computed once and cached."""
     if n not in search.lacking:
         search.lacking[n] = search.made(changed(search.wrong.q.recording, edge, omitted))
     return search.lacking[n]
 
 
 def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find the edge whose contribution the claim holds minus one, two, ... times instead of once."""
+    """Find the edge whose contribution the claim holds with a wrong factor, such as -1 or 2 instead of 1."""
     program, wrong = search.wrong.q.recording, search.wrong
     for n, edge in enumerate(edges):
         without = _without(search, n, edge)
@@ -101,7 +104,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         factor = _share(wrong, without)
         if factor is None:
             continue
-        if len(edge.lines) > 1 and abs(factor) > 1e-6:  # what a loop does to a factor is not linear in it
+        if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
             whose = search.explains(search.made(changed(program, edge, negated)))
             if whose is not None:
                 return said(search, "negated", f"the derivative on this line has the wrong sign{whose}", edge.position)
@@ -121,7 +124,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def _share(wrong: Wrong, without: Gradient) -> float | None:
-    """Return how many times the claim holds the contribution that `without` lacks, by least squares."""
+    """Return the factor with which the claim holds the contribution that `without` lacks, by least squares."""
     part, held = (end_to_end(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
     scale = float(np.max(np.abs(part), initial=0.0))
     if not scale > 0 or not np.isfinite(scale):
@@ -149,7 +152,7 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
 
 
 def _is_term(program: Program, edge: Edge) -> bool:
-    """Whether an edge leads into a sum that, up to constant factors, is the result."""
+    """Whether an edge leads into a sum that is the result, up to constant factors."""
     y, _, tape = program
     top = y.slot
     while True:
@@ -169,7 +172,7 @@ def _is_term(program: Program, edge: Edge) -> bool:
 
 
 def _depends(tape: Tape, slot: int, k: int) -> bool:
-    """Whether the value of a slot is made of that of line k."""
+    """Whether the value of a slot depends on that of line k."""
     reached = {slot}
     for line in range(slot, k, -1):
         if line in reached:
@@ -178,9 +181,10 @@ def _depends(tape: Tape, slot: int, k: int) -> bool:
 
 
 def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
-    """Return how often the value is used from which a missing contribution branches off, and where it does.
+    """Return how often the value is used at which a missing contribution branches off, and the position of the branch.
 
-    Upstream of an edge, what is used once and made of one value alone carries the same contribution.
+    The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
+    contribution.
     """
     uses: dict[int, int] = {}
     for _, slots, _, _, _, _ in tape.lines:
@@ -196,7 +200,7 @@ def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
 
 
 def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Find a value whose slope by another, over several lines, was replaced by a slip."""
+    """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
     for kind, says, program, position in block_slips(search.wrong.q.recording):
         whose = search.explains(search.made(program))
         if whose is not None:

@@ -1,4 +1,4 @@
-"""Claims that are right, but of another point: stale values, exchanged arguments, rounded inputs."""
+"""Recognise claims that are right at another point: stale values, exchanged arguments, rounded inputs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,16 +14,16 @@ from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Array
 from gradcli.reports.point_report import Diagnosis
 
-_TURNS = 8  # of Newton's method for how far a point was moved
-_LINEAR = 0.7  # of the error that a first step must explain before it is followed
+_TURNS = 8  # iterations of Newton's method for the distance by which the point was moved
+_LINEAR = 0.7  # the largest part of the error that the first Newton step may leave unexplained
 _MOST_OUTPUTS = 16
 _MOST_WORK = 1e9  # scalar operations
-_PROBE = 1e-6  # of the point: the step of the derivative of the gradient
-_EVEN = 1e-3  # how near the distance is rounded to be shown
+_PROBE = 1e-6  # relative to the point: the step for the derivative of the gradient
+_EVEN = 1e-3  # relative: the distance is shown with three digits if this changes it by less
 
 
 def of_another_point(wrong: Wrong) -> Diagnosis | None:
-    """Return the other point at which the claim would be right."""
+    """Return a diagnosis that names the other point at which the claim would be right; None if none is found."""
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_work > _MOST_WORK:
         return None
@@ -35,7 +35,7 @@ def of_another_point(wrong: Wrong) -> Diagnosis | None:
                     "stale" if "exchanged" not in says else "swapped", f"the claim is the right gradient {says}"
                 )
         if wrong.count < 2:
-            return None  # one number is explained by any family of points
+            return None  # some point on any line explains a single number
         for says, direction in _directions(wrong):
             distance = _followed(wrong, direction)
             if distance is not None:
@@ -50,7 +50,10 @@ def _shown(distance: float) -> str:
 
 
 def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
-    """Return our gradient at another point, or None where there is none."""
+    """Return gradcli's gradient at another point for the claimed inputs; None if it fails or is not finite.
+
+    Shapes  `xs` as the inputs; each gradient has the shape of the output, then of the input.
+    """
     q = wrong.q
     try:
         rows = by_rows(record(q.g, xs), np.float64(1))
@@ -65,7 +68,7 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
 
 
 def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
-    """Yield points that are looked up by mistake: exchanged inputs, rounded ones, zeros, ones."""
+    """Yield points that are used by mistake: exchanged or rounded inputs, zeros, ones, other signs."""
     for a in range(len(q.xs)):
         for b in range(a + 1, len(q.xs)):
             if shape(q.xs[a]) == shape(q.xs[b]):
@@ -99,7 +102,7 @@ def _in_float32(x: Array) -> Array:
 
 
 def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
-    """Yield lines through the point along which programs move it."""
+    """Yield lines through the point along which programs move it, such as the gradient."""
     q = wrong.q
     if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
         yield "at x + {} times the gradient", [np.asarray(wrong.right[name]) for name in q.wrt]
@@ -116,7 +119,7 @@ def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
 
 
 def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
-    """Return how far along a line the claim is the right gradient, by Newton's method in that one number."""
+    """Return the distance along a line at which the claim is the right gradient, by Newton's method; None if there is none."""
     xs = wrong.q.xs
     scale = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0) or 1.0
     longest = max(float(np.max(np.abs(v), initial=0.0)) for v in direction)

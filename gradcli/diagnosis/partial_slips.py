@@ -1,4 +1,4 @@
-"""Slips in one local partial: what people write instead of it. A row is a primitive's argument and one wrong partial."""
+"""Slips in one partial: the expressions that people write instead. A row is an argument of a primitive and a slip."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
 
 @dataclass(frozen=True, slots=True)
 class LocalSlip:
-    """A wrong partial of argument `i`, `partial(y, *xs)`, and how to say what was written for what."""
+    """A wrong partial of argument `i`, `partial(y, *xs)`, and a sentence that names the right and the wrong expression."""
 
     i: int
     partial: Callable[..., Value]
@@ -107,7 +107,7 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A rule whose pull is another function of what the right one would be given: `(right, ybar, i, y, xs, params)`."""
+    """A rule that pulls back by `instead(pulled, ybar, i, y, xs, params)`, where `pulled` is the pull of the right rule."""
 
     right: Rule
     instead: Callable[..., Value]
@@ -125,12 +125,12 @@ class Replaced:
 
 
 def omitted(rule: Rule) -> Rule:
-    """Return a rule that lets nothing through."""
+    """Return a rule whose pulled back cotangent is zero."""
     return Replaced(rule, lambda pulled, ybar, i, y, xs, params: np.zeros(shape(xs[i]))[()])
 
 
 def negated(rule: Rule) -> Rule:
-    """Return a rule with the sign flipped."""
+    """Return the rule with its sign flipped."""
     return Replaced(rule, lambda pulled, ybar, i, y, xs, params: -pulled(ybar))
 
 
@@ -139,7 +139,7 @@ def _passed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any
 
 
 def evaluated_at(rule: Rule, y: Value, xs: Sequence[Value]) -> Rule:
-    """Return a rule whose partial is that of other values: of the line's run before or after."""
+    """Return the rule with its partial evaluated at other values, such as those of another iteration of a loop."""
 
     def instead(pulled: Any, ybar: Any, i: int, _: Any, own: Any, params: Any) -> Any:
         return rule.pull(ybar, i, y, xs, params, _no_transpose)
@@ -154,9 +154,9 @@ def _no_transpose(*_: Any) -> Value:
 def replacements(
     primitive: Primitive, i: int, y: Value, xs: Sequence[Value], code: str = "", alone: bool = True
 ) -> Iterator[tuple[str, str, Rule]]:
-    """Yield `(kind, says, rule)` for each slip known for an argument of a primitive, at operands like these.
+    """Yield `(kind, says, rule)` for each known slip in argument `i` of a primitive, with result `y` and operands `xs`.
 
-    `code` is what the user wrote for it, `alone` whether that is this operation only.
+    `code` is the user's source of the operation, and `alone` says whether it consists of this operation only.
     """
     rule = primitive.rule(i)
     for slip in SLIPS.get(primitive.name, ()):
@@ -170,7 +170,7 @@ def replacements(
 
 
 def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]]:
-    """Yield what goes wrong where an operand was broadcast: its cotangent is a sum over the axes that grew."""
+    """Yield slips for a broadcast operand, whose cotangent is a sum over the axes that were broadcast."""
     have, want = shape(y), shape(x)
     if have == want or size(y) <= size(x) or not isinstance(rule, Partial | Factor):
         return
@@ -181,7 +181,7 @@ def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]
 
 
 def _summed(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, ...]], Value]) -> Callable[..., Value]:
-    """Return what reduces the cotangent of every broadcast copy in another way than by their sum."""
+    """Return a wrong pull: it reduces the cotangents of the broadcast copies by `makes` instead of the sum."""
 
     def instead(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
         copies = pulled(np.broadcast_to(ybar, shape(y)), np.broadcast_to(xs[i], shape(y)))
@@ -207,7 +207,7 @@ def _end(copies: Value, grew: tuple[int, ...], which: int) -> Value:
 
 
 def _matmul_other_way(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    """The transpose of the other operand is forgotten, or taken where it should not be."""
+    """Pull back a matrix product with the other operand not transposed."""
     other = xs[1 - i]
     if np.ndim(other) < 2 or other.shape[-1] != other.shape[-2]:
         return pulled(ybar)

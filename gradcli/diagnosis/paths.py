@@ -1,4 +1,4 @@
-"""Contributions that overwrite each other: `=` where `+=` was right, and slices or gathers assigned instead of added."""
+"""Contributions to a cotangent that overwrite each other: `=` instead of `+=`, also for slices and gathers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,14 +12,14 @@ from gradcli.diagnosis.search import Changed, Edge, Search, through
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.reports.point_report import Diagnosis
 
-_MOST_USES = 40  # of one value, in turns: more are no paths one writes out
-_PAIRS = 12  # siblings of which two may be missing together
+_MOST_USES = 40  # of one value in separate lines: nobody writes out more by hand
+_PAIRS = 12  # other uses of a value that are tried as missing together with one use
 
 Use = tuple[int, int]  # a line and its argument
 
 
 def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
-    """Return the value of whose contributions some were overwritten, where the claim lacks just those."""
+    """Return a diagnosis if the claim lacks the contributions that an assignment instead of a sum would overwrite."""
     program = search.wrong.q.recording
     tape = program.tape
     for says, rules, position in _lost(tape, edges):
@@ -32,7 +32,7 @@ def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 
 def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
-    """Yield what is lost where contributions are assigned instead of added: `(says, rules, position)`."""
+    """Yield `(says, rules, position)` for each way to lose contributions by assigning instead of adding."""
     uses = _uses(tape)
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
@@ -52,7 +52,7 @@ def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
 
 
 def _uses(tape: Tape) -> dict[int, list[Use]]:
-    """Return for each slot the lines and arguments that read it, in order."""
+    """Return the uses of each slot, in order: the lines and arguments that read it."""
     uses: dict[int, list[Use]] = {}
     for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
         for i, slot in enumerate(slots):
@@ -71,7 +71,7 @@ def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
 
 
 def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
-    """Yield what is left of a value's contributions when only one is kept, or when each slice overwrites those before."""
+    """Yield the cases where only one use of a value is counted, or where overlapping slices overwrite each other."""
     for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
         says = f"of {len(found)} uses of a value only the {which}, {{}}, is counted"
         yield says, _omit(tape, [use for use in found if use != kept]), tape.position(kept[0])
@@ -103,7 +103,7 @@ def _name(tape: Tape, use: Use) -> str:
 
 
 def _region(tape: Tape, use: Use) -> Any:
-    """Return which entries of the value a slice reads."""
+    """Return a mask of the entries of the value that a slice reads."""
     _, _, xs, _, params, _ = tape.lines[use[0]]
     covered = np.zeros(shape(xs[use[1]]), dtype=bool)
     covered[(params or {})["index"]] = True
@@ -111,7 +111,7 @@ def _region(tape: Tape, use: Use) -> Any:
 
 
 def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
-    """Let nothing of a contribution through where it is overwritten."""
+    """Change the rules so that a contribution is zero where it is overwritten."""
     primitive = tape.primitive(use[0])
     if primitive is None or not regions:
         return
@@ -123,7 +123,7 @@ def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
 
 
 def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
-    """Yield what is lost where repeated positions of a gather are assigned, as `dx[index] += d` does."""
+    """Yield the case where repeated positions of a gather are assigned instead of added, as `dx[index] += d` does."""
     rules: Changed = {}
     for k in edge.lines:
         _, _, _, _, params, _ = tape.lines[k]

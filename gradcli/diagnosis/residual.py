@@ -1,4 +1,4 @@
-"""What the error of a claim looks like that no single mistake explains."""
+"""Describe the error of a claim that no single mistake explains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.reports import numbers
 from gradcli.reports.point_report import Diagnosis
 
-_ALIKE = 1e-6  # relative: what is less beside the first singular value is rounding
+_ALIKE = 1e-6  # relative to the first singular value: smaller ones are rounding errors
 _FEWEST = 3  # entries whose errors must follow a law
 _LAWS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("{}", lambda x, g: x),
@@ -22,7 +22,7 @@ _LAWS: tuple[tuple[str, Callable[..., Any]], ...] = (
 
 
 def by_law(wrong: Wrong) -> Diagnosis | None:
-    """Return the law that the error follows, one number times what the inputs or their gradients are."""
+    """Return the law that the error follows: one number times a function of the inputs or their gradients; or None."""
     names, values = wrong.names, wrong.q.point.values
     error = end_to_end(wrong.claimed[name] - wrong.right[name] for name in names)
     if shape(wrong.q.value) != () or error.size < _FEWEST:
@@ -40,7 +40,7 @@ def by_law(wrong: Wrong) -> Diagnosis | None:
 
 
 def pattern(wrong: Wrong) -> Diagnosis:
-    """Return what is known of an error that nothing explains: which entries it is in, its sign and size."""
+    """Return a diagnosis that describes an unexplained error: the entries it is in, its sign and its size."""
     return _unknown(wrong, _shape(wrong))
 
 

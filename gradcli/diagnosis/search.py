@@ -1,6 +1,6 @@
-"""The search for a line of the recorded program whose slip makes the claim of the right gradient: what one trial is.
+"""One trial of the search for a slip: change a line of the recorded program, and compare its gradient with the claim.
 
-Lines of one place in the source, as a loop records them, are changed together: a slip in the code is in every turn.
+Lines from one place in the source, as a loop records them, are changed together: a slip in the code is in every iteration.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ Changed = dict[int, dict[int, Rule]]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One argument of one operation in the source: the lines it stands for, and what it reads."""
+    """Argument `i` of one operation in the source, the lines that recorded it, and its position."""
 
     primitive: Primitive
     i: int
@@ -33,16 +33,16 @@ class Edge:
 
 @dataclass
 class Search:
-    """The trials that are still affordable, and what a changed program makes of the gradient."""
+    """A search for the slip in a wrong claim; `left` is the number of remaining trials, and `cut` is set if they run out."""
 
     wrong: Wrong
     left: int = 0
     cut: bool = False
-    partly: bool = False  # whether a slip may explain the wrong inputs alone, where others are right all the same
+    partly: bool = False  # whether a slip need only explain the gradients of the wrong inputs
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
 
     def made(self, program: Program) -> Gradient | None:
-        """Return the gradient that a changed program gives, or None where it cannot be swept or no trial is left."""
+        """Return the gradient of a changed program; None if it cannot be pulled back, or if no trial is left."""
         q = self.wrong.q
         if self.left <= 0:
             self.cut = True
@@ -51,11 +51,11 @@ class Search:
         try:
             rows = [program.pull(seed) for seed in directions(q.value)]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
-            return None  # a slip that does not fit these shapes is none
+            return None  # this slip does not fit the shapes
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
 
     def explains(self, made: Gradient | None) -> str | None:
-        """Return where a changed gradient is the claim: everywhere, or only in the wrong inputs; None where it is not."""
+        """Return in words where a changed gradient equals the claim: empty if everywhere; None if it does not."""
         if made is None:
             return None
         if self.wrong.explained(made):
@@ -66,7 +66,7 @@ class Search:
 
 
 def edges_of(program: Program) -> Iterable[Edge]:
-    """Return the arguments through which a slip could have gone, the last in the program first."""
+    """Return the edges of the program, where slips are tried, the last in the program first."""
     grouped: dict[Any, list[int]] = {}
     for k, (primitive, slots, _, _, _, position) in enumerate(program.lines):
         for i, slot in enumerate(slots):
@@ -81,20 +81,20 @@ def edges_of(program: Program) -> Iterable[Edge]:
 
 
 def key_of(position: Any, k: int) -> Any:
-    """Return what lines of one place in the user's source share; a line of nobody's stands alone."""
+    """Return a key shared by lines from one place in the user's source; a line without a place has its own key."""
     if position is None or place(position) is None:
         return k
     return position if isinstance(position, tuple) else id(position)
 
 
 def changed(program: Program, edge: Edge, rule: Any) -> Program:
-    """Return the program with another rule on an edge; `rule` is one, or makes one of the right one."""
+    """Return the program with another rule on an edge; `rule` is a rule, or a function from the right rule to one."""
     own = edge.primitive.rule(edge.i)
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
 def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
-    """Return a diagnosis that quotes the source."""
+    """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
     at = place(position)
     if isinstance(at, Place):
         whole = at.operation == at.source
@@ -106,7 +106,7 @@ def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
 
 
 def through(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
-    """Return a diagnosis whose `{}` is the operation, as the user wrote it: the gradient through `1 - p` is missing."""
+    """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
     at = place(position)
     if isinstance(at, Place):
         code = "this line" if at.operation == at.source else f"`{at.operation}`"

@@ -1,4 +1,4 @@
-"""A wrong claim and the right gradient: what a mistake has to explain, and whether it does."""
+"""A wrong claim with the right gradient, and the test whether a mistake explains the claim."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,17 +13,18 @@ from gradcli.reports import numbers
 from gradcli.reports.point_report import Diagnosis
 
 Gradient = dict[str, Array]
-CLOSE = 1e-7  # a mistake explains a claim if what it makes of the right gradient is this near, relative to its size
-_SMALL = 1e-3  # of the largest entry: smaller ones are compared as if they were this large
-_LEFT = 0.02  # of the claim's error, which a mistake may leave unexplained
-_NAMED = 3  # entries that are named one by one; more are described
+CLOSE = 1e-7  # relative: a mistake explains a claim if the gradient with the mistake is this near the claim
+_SMALL = 1e-3  # relative to the largest entry: smaller entries are compared as if they were this large
+_LEFT = 0.02  # the largest part of the claim's error that a mistake may leave unexplained
+_NAMED = 3  # up to this many entries are named one by one
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A claim that is wrong at the entries of `masks`, by input; `room` is how far apart equal values may lie.
+    """A claim that is wrong at the entries in `masks`, and the right gradient; both by input.
 
-    Shapes  all as the claim: the output's shape, then the input's.
+    Shapes  all arrays have the shape of the claim: that of the output, then that of the input.
+    Units   `room` is the allowed difference of two equal values, in units of the gradient.
     """
 
     q: Question
@@ -31,8 +32,10 @@ class Wrong:
     right: Gradient
     masks: dict[str, Any]
     room: Gradient = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # what the search for a mistake has to say of itself
-    unnamed: list[Diagnosis] = field(default_factory=list)  # what it found of no known meaning: better than nothing
+    notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
+    unnamed: list[Diagnosis] = field(
+        default_factory=list
+    )  # factors with no known cause, used if nothing better is found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -59,11 +62,11 @@ class Wrong:
         return len(shape(self.q.value))
 
     def alone(self, name: str) -> "Wrong":
-        """Return the same for one input."""
+        """Return the same claim restricted to one input."""
         return Wrong(self.q, {name: self.claimed[name]}, {name: self.right[name]}, {name: self.masks[name]}, self.room)
 
     def explained(self, made: Gradient) -> bool:
-        """Whether `made`, the right gradient with a mistake in it, is the claim; inputs it does not name are right."""
+        """Whether `made`, the right gradient with a mistake, equals the claim; inputs not in `made` have the right gradient."""
         left = total = 0.0
         for name, claim in self.claimed.items():
             candidate = np.asarray(made.get(name, self.right[name]))
@@ -80,7 +83,7 @@ class Wrong:
             return bool(np.all(np.abs(self.claimed[name] - candidate) <= room))
 
     def where(self) -> str:
-        """Return which entries are wrong, ` in x[4]`; nothing where all are."""
+        """Return in words which entries are wrong, such as ` in x[4]`; empty if all are wrong."""
         if self.count == sum(size(mask) for mask in self.masks.values()):
             return ""
         parts = [self._of_one(name) for name in self.names]
@@ -96,11 +99,11 @@ class Wrong:
         return described(mask, name, self.outputs)
 
     def entry(self, name: str, at: tuple[int, ...]) -> str:
-        """Return how one entry is written."""
+        """Return the name of one entry, such as `x[4]`."""
         return numbers.entry_name(name, at[self.outputs :], at[: self.outputs])
 
     def worst(self) -> tuple[str, tuple[int, ...]]:
-        """Return the wrong entry whose error is the largest part of the claim's."""
+        """Return the input and the index of the wrong entry with the largest error."""
         found = []
         for name in self.names:
             error = np.where(self.masks[name], np.abs(self.claimed[name] - self.right[name]), -1.0)
@@ -110,14 +113,14 @@ class Wrong:
         return max(found)[1:]
 
     def says(self, kind: str, message: str, **more: Any) -> Diagnosis:
-        """Return the diagnosis, with the right value of the worst entry."""
+        """Return a diagnosis with this message, and with the right value of the worst entry."""
         name, at = self.worst()
         claimed, right = numbers.apart(float(self.claimed[name][at]), float(self.right[name][at]))
         return Diagnosis(kind, message, corrected=f"{self.entry(name, at)} = {right}, not {claimed}", **more)
 
 
 def described(mask: Any, name: str, outputs: int) -> str:
-    """Return a set of entries in words: rows, columns, a diagonal, a block; else how many they are."""
+    """Return a set of entries in words: rows, columns, the diagonal or a range if possible, else their number."""
     if mask.ndim == 2:
         words = ("output", "input") if outputs else ("row", "column")
         for axis, word in ((1, words[0]), (0, words[1])):

@@ -1,1 +1,1 @@
-"""Floor 5: studying: step sizes, costs, accuracy, and the computation itself."""
+"""Studies of gradients: step sizes, costs, accuracy, and the computation itself, step by step."""

@@ -1,4 +1,4 @@
-"""How accurate each row of the rule table is, in units in the last place."""
+"""Measure the accuracy of each primitive's derivative rule, in units in the last place (ulps)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,18 +15,22 @@ from gradcli.source.names import FUNCTIONS
 from gradcli.study.isolation import CannotTell, holds_up
 from gradcli.study.samples import PARAMS
 
-BITS = (256, 1024, 4096)  # saturated slopes need more; where 4096 do not settle it, the slope is far below float64
-SMALLEST = 1e-290  # below it floats lose digits by themselves
+BITS = (
+    256,
+    1024,
+    4096,
+)  # saturated slopes need more; a slope that 4096 bits do not resolve is far below the range of float64
+SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits
 
 
 def operations(check: bool = False, name: str | None = None) -> tuple[Operation, ...]:
-    """Return what is known of each primitive, its accuracy measured now."""
+    """Return a description of each primitive with its accuracy, measured now; only of the named one if `name` is given."""
     rows = [row for row in PRIMITIVES.values() if row.rules and name in (None, row.name)]
     return tuple(operation(row, check) for row in rows)
 
 
 def operation(row: Primitive, check: bool) -> Operation:
-    """Return what is known of one primitive, of the table or of a user's own."""
+    """Return a description of one primitive, built in or the user's own; with `check`, the result of checking it alone."""
     params = _params(row)
     elementwise = all(isinstance(rule, Partial | Factor) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
@@ -39,7 +43,7 @@ def operation(row: Primitive, check: bool) -> Operation:
 
 
 def _checked(row: Primitive) -> tuple[str | None, str | None]:
-    """Return what a check of a primitive found, or why it found nothing."""
+    """Return the result of checking a primitive alone, and the reason if it could not be checked; one of them is None."""
     try:
         return holds_up(row), None
     except CannotTell as reason:
@@ -47,7 +51,7 @@ def _checked(row: Primitive) -> tuple[str | None, str | None]:
 
 
 def _params(row: Primitive) -> Params:
-    """Return the parameters with which a primitive is shown and measured."""
+    """Return the example parameters with which a primitive is shown and measured."""
     return {} if row.body else PARAMS.get(row.name, ({},))[0]
 
 
@@ -56,7 +60,7 @@ def _text(rule: Any, names: tuple[str, ...], params: Params) -> str:
 
 
 def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
-    """Yield arguments from all over the domain: tiny, ordinary, huge and saturated."""
+    """Yield arguments from the whole domain: tiny, ordinary, huge and saturating ones."""
     first = row.on[0].hard
     if len(row.rules) == 1:
         yield from ((np.float64(x),) for x in first)
@@ -68,7 +72,10 @@ def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
 
 
 def worst_ulps(row: Primitive) -> float:
-    """Return the worst error of the row's float64 partials over its whole domain, in ulps of the right value."""
+    """Return the largest error of a primitive's float64 partials over its whole domain.
+
+    Units  ulps of the right value, which is computed in balls.
+    """
     params = _params(row)
     worst = 0.0
     with np.errstate(all="ignore"):
@@ -81,13 +88,13 @@ def worst_ulps(row: Primitive) -> float:
 
 
 def _ulps(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params, bits: int) -> float | None:
-    """Return the error of one partial in ulps, or None where this many bits do not give the right value."""
+    """Return the error of one partial in ulps, or None if this many bits do not determine the right value."""
     with precision(bits):
         balls = [Ball.lift(x) for x in xs]
         try:
             y = row(*balls, **params)
             right = y * 0 + (rule.factor if isinstance(rule, Factor) else rule.partial(y, *balls, **params))
-        except Undecided:  # a tie: a convention has no error
+        except Undecided:  # a tie between branches: its slope is a convention, without error
             return 0.0
         size = abs(float(nearest(right)))
         value = float(row.fun(*xs, **params))

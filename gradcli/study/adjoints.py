@@ -1,4 +1,4 @@
-"""How the adjoint of an operand follows from that of the result, as a formula of matrices: dL/dW = (dL/dz) xᵀ."""
+"""Formulas in matrix notation for the adjoint of an operand from the adjoint of the result: dL/dW = (dL/dz) xᵀ."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One operation: its name, its operands as they are written, and the name of the result.
+    """One operation: its name, the names of its operands and of its result, and their shapes.
 
-    `params` are a primitive's; None for a function of several operations.
+    `params` are the parameters of a primitive; None for a function that consists of several operations.
     """
 
     operation: str
@@ -26,12 +26,12 @@ class Use:
         return f"(dL/d{self.y})"
 
     def times(self, factor: str) -> str:
-        """Return the adjoint times a factor, entry by entry where it is an array."""
+        """Return the adjoint of the result times a factor; the product is elementwise if the result is an array."""
         return f"{self.bar} {'∘' if self.shape else '*'} {factor}"
 
 
 def formula(use: Use, i: int) -> str:
-    """Return what the i-th operand gets from the adjoint of the result."""
+    """Return the formula of the contribution to the adjoint of the i-th operand."""
     if i >= len(use.operands):
         return f"{use.bar} through {use.operation}"
     rule = _RULES.get(use.operation) if use.params is not None else None
@@ -41,7 +41,7 @@ def formula(use: Use, i: int) -> str:
 
 
 def _of_function(use: Use) -> str:
-    """A function of one operand by its derivative, entry by entry or as a Jacobian; any other operation by its name."""
+    """Return the formula by the derivative for a function of one operand; by name for any other operation."""
     if len(use.operands) != 1:
         return f"{use.bar} through {use.operation}"
     slope = f"{use.operation}'({use.operands[0]})"

@@ -1,4 +1,4 @@
-"""Gradient accumulation: whether the gradients of micro-batches come to that of the full batch."""
+"""Gradient accumulation: compare the mean and the sum of micro-batch gradients with the full batch's gradient."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,15 +11,15 @@ from gradcli.interpreters.program import value_and_pulled
 from gradcli.modes.mode import Question
 from gradcli.reports.compare_rows import Accumulation
 
-_ROUNDING = 1e-9  # relative: a larger difference is no rounding
+_ROUNDING = 1e-9  # relative: a larger difference is not rounding error
 
 
 def accumulated(q: Question, count: int) -> Accumulation:
-    """Return how the mean and the sum of the gradients of `count` micro-batches differ from the full batch's.
+    """Return how the mean and the sum of the gradients of `count` micro-batches differ from the full gradient.
 
-    A batch is the leading axis, of the same length, of the inputs that are not differentiated.
+    The batch is split along the first axis of all inputs that are not differentiated; these must have the same length.
 
-    Raises  BadOption where there is no such axis, or it is too short.
+    Raises  BadOption if f is no scalar, if there is no such axis, or if it has fewer than `count` rows.
     """
     if shape(q.value) != ():
         raise BadOption("--accumulate needs a scalar loss", do="reduce the result: mean(...)")

@@ -1,4 +1,4 @@
-"""What recomputing instead of storing costs and saves, measured: a recorded program, run again in sqrt(L) segments.
+"""Gradients by checkpointing: recompute a recorded program of L lines in sqrt(L) segments instead of storing all values.
 
 Source  Griewank and Walther (2008), Evaluating Derivatives, chapter 12; Chen et al. (2016), sublinear memory cost.
 """
@@ -15,7 +15,7 @@ from gradcli.interpreters.tape import CONSTANT, SPENT, Line, sweep_back
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A recorded run without its values; `last[k]` is the last line that uses slot k."""
+    """A recorded program without its values; `last[k]` is the last line that uses slot k."""
 
     lines: tuple[Line, ...]
     inputs: tuple[int, ...]
@@ -23,12 +23,12 @@ class Skeleton:
 
     @property
     def segment(self) -> int:
-        """The length of a segment: the square root of the program's."""
+        """The length of a segment: the square root of the program's length."""
         return max(1, int(np.sqrt(len(self.lines))))
 
 
 def skeleton(program: Program) -> Skeleton:
-    """Return the lines of a recorded program, with their constants alone."""
+    """Return the lines of a recorded program without the values of its variables; constants are kept."""
     y, inputs, tape = program
     lines: list[Line] = []
     last = list(range(y.slot + 1))
@@ -43,9 +43,12 @@ def skeleton(program: Program) -> Skeleton:
 
 
 def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> list[Any]:
-    """Return the gradient of a scalar program, storing what the starts of segments need and running each again.
+    """Return the gradient of a scalar program; values are stored only at the starts of segments, and the rest recomputed.
 
-    A segment as long as the program stores everything.
+    Without `segment` everything is stored.
+
+    Shapes  the gradients have the shapes of `xs`.
+    Cost    f twice and one reverse sweep; the values of one segment and those alive at the starts are held.
     """
     count = len(made.lines)
     length = segment or count
@@ -69,7 +72,7 @@ def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> l
 
 
 def _run(made: Skeleton, values: dict[int, Any], start: int, stop: int) -> list[Line]:
-    """Return the lines of one segment with their values, which are added to `values`."""
+    """Run one segment and return its lines with their values; the values are also added to `values`."""
     lines = []
     for k in range(start, stop):
         primitive, slots, constants, y, params, position = made.lines[k]

@@ -1,4 +1,4 @@
-"""`compare-modes`: what each mode says, how good it is, and what it costs."""
+"""The study behind `compare-modes`: the value, accuracy and cost of each mode, side by side."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,9 +49,9 @@ from gradcli.words import Derivative, Exit, Kind, Severity
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """What `compare-modes` is asked for beside the comparison.
+    """Studies that `compare-modes` adds to the comparison on request.
 
-    `sizes` names a size, its values, and what makes the request for one of them.
+    `sizes` holds the name of a size, its values, and a function that makes the request for one value.
     """
 
     cost: bool = False
@@ -64,9 +64,9 @@ class Studies:
 
 
 def compare_modes(request: Request, studies: Studies = Studies()) -> CompareReport:
-    """Run the modes at the first point and set them side by side; with a claim, its verdict is `check`'s.
+    """Run the modes at the first point and compare them; the verdict on a claim is that of `check`.
 
-    Raises  BadOption for what does not fit the function.
+    Raises  BadOption for a study that does not fit the function, such as a Jacobian of a scalar.
     """
     point = request.points[0]
     q = request.question(point, request.budget.at_least(Effort.ALL))
@@ -120,7 +120,7 @@ def _status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
 
 
 def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
-    """Return what is to be known of the function and the point; where it is inconclusive, no digit is right or wrong."""
+    """Return findings on the function and the point; if one is inconclusive, digits cannot be compared."""
     found = [*noticed(q), *unsteady(q)]
     if any(f.severity == Severity.INCONCLUSIVE for f in found):
         return tuple(found)
@@ -167,19 +167,19 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
 
 
 def _sweeps(q: Question, mode: str) -> int | Absent:
-    """Return how many sweeps a mode takes: back for each output, forward for each entry of the inputs."""
+    """Return how many sweeps a mode takes: one reverse sweep for each output, or one forward sweep for each input entry."""
     return {"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT)
 
 
 def _recomputed(q: Question, mode: str) -> int:
-    """Return the evaluations of f that reverse sweeps run again, where f is checkpointed; a part counts as a whole one."""
+    """Return the evaluations of f that reverse sweeps repeat if f is checkpointed, rounded up."""
     if mode != "reverse" or not q.checkpointed or len(q.lines) > MOST_LINES:
         return 0
     return -(-size(q.value) * recomputed(q).total // max(1, of_function(q).total))
 
 
 def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
-    """Return the operations of a mode, counted on recorded programs; None for those that are no float64 programs."""
+    """Return the operations of a mode, counted on recorded programs; None for modes that do not run in float64."""
     if q.untraced or not q.wrt or len(q.lines) > MOST_LINES:
         return None
     if mode == "reverse":
@@ -190,9 +190,9 @@ def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
 
 
 def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
-    """Whether every entry lies within both bounds of the reference; float64 itself rounds the reference by half an ulp.
+    """Whether every entry differs from the reference by at most both bounds, plus one ulp for rounding the reference.
 
-    Nothing is said of an estimate by itself, or of one that is not finite.
+    The result is ABSENT if the estimate is the reference itself and not proved, or if it is not finite.
     """
     if estimate is right and not right.proved:
         return ABSENT

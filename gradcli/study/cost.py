@@ -1,4 +1,4 @@
-"""What modes cost: operations counted on recorded programs, and memory measured."""
+"""The cost of modes: operations counted on recorded programs, and measured memory and time."""
 
 import time
 import tracemalloc
@@ -16,14 +16,14 @@ from gradcli.modes.mode import Question
 from gradcli.point import Cost
 from gradcli.source.checkpoint import inside, keeping
 
-_AGAIN = 10**8  # operations of one run: what takes more is not run again to be timed, or to measure its memory
-_CALL = 1_000  # operations that take as long as recording one line
+_AGAIN = 10**8  # operations of one run: longer ones are not repeated to measure time or memory
+_CALL = 1_000  # operations that take as long as running one line of numpy code
 _TIMES = 5
 MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
 
 
 def counted(lines: Iterable[Line]) -> Operations:
-    """Return the operations of recorded lines, those inside checkpointed calls too; what only moves entries is free."""
+    """Return the operations of recorded lines, also inside checkpointed calls; moving entries counts nothing."""
     total = Operations()
     for line in lines:
         again = inside(line)
@@ -42,16 +42,17 @@ def of_function(q: Question) -> Operations:
 
 
 def of_reverse(q: Question) -> Operations:
-    """Return the operations of a gradient by the reverse mode: f, sweeps back, and what they recompute.
+    """Return the operations of a gradient by the reverse mode: f, reverse sweeps, and what checkpoints recompute.
 
-    The gradient is recorded itself. For a vector result, f once and a backward sweep for each row of the Jacobian.
+    They are counted by recording the gradient itself. For a vector result: f once, and one reverse sweep for each row of
+    the Jacobian.
     """
     once, f = _recorded(*gradient_of(q)), of_function(q)
     return f + (once - f).times(size(q.value))
 
 
 def recomputed(q: Question) -> Operations:
-    """Return the operations that one reverse sweep runs again, because f is checkpointed."""
+    """Return the operations that one reverse sweep repeats because f is checkpointed."""
     if not q.checkpointed:
         return Operations()
     again = _recorded(*gradient_of(q))
@@ -60,12 +61,12 @@ def recomputed(q: Question) -> Operations:
 
 
 def of_forward(q: Question) -> Operations:
-    """Return the operations of one derivative along a direction by the forward mode."""
+    """Return the operations of one directional derivative by the forward mode."""
     return _recorded(*tangent_of(q))
 
 
 def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
-    """Return f and one reverse sweep as a function, and where it is to be recorded."""
+    """Return f with one reverse sweep as a function, and the arguments to record it at."""
 
     def gradient(*xs: Any) -> Any:
         *primals, ybar = xs
@@ -75,7 +76,7 @@ def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
 
 
 def tangent_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
-    """Return f and one tangent as a function, and where it is to be recorded."""
+    """Return f with one tangent as a function, and the arguments to record it at."""
     count = len(q.xs)
     vs = [np.ones(shape(x))[()] for x in q.xs]
     return lambda *at: _flat([jvp(q.g, at[:count], at[count:])[1]]), [*q.xs, *vs]
@@ -92,9 +93,9 @@ def _recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
 
 
 def peak_bytes(work: Callable[[], Any]) -> int:
-    """Return the bytes that a piece of work holds at its peak, beyond those held before.
+    """Return the peak memory of `work` in bytes, beyond what was held before.
 
-    Memory of C libraries that do not tell Python of it (python-flint's numbers) is not seen.
+    Memory that C libraries do not report to Python, such as python-flint's numbers, is not included.
     """
     tracemalloc.start()
     try:
@@ -107,18 +108,18 @@ def peak_bytes(work: Callable[[], Any]) -> int:
 
 
 def takes_at_most(q: Question, most: int, runs: int) -> bool:
-    """Whether so many runs of f take no more operations than `most`, calls of numpy counted as what takes as long."""
+    """Whether this many runs of f take at most `most` operations; a numpy call counts as 1,000. False without a trace."""
     return not q.untraced and runs * (q.operations + _CALL * len(q.lines)) <= most
 
 
 def measured_bytes(q: Question, mode: str) -> int | None:
-    """Return the memory of one run of a mode; None where it is not seen, or the run is too much work."""
+    """Return the peak memory of one run of a mode in bytes; None if it cannot be measured, or is too much work."""
     run = one_run(q, mode) if takes_at_most(q, _AGAIN, 1) else None
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
 
 
 def least_seconds(q: Question, mode: str, cost: Cost) -> float:
-    """Return the time of a mode: where it repeats one thing that is little work, no more than that takes at its best."""
+    """Return the seconds of a mode; if its repeated part is quick, at most the best time of this part times its repeats."""
     rows = size(q.value) if mode == "reverse" else cost.evaluations
     run = one_run(q, mode) if takes_at_most(q, _AGAIN, _TIMES) else None
     if run is None:
@@ -133,7 +134,7 @@ def least_seconds(q: Question, mode: str, cost: Cost) -> float:
 
 
 def one_run(q: Question, mode: str) -> Callable[[], Any] | None:
-    """Return the part of a mode that repeats, to measure its memory: a sweep, an evaluation; None where it is not seen."""
+    """Return the part of a mode that repeats, a sweep or an evaluation; None for modes that cannot be measured."""
     vs = [np.ones(shape(x))[()] for x in q.xs]
     if mode == "reverse":
         return lambda: value_and_pulled(lambda *xs: np.sum(q.g(*xs)), q.xs, lambda y: np.float64(1))

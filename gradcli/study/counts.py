@@ -1,7 +1,7 @@
-"""What a program takes, counted on the shapes of its recorded lines: operations, sweeps and bytes, and no time.
+"""Count the operations, sweeps and bytes of a program from the shapes of its recorded lines.
 
-A `Step` is a recorded line without its numbers, an `Outline` the programs of one size. As shapes are all there is in it, an
-outline can be made for sizes that no memory holds.
+A `Step` is a recorded line without its numbers, and an `Outline` holds the programs of one size. Since it holds only
+shapes, an outline can be made for sizes that no memory could hold.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,18 +21,19 @@ from gradcli.source.checkpoint import inside, keeping
 from gradcli.study.cost import MOST_LINES, counted, gradient_of, tangent_of
 
 FLOAT = 8  # bytes of a float64
-_COUNTED = ("n", "subscripts")  # parameters that decide how many operations a line takes
-_CALL = 12_000  # quarters of an operation that take as long as one call of numpy does
-_FUNCTION = 10  # operations that take as long as a transcendental function of one entry
+_COUNTED = ("n", "subscripts")  # parameters on which the number of operations depends
+_CALL = 12_000  # quarters of an operation that take as long as one numpy call
+_FUNCTION = 10  # operations that take as long as one entry of a transcendental function
 BALL = 200  # multiply-adds of a matrix product that take as long as one operation in balls
 
 Shape = tuple[int, ...]
 
 
 class Step(NamedTuple):
-    """One recorded line: `views` is the operand in whose memory the result lies, -1 for memory of its own.
+    """One recorded line without numbers.
 
-    `captured` are the shapes of constant arrays that the tape holds for this line; `inside` the lines of a checkpointed call.
+    `views` is the number of the operand whose memory the result shares, or -1. `captured` are the shapes of constant
+    arrays that the tape holds for this line. `inside` are the lines of a checkpointed call.
     """
 
     operation: Primitive | None
@@ -46,16 +47,16 @@ class Step(NamedTuple):
 
     @property
     def line(self) -> Line:
-        """The step as a line of the tape, whose values are shapes alone."""
+        """The step as a line of the tape whose values hold only their shapes."""
         xs = tuple(map(Forgotten, self.operands))
         return self.operation, self.slots, xs, Forgotten(self.result), dict(self.params), None
 
 
 class Outline(NamedTuple):
-    """The programs of one size: f, the tape that its reverse sweep uses, f and one such sweep, f and one tangent.
+    """The programs of one size: f, the tape of its reverse sweep, f with one reverse sweep, f with one tangent.
 
-    `tape` is that of f unless parts of f are checkpointed, `stored` the gradient of an f that stores everything. All are
-    empty for a function that can only be called.
+    `tape` differs from `function` only if parts of f are checkpointed. `stored` is the gradient if f stored everything.
+    All programs are empty for a function that cannot be traced.
     """
 
     inputs: tuple[Shape, ...]
@@ -69,12 +70,14 @@ class Outline(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What one size takes. Units: scalar operations, bytes, and `work` in quarters of an operation that adds one entry.
+    """The cost of a function at one size.
 
-    Unless it is `counted`, nothing is known of operations, lines, work and what is held. `gradient` is f and one reverse
-    sweep, `tangent` f and one tangent, `recomputed` what each reverse sweep runs again; `tape_bytes` are held for a reverse
-    sweep, `live_bytes` at most while f runs, each array until its last use; `largest_bytes` is the largest of the inputs
-    that are differentiated.
+    If not `counted`, operations, lines, work, `tape_bytes` and `live_bytes` are unknown. `gradient` is f with one reverse
+    sweep, `tangent` f with one tangent, and `recomputed` what each reverse sweep repeats. A reverse sweep holds
+    `tape_bytes`; f holds at most `live_bytes` while it runs, if each array is freed after its last use. `largest_bytes`
+    is the size of the largest differentiated input.
+
+    Units  scalar operations, bytes, and `work` in quarters of the time that one addition takes.
     """
 
     traced: int
@@ -99,17 +102,17 @@ class Counts(NamedTuple):
 
     @property
     def of_shapes(self) -> "Counts":
-        """What the shapes of inputs and result decide alone."""
+        """The counts that depend only on the shapes of the inputs and the result; the others are 0."""
         kept = ("traced", "checkpointed", "entries", "outputs", "input_bytes", "jacobian_bytes", "largest_bytes")
         return Counts(**{name: getattr(self, name) if name in kept else 0 for name in self._fields})
 
     @property
     def recomputed_evaluations(self) -> int:
-        """The evaluations of f that reverse sweeps run again for a Jacobian, a part counted as a whole one."""
+        """The evaluations of f that the reverse sweeps of a Jacobian repeat, rounded up."""
         return -(-self.outputs * self.recomputed // max(1, self.function))
 
     def evaluations(self, mode: str) -> int | None:
-        """Return how often a mode evaluates f, what it recomputes included; None where that depends on values."""
+        """Return how often a mode evaluates f, with recomputation; None if that depends on values."""
         if not self.traced:
             return None
         if mode == "reverse" and self.checkpointed and not self.counted:
@@ -118,11 +121,11 @@ class Counts(NamedTuple):
         return per_mode.get(mode)
 
     def sweeps(self, mode: str) -> int | None:
-        """Return how many sweeps a Jacobian takes: back for each output, forward for each entry of the inputs."""
+        """Return the sweeps of a Jacobian: one reverse sweep for each output, or one forward sweep for each input entry."""
         return {"reverse": self.outputs, "forward": self.entries}.get(mode) if self.traced else None
 
     def operations(self, mode: str, evaluations: int | None) -> int | None:
-        """Return the scalar operations of a mode; None for a mode that is no float64 program."""
+        """Return the scalar operations of a mode; None for a mode that does not run in float64."""
         if not self.counted:
             return None
         if mode == "reverse":
@@ -134,7 +137,7 @@ class Counts(NamedTuple):
         return None
 
     def held_bytes(self, mode: str) -> int | None:
-        """Return what a mode holds beside the inputs and the Jacobian; None for a mode that is no float64 program."""
+        """Return the bytes a mode holds besides inputs and Jacobian; None for a mode that does not run in float64."""
         if not self.counted:
             return None
         return {
@@ -145,7 +148,7 @@ class Counts(NamedTuple):
         }.get(mode)
 
     def work(self, mode: str, calls: int) -> int:
-        """Return the work of a mode, differences with so many calls for each entry; of balls in operations of theirs."""
+        """Return the work of a mode; for the certified mode, in ball operations. Differences make `calls` for each entry."""
         if mode == "certified":
             return self.ball_work * (1 + self.outputs) // BALL
         if mode == "symbolic":
@@ -159,7 +162,7 @@ class Counts(NamedTuple):
 
 
 def outline(q: Question, size_name: str = "") -> Outline | None:
-    """Return the programs of a question as shapes; None for programs of too many lines. The name of a size is no input."""
+    """Return the programs of a question as shapes; None if they have too many lines. The named size is not an input."""
     values = {name: x for name, x in q.point.values.items() if name != size_name or name in q.wrt}
     inputs = tuple(shape(x) for x in values.values() if isinstance(x, np.ndarray | float))
     facts = inputs, tuple(map(shape, q.xs)), shape(q.value)
@@ -206,7 +209,7 @@ def _shares(x: Any, y: Any) -> bool:
 
 
 def counts(made: Outline) -> Counts:
-    """Return what the programs of one size take."""
+    """Return the cost of the programs of one size."""
     entries, outputs = sum(map(_entries, made.differentiated)), _entries(made.output)
     f, gradient, stored, tangent = map(_operations, (made.function, made.gradient, made.stored, made.tangent))
     return Counts(
@@ -222,9 +225,9 @@ def counts(made: Outline) -> Counts:
 
 
 def tape_bytes(steps: Sequence[Step]) -> int:
-    """Return the bytes held for a reverse sweep: each array once that a rule reads and that is no input.
+    """Return the bytes held for a reverse sweep: each array that a rule reads, except inputs, counted once.
 
-    Of checkpointed calls, which are recorded on the way back one after another, the largest is held as well.
+    Checkpointed calls are recorded during the sweep, one after another; the largest of them is added.
     """
     owners = _owners(steps)
     held: set[int] = set()
@@ -239,7 +242,7 @@ def tape_bytes(steps: Sequence[Step]) -> int:
 
 
 def live_bytes(steps: Sequence[Step]) -> int:
-    """Return the most bytes that results of operations take at once, each array freed after its last use."""
+    """Return the peak bytes of the results of operations, if each array is freed after its last use."""
     owners, last = _owners(steps), {}
     for k, step in enumerate(steps):
         for slot in (k, *step.slots):
@@ -259,7 +262,7 @@ def live_bytes(steps: Sequence[Step]) -> int:
 
 
 def _owners(steps: Sequence[Step]) -> list[int]:
-    """Return for each step the one whose memory its result lies in."""
+    """Return, for each step, the number of the step that owns the memory of its result."""
     owners: list[int] = []
     for k, step in enumerate(steps):
         slot = step.slots[step.views] if step.views >= 0 else CONSTANT
@@ -268,7 +271,7 @@ def _owners(steps: Sequence[Step]) -> list[int]:
 
 
 def _is_new(step: Step) -> bool:
-    """Whether a step makes an array that was not there before."""
+    """Whether a step allocates a new array."""
     return step.operation is not None and step.views < 0
 
 
@@ -277,7 +280,7 @@ def _operations(steps: Sequence[Step]) -> int:
 
 
 def _plain(steps: Sequence[Step]) -> Iterator[Line]:
-    """Yield the lines of steps, those of checkpointed calls in place of them."""
+    """Yield the lines of steps; a checkpointed call is replaced by the lines inside it."""
     for step in steps:
         if step.inside:
             yield from _plain(step.inside)
@@ -286,7 +289,7 @@ def _plain(steps: Sequence[Step]) -> Iterator[Line]:
 
 
 def _work(steps: Sequence[Step]) -> int:
-    """Return how much there is to do, in quarters of an operation: calls of numpy count, and functions more than sums."""
+    """Return the work of steps in quarters of an operation, with a fixed cost for each numpy call."""
     total = 0
     for line in _plain(steps):
         primitive, *_ = line

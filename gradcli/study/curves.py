@@ -1,4 +1,4 @@
-"""Error against step size: one curve for each scheme, ray and format, and what its shape says."""
+"""Curves of error against step size, for each scheme, ray and format, with the order and the best step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,25 @@ from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
 PER_DECADE = 3
-_FAR = 10.0  # times the best error: where one of the two causes of error is alone
-_LAW = 0.1  # relative error: above it a scheme is not yet in its asymptotic range
+_FAR = 10.0  # times the best error: above it, only one of truncation and rounding matters
+_LAW = 0.1  # relative error: with larger errors a scheme is not in its asymptotic range
 _ASYMPTOTIC = (
-    18  # steps, over one more than the order, that the order is fitted to: the smallest of the truncation side
+    18  # divided by (order + 1): how many of the smallest steps where truncation dominates the order is fitted to
 )
-_NOTHING = 0.5  # relative error from which on no digit is right
-_UNSEEN = 1e-31  # relative error below what two float64 numbers say of a slope
-_AS_GOOD = 2.0  # times the least error
-_RANGE = 1e290  # slopes beyond it, or below its inverse, leave the range of float64 by a step's unit
-_STRAIGHT = 0.1, 0.05  # of a power law's exponent, absolute and relative: how far the slopes from point to point differ
+_NOTHING = 0.5  # relative error above which no digit is right
+_UNSEEN = 1e-31  # relative: the resolution of a slope held as the sum of two float64 numbers
+_AS_GOOD = 2.0  # times the least error: errors up to this count as equally good
+_RANGE = 1e290  # slopes beyond it, or below its inverse, may over- or underflow float64
+_STRAIGHT = 0.1, 0.05  # absolute and relative: the allowed scatter of local slopes of a power law about its exponent
 
-Truth = Mapping[str, Sequence[arb]]  # by side ("both", or "forward" and "backward" at a kink): a slope for each ray
+Truth = Mapping[str, Sequence[arb]]  # the slope for each ray, by side: "both", or "forward" and "backward" at a kink
 
 
 def steps(eps: float, most: int | None = None) -> Any:
-    """Return the steps in units of the input's size, largest first: down to 1e-20, and further where eps is smaller."""
+    """Return the step sizes of a curve, largest first: from 1 to 1e-20, or smaller if eps requires it; `most` at most.
+
+    Units  relative to the size of the input.
+    """
     decades = max(DECADES, int(np.ceil(-1.25 * np.log10(eps))))
     count = PER_DECADE * decades + 1
     if most is None or most >= count:
@@ -44,7 +47,7 @@ def steps(eps: float, most: int | None = None) -> Any:
 def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth: Truth, hs: Any) -> list[list[Any]]:
     """Return the relative errors of every scheme, for each ray, in a floating-point format.
 
-    Shapes  schemes, rays, then steps.
+    Shapes  indexed [scheme][ray][step].
     """
     form = along.form
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
@@ -63,12 +66,12 @@ def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth
 
 
 def in_range(slope: arb) -> bool:
-    """Whether a slope along a ray is zero or a number that floats hold with room to spare."""
+    """Whether a slope along a ray is zero, or far from the limits of the float64 range."""
     return slope == 0 or 1 / _RANGE < abs(float(slope)) < _RANGE
 
 
 def _unit(along: Rays, ray: Ray, slope: arb) -> float:
-    """Return the power of two that steps are divided by in units of: 1, or the ray's size where its slope leaves floats."""
+    """Return the power of two that steps are multiplied by: 1, or the ray's size if its slope is out of float64's range."""
     if in_range(slope):
         return 1.0
     size = max(float(np.max(np.abs(v), initial=0.0)) for v in directions(along.q, ray) if v is not None)
@@ -76,9 +79,9 @@ def _unit(along: Rays, ray: Ray, slope: arb) -> float:
 
 
 def _error(estimate: Any, slope: arb, unit: float) -> Any:
-    """Return |estimate - slope| / |slope|, the slope known to twice the digits of float64; absolute where it is 0.
+    """Return |estimate - slope| / |slope|, with the slope in twice the digits of float64; absolute if the slope is 0.
 
-    Units  the estimate is one of the slope over `unit`, a power of two.
+    Units  the estimate is of slope / unit, with `unit` a power of two.
     """
     with precision(256):
         slope = slope / arb(unit)
@@ -89,7 +92,7 @@ def _error(estimate: Any, slope: arb, unit: float) -> Any:
 
 
 def in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
-    """Return the relative errors of every scheme along one ray, with numbers of so many bits. Shapes: schemes, steps."""
+    """Return the relative errors of every scheme along one ray, in arithmetic of `bits` bits: [scheme][step]."""
     rounded = np.frompyfunc(lambda x: nearest_of(x, bits), 1, 1)
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
     with precision(bits + GUARD):
@@ -110,7 +113,7 @@ def in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A kind of number: what a curve needs to know of it. Units: `eps` is the spacing at 1."""
+    """A number format, by its name and `eps`, the spacing of its numbers at 1."""
 
     name: str
     eps: float
@@ -126,7 +129,7 @@ class Numbers:
 
 
 class Errors(NamedTuple):
-    """Relative errors by step, and at which steps f did not move at all."""
+    """The relative error at each step, and a mask of the steps that are lost in rounding: x + h v is x."""
 
     hs: Any
     errors: Any
@@ -134,16 +137,16 @@ class Errors(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of f along a ray: the slope, how well, the derivatives, and the rounding error of one value."""
+    """Facts about f along a ray: the slope and its accuracy, higher derivatives, and the rounding error `e` of one value."""
 
     slope: arb
-    known_to: float  # smaller relative errors say nothing
+    known_to: float  # the relative bound of the slope: smaller errors are not resolved
     derivatives: Mapping[int, float]
     e: float
 
 
 def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -> Curve:
-    """Return one curve with what was observed on it and what theory predicts."""
+    """Return one curve with its observed order and best step, and with the best step that theory predicts."""
     hs, errors, still = seen
     slope, known_to, derivatives, e = truth
     known = np.where(np.isfinite(errors), errors, np.inf)
@@ -169,12 +172,12 @@ def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -
 
 
 def absolute(h: float, ray: Ray) -> float | Absent:
-    """Return a step in the units of the input; along all inputs it is another one for each entry."""
+    """Return a step in the units of the input; ABSENT along all inputs, where it differs between entries."""
     return ABSENT if ray.name is None else h * ray.scale
 
 
 def _order(hs: Any, errors: Any) -> float | None:
-    """Return the exponent of the error in h; None where the errors follow no power law."""
+    """Return the exponent of h in the error; None if the errors follow no power law."""
     order = log_slope(hs, errors)
     if order is None:
         return None
@@ -186,7 +189,7 @@ def _order(hs: Any, errors: Any) -> float | None:
 def _predicted(
     kind: Numbers, scheme: Scheme, ray: Ray, e: float, derivatives: Mapping[int, float], slope: float
 ) -> Predicted | None:
-    """Return what theory says of the best step; its formula is in the input's units, or in the step's along all inputs."""
+    """Return the best step in theory, with a formula in units of the input; along all inputs, relative to their size."""
     unit = 1.0 if ray.name is None else ray.scale
     if scheme.imaginary:
         third = derivatives.get(scheme.derivative, 0.0)
@@ -206,7 +209,7 @@ def _predicted(
 
 
 def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
-    """Return the ranges of h in which no digit is right, each with its cause."""
+    """Return the ranges of step sizes in which no digit is right, each with its cause."""
     kinds: list[Why | None] = []
     for k in range(len(hs)):
         if still[k]:

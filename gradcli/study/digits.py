@@ -1,4 +1,4 @@
-"""How many digits of an estimate are right, as far as what it is measured against tells."""
+"""Count the right digits of an estimate, as far as the accuracy of the reference allows."""
 
 from typing import Any
 
@@ -11,14 +11,16 @@ from gradcli.reports.compare_rows import EXACT, RightDigits
 from gradcli.reports.encode import ABSENT, Absent
 
 FULL = 16.0  # digits of a float64
-_RESOLVED = 0.1  # of an error: a reference whose bound is smaller measures it
+_RESOLVED = 0.1  # times an error: a reference with a smaller bound measures this error
 
 
 def right_digits(q: Question, estimate: Estimate, right: Estimate, *, own: bool = True) -> RightDigits | Absent:
-    """Return the digits of an estimate that are right, in the worst and in the median entry.
+    """Return the number of right digits of an estimate, in the worst and in the median entry.
 
-    Against a reference that is known no better than the two differ they are a lower bound: that of the difference and
-    the reference's bound together or, where that says more and `own` lets it, that of the estimate's own bound.
+    If the reference is not known better than the two differ, the number is a lower bound: from the difference plus the
+    reference's bound or, if `own` is set and it gives more digits, from the estimate's own bound.
+
+    Units  decimal digits, relative to the size of each reference entry.
     """
     if estimate is right:
         digits = each(q, right, right, lambda name: _by_bound(right.value[name], right.bound[name]))
@@ -29,9 +31,10 @@ def right_digits(q: Question, estimate: Estimate, right: Estimate, *, own: bool 
 
 
 def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
-    """Return how many digits of each entry are right, and where that is only a lower bound.
+    """Return the number of right digits of each entry, and a mask of the entries where it is only a lower bound.
 
-    They count from the size of the reference's entry, whose error is at most `bound`.
+    Shapes  all arguments and both results have the same shape.
+    Units   decimal digits relative to the reference, whose error is at most `bound`.
     """
     error, room = _relative(x, reference, bound)
     with np.errstate(all="ignore"):
@@ -42,7 +45,7 @@ def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
 
 
 def each(q: Question, estimate: Estimate, right: Estimate, measure: Any) -> Any:
-    """Return a measure of every entry whose derivative no kink and no staircase leaves open."""
+    """Return `measure` of every entry, as one vector; entries that a kink or a staircase leaves undecided are left out."""
     found = [
         np.ravel(measure(name))[~np.ravel(np.broadcast_to(open_, shape(right.value[name])))]
         for name, open_ in zip(q.wrt, q.undecided, strict=True)
@@ -59,7 +62,7 @@ def _digits(estimate: Estimate, right: Estimate, name: str, own: bool) -> Any:
     error, room = _relative(x, reference, bound)
     _, claimed = _relative(x, reference, estimate.bound[name])
     with np.errstate(all="ignore"):
-        better = lower & (error <= room + claimed)  # the bound was not seen to fail
+        better = lower & (error <= room + claimed)  # the estimate's bound is not violated
         by_own = np.clip(-np.log10(claimed), 0.0, FULL)
     return np.where(better & (by_own > digits), by_own, digits)
 
@@ -69,7 +72,7 @@ def _is_lower(estimate: Estimate, right: Estimate, name: str) -> Any:
 
 
 def _relative(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
-    """Return how far apart two values are and how wide a bound is, in units of the reference's entry."""
+    """Return the distance of two values, and a bound, both relative to the reference."""
     reference = np.asarray(reference, dtype=float)
     scale = np.where(reference == 0, 1.0, np.abs(reference))
     with np.errstate(all="ignore"):

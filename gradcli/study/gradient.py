@@ -1,4 +1,4 @@
-"""`grad`: the gradient alone."""
+"""The study behind `grad`: the gradient alone."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from gradcli.words import Exit
 
 
 def gradient(q: Question) -> GradReport:
-    """Return the gradient by the reverse mode; inconclusive where it is not finite."""
+    """Return a report of the gradient by the reverse mode; its status is inconclusive if the gradient is not finite."""
     with np.errstate(all="ignore"):
         found = {name: stacked(q.rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
     vector = shape(q.value) != ()

@@ -1,8 +1,8 @@
-"""How evaluations, sweeps, operations, bytes and time of each mode grow with a size.
+"""Study how the evaluations, sweeps, operations, bytes and time of each mode grow with a size.
 
-Counts come from the recorded program. Of sizes that are not run they are predicted: the program is recorded at a few small
-sizes, the shapes of its lines are polynomials of the size, and what these predict is compared with one more size. Times are
-measured; of sizes that are not run they are estimated from those that were.
+Counts come from the recorded program. For sizes that are too large to run, they are predicted: the program is recorded at
+a few small sizes, polynomials of the size are fitted to the shapes of its lines, and the prediction is tested at one more
+size. Times are measured, and for the sizes that are not run estimated from those that were.
 """
 
 import itertools
@@ -27,29 +27,29 @@ from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
 from gradcli.words import Derivative
 
-# What is run, in quarters of an operation that adds one entry, each about a quarter of a nanosecond
-MOST_WORK = 2 * 10**10  # of one mode at one size
+# The limits of what is run
+MOST_WORK = 2 * 10**10  # of one mode at one size, in quarters of an addition: about a quarter of a nanosecond each
 MOST_BALLS = 300_000  # operations in balls of the certified mode
 MOST_FORMULA = 5_000  # operations of f times entries, for the symbolic mode
-MOST_CALLS = 100_000  # of f, where its operations cannot be counted
-MOST_BYTES = 2**30  # of inputs, Jacobian and what a mode holds
-MOST_RECOMPUTED = 2 * 10**9  # of a sweep that is run again in segments
-_ALWAYS = 64  # the largest size that is run though nothing is known of its work
-_FIT = 3  # sizes, the largest, that an exponent is fitted to
+MOST_CALLS = 100_000  # of f, if its operations cannot be counted
+MOST_BYTES = 2**30  # of inputs, Jacobian and the memory of a mode
+MOST_RECOMPUTED = 2 * 10**9  # work of a gradient that is also timed with checkpoints
+_ALWAYS = 64  # the largest size that is run even if its cost is unknown
+_FIT = 3  # an exponent is fitted to this many of the largest sizes
 _LONG = 16  # lines: shorter programs have nothing to recompute
 _TIMES = 3
-_CUBE = 3.0  # the power by which work may grow of which one size is known
-_SAME = 1.5  # between ratios that are called the same for all sizes
-_CHEAP = 5  # times the operations of f: what f and a reverse sweep take of elementary functions
+_CUBE = 3.0  # the assumed exponent of the work if only one size is known
+_SAME = 1.5  # ratios that differ by at most this factor count as the same for all sizes
+_CHEAP = 5  # times the operations of f: the bound of the cheap gradient principle for f with a reverse sweep
 _WHY_NOT = "its shapes or operations depend on values, or do not grow as a polynomial of degree 3 or less"
 
 
 def growth(
     name: str, sizes: Sequence[int], make: Callable[[int], Request], derivative: Derivative = "Jacobian"
 ) -> Growth:
-    """Return the cost of each mode at every size; `derivative` is what a vector result has, its Jacobian or a Hessian.
+    """Return the cost of each mode at every size; `derivative` names the derivative of a vector result in sentences.
 
-    Raises  BadOption for fewer than two sizes; what `make` raises at the smallest.
+    Raises  BadOption for fewer than two sizes; any error of `make` or of the function at the smallest size.
     """
     wanted = sorted(set(sizes))
     if len(wanted) < 2:
@@ -82,7 +82,7 @@ def growth(
 
 
 def _why_not(program: Prediction, n: int) -> str | None:
-    """Return why a size is not run: what it takes is too much, or is not known and may be."""
+    """Return why a size is not run: its cost is too large, or unknown and possibly too large; None if it is run."""
     takes = program.at(n) if n > _ALWAYS else None
     if takes is not None and _needs(takes) > MOST_BYTES:
         return f"f and its record take {_needs(takes):,} bytes; the limit is {MOST_BYTES:,}"
@@ -104,7 +104,7 @@ def _work(takes: Counts) -> int:
 
 
 def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
-    """Return what a count grows to, by the power of the last two sizes; by the cube where there is but one."""
+    """Return a count extrapolated to size n, by the exponent between the last two sizes, or by the cube of one size."""
     if not known:
         return np.inf
     if len(known) == 1:
@@ -115,7 +115,7 @@ def _extrapolated(known: Sequence[tuple[int, int]], n: int) -> float:
 
 
 def _measured(n: int, program: Prediction) -> tuple[Row, tuple[str, ...]]:
-    """Return one size with every mode that is not too much work, and the modes that are asked for."""
+    """Return the row of one size with every mode that is not too much work, and the requested modes."""
     q, request = program.question(n)
     q.prepare()
     takes = program.counted(n, q)
@@ -144,7 +144,7 @@ def _measured(n: int, program: Prediction) -> tuple[Row, tuple[str, ...]]:
 
 
 def _affordable(takes: Counts | None, mode: str) -> bool:
-    """Whether a mode is run: its work and what it holds are within the limits, by count."""
+    """Whether the counted work and memory of a mode are within the limits, so that it is run."""
     if takes is None or not takes.counted:
         return takes is None or TAME * takes.entries <= MOST_CALLS
     most = {"certified": MOST_BALLS, "symbolic": MOST_FORMULA}.get(mode, MOST_WORK)
@@ -153,7 +153,7 @@ def _affordable(takes: Counts | None, mode: str) -> bool:
 
 
 def _counted(takes: Counts | None, mode: str, evaluations: int | None) -> Cell:
-    """Return what is counted of a mode; its evaluations are those given where they depend on values."""
+    """Return the counts of a mode; `evaluations` is used if their number depends on values."""
     if takes is None:
         return Cell(evaluations)
     calls = takes.evaluations(mode)
@@ -172,7 +172,7 @@ def _row(n: int, takes: Counts | None, run: bool = False) -> Row:
 
 
 def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
-    """Return what the reverse sweep takes when it recomputes, and its time over that of one which stores."""
+    """Return the cost of a reverse sweep with checkpoints, and its time divided by that of a sweep that stores everything."""
     if not isinstance(q.recording.y, Recorded):
         return Cell(1, 1, takes.gradient, seconds=0.0, relative_time=0.0, peak_bytes=0), None
     made = checkpointing.skeleton(q.recording)
@@ -196,12 +196,12 @@ def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
 
 
 def _recomputed(takes: Counts) -> Cell:
-    """Return what is counted of a reverse sweep in segments: f runs twice. What it holds is no polynomial."""
+    """Return the counts of a reverse sweep with checkpoints, in which f runs twice. Its memory is not predicted."""
     return Cell(2, 1, takes.gradient - takes.recomputed + takes.function if takes.counted else None)
 
 
 def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Prediction) -> Row:
-    """Return a row with the modes that were not run: what is counted of them, and their times as estimates."""
+    """Return a row completed by the modes that were not run, with their counts and estimated times."""
     takes = program.at(row.size)
     if takes is None:
         return row
@@ -224,7 +224,7 @@ def _completed(row: Row, ran: Sequence[Row], modes: Sequence[str], program: Pred
 def _predicted_cell(
     mode: str, before: tuple[Cell, Counts] | None, takes: Counts, f_seconds: float | None
 ) -> Cell | None:
-    """Return a mode that was not run, its time from a smaller size; None where nothing is known but a time."""
+    """Return the counts of a mode that was not run, with its time estimated from a smaller size; None if nothing is counted."""
     known, then = before or (Cell(None), takes)
     guess = mode == "finite-difference" and known.evaluations
     calls = round(known.evaluations * takes.entries / max(1, then.entries)) if guess and known.evaluations else None
@@ -244,12 +244,12 @@ def _predicted_cell(
 
 
 def _scaled(seconds: float | None, then: int | None, now: int) -> float | None:
-    """Return a time that was measured as it is for another amount of work."""
+    """Return a measured time scaled from the work `then` to the work `now`; None if one is unknown."""
     return seconds * now / then if seconds is not None and then and now else None
 
 
 def _exponents(rows: Sequence[Row]) -> dict[str, Exponents]:
-    """Return the powers of the size by which counts grow, those of sizes that were not run too, and measured times."""
+    """Return the exponents by which the counts of all sizes, and the times of the sizes that were run, grow."""
     found = {}
     for mode in dict.fromkeys(mode for row in rows for mode in row.modes):
         cells = [(row.size, row.modes[mode]) for row in rows if mode in row.modes]
@@ -266,7 +266,7 @@ def _exponents(rows: Sequence[Row]) -> dict[str, Exponents]:
 
 
 def _exponent(pairs: Sequence[tuple[int, float | None]]) -> float | None:
-    """Return the power by which the figures of the largest sizes grow."""
+    """Return the exponent by which the figures of the largest sizes grow; None if too few are known."""
     known = [(n, float(y)) for n, y in pairs if y][-_FIT:]
     if len(known) < 2 or len(known) < min(_FIT, len(pairs)):
         return None
@@ -275,7 +275,7 @@ def _exponent(pairs: Sequence[tuple[int, float | None]]) -> float | None:
 
 
 def _crossings(rows: Sequence[Row]) -> list[Crossing]:
-    """Return where a mode that was slower becomes faster than another."""
+    """Return the sizes at which a mode becomes faster than another that was faster before."""
     found = []
     modes = [mode for mode in dict.fromkeys(mode for row in rows for mode in row.modes) if mode in MODES]
     for a, b in itertools.permutations(modes, 2):
@@ -293,7 +293,7 @@ def _log_ratio(x: Cell, y: Cell) -> float:
 
 
 def _in_words(name: str, rows: Sequence[Row], derivative: Derivative) -> Iterator[str]:
-    """Yield what the figures come to, in sentences."""
+    """Yield sentences that summarise the figures."""
     yield from _sweeps_in_words(name, rows, derivative)
     f = primal(derivative)
     ratios = [(row.size, row.operations_ratio) for row in rows if row.operations_ratio is not None]
@@ -318,7 +318,7 @@ def _in_words(name: str, rows: Sequence[Row], derivative: Derivative) -> Iterato
 
 
 def _sweeps_in_words(name: str, rows: Sequence[Row], derivative: str) -> Iterator[str]:
-    """Yield how many sweeps a Jacobian takes, where there is one."""
+    """Yield a sentence with the number of sweeps of a Jacobian, if the result is a vector."""
     known = [row for row in rows if row.outputs is not None]
     if not any(row.outputs != 1 for row in known):
         return
@@ -338,7 +338,7 @@ def _entries(row: Row) -> int:
 
 
 def _at_sizes(name: str, figures: Sequence[tuple[int, int]]) -> str:
-    """Return figures with the sizes they belong to, or one for all."""
+    """Return figures in words with their sizes; one figure if it is the same for all sizes."""
     if len({figure for _, figure in figures}) == 1:
         return f"{figures[0][1]:,} whatever {name} is"
     if all(n == figure for n, figure in figures):

@@ -1,1 +1,1 @@
-"""From what was seen at a point to a verdict: data, and pure functions of it."""
+"""Decide the verdict on a point: the evidence as data, and pure functions of it."""

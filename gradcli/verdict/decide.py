@@ -1,4 +1,4 @@
-"""From what was seen at one point to a verdict with its reasons: a pure and total function."""
+"""Decide the verdict on one point, with its reasons, as a pure and total function of the evidence."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ _REPORT_IT = "please report it, with the function"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict on one point, and all that was found there; the hull is there where the claim is a subgradient."""
+    """The verdict on one point, with all findings; `hull` is set if the claim is a subgradient at a kink."""
 
     verdict: Verdict
     findings: Findings
@@ -34,7 +34,7 @@ class Decision:
 
 
 def decide(seen: Evidence) -> Decision | Look:
-    """Return the verdict, or what has to be looked at before there can be one."""
+    """Return the verdict, or the `Look` that names the evidence needed before there can be a verdict."""
     try:
         decision = _by_modes(seen)
         if (
@@ -57,7 +57,7 @@ def decide(seen: Evidence) -> Decision | Look:
 
 
 def _by_modes(seen: Evidence) -> Decision:
-    """Return the verdict by what the modes say."""
+    """Return the verdict that follows from the outcomes of the modes."""
     if not seen.outcomes and _blocked(seen.findings):
         return Decision(Verdict.INCONCLUSIVE, seen.findings)
     if seen.wrong_shape is None and {Kind.NON_FINITE, Kind.NOTHING_TO_CHECK} & _kinds(seen.findings):
@@ -109,7 +109,7 @@ def _kinds(findings: Findings) -> set[str]:
 
 
 def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
-    """A mode's own witness contradicts it: a rule is wrong, or the trace is not the function."""
+    """Return the decision where two witnesses inside one mode contradict each other: a rule or the trace is wrong."""
     blame = known(seen.blame, Look.BLAME)
     values = seen.answered("finite-difference") is not None and seen.contradicts("finite-difference")
     if blame.rule is None and (values or blame.flat_kink):
@@ -122,7 +122,7 @@ def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
 
 
 def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
-    """Return what is to blame where function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
+    """Return a finding with the cause if function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
     blame = known(seen.blame, Look.BLAME)
     if blame.rule is not None:
         whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
@@ -139,24 +139,24 @@ def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
 
 
 def _needs_a_guard(seen: Evidence) -> bool:
-    """Whether the reference was traced, and differences entry by entry were not to be had for their price."""
+    """Whether the reference was traced, and differences for each entry were not run because they cost too much."""
     differences = seen.outcomes.get("finite-difference")
     too_dear = differences is not None and differences.status == "not run"
     return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
 
 
 def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findings]:
-    """Return the confirmed entries, where a traced value has no second witness entry by entry: all, or none more.
+    """Return the confirmed entries, and findings about a second witness that confirms all entries at once.
 
-    Something must confirm all entries at once then. For a certified value that is the test of the trace; else it is one
-    direction of the untouched function.
+    It is needed if a traced gradient has no second witness for each entry. For a certified gradient it is the trace test;
+    otherwise it is a difference of the untouched function along one direction.
     """
     confirmed = seen.confirmed
     settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
     if seen.reference is None or settled or not _needs_a_guard(seen):
         return confirmed, ()
     agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.words[seen.reference].items()}
-    if seen.reference == "certified" and seen.trace.agrees:  # its rules are confirmed by values of the program
+    if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules
         return agreed, ()
     direction = known(seen.direction, Look.DIRECTION)
     if direction.agrees:
@@ -169,19 +169,19 @@ def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findin
 
 
 def _has_two_slopes(seen: Evidence) -> bool:
-    """Whether differences of an entry have another slope over wider steps, by which no other mode is to be contradicted."""
+    """Whether differences of an entry show a second slope over wider steps; then they contradict no other mode."""
     found = seen.answered("finite-difference")
     slopes = {} if found is None else found.slopes
     return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
 
 
 def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
-    """Return, for each input, the entries of the claim that are wrong: they differ from what two modes confirm."""
+    """Return a mask of the wrong entries of the claim, by input: they differ from a value that two modes confirm."""
     return {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in seen.words["claim"].items()}
 
 
 def entries_to_explain(seen: Evidence) -> dict[str, Any]:
-    """Return the same for the diagnosis of a claim that is wrong."""
+    """Return a mask of the wrong entries of the claim, by input, for the diagnosis."""
     return wrong_entries(seen, _guarded(seen, ())[0])
 
 
@@ -212,7 +212,7 @@ def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decis
 
 
 def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, Hull | None]:
-    """Return the findings with what the claim is at kinks, and the hull where it is a subgradient there."""
+    """Return the findings with one on the claim at kinks, and the hull if the claim is a subgradient there."""
     kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
     if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
         return findings, None
@@ -234,7 +234,7 @@ def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, Hull | None
 
 
 def _contradicted(seen: Evidence, findings: Findings) -> Findings:
-    """Return which modes disagree with the reference; where function values do, what is to blame."""
+    """Return a finding for each mode that disagrees with the reference; if function values do, one with the cause."""
     if seen.reference in _TRACED and any(seen.contradicts(mode) for mode in _BY_VALUES):
         return (_blamed(seen, findings, f"function values contradict {seen.reference}"),)
     return tuple(
@@ -245,7 +245,7 @@ def _contradicted(seen: Evidence, findings: Findings) -> Findings:
 
 
 def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Findings:
-    """Return why there is no verdict, if nothing said it yet."""
+    """Return findings that say why there is no verdict, if no finding says so yet."""
     if _blocked(findings):
         return ()
     if seen.scales:
@@ -273,7 +273,7 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
 
 
 def _weak_evidence(seen: Evidence) -> Findings:
-    """A gradient of zero everywhere proves little: many wrong gradients are zero there too."""
+    """Return a warning if every entry of the gradient is zero: many wrong gradients are zero there too."""
     value = seen.estimate(str(seen.reference)).value
     if not seen.inputs or any(np.any(np.asarray(v) != 0) for v in value.values()):
         return ()
@@ -282,14 +282,14 @@ def _weak_evidence(seen: Evidence) -> Findings:
 
 
 def _lost_its_trace(seen: Evidence, findings: Findings) -> bool:
-    """Whether what was traced is not the function: its value differs, or a value went through a text and slopes differ."""
+    """Whether the trace differs from the function: in its value, or in slopes after a traced value was written as text."""
     kinds = _kinds(findings)
     contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
     return seen.untraced is None and (Kind.TRACE in kinds or (seen.written_as_text and contrary))
 
 
 def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
-    """Return the decision with what became of planted mistakes: no pass where one of them was not caught."""
+    """Return the decision with the result of planted mistakes: there is no pass if one of them was not caught."""
     survived = known(seen.mutants, Look.MUTANTS).survived
     if survived is None:
         return decision
@@ -299,7 +299,7 @@ def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
 
 
 def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
-    """Return the verdict by projections: what they cover is said, entry by entry it is not known."""
+    """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
     claim = seen.estimate("claim").value
     if not all(np.all(np.isfinite(g)) for g in claim.values()):
         return replace(so_far, verdict=Verdict.FAIL, diagnosis=known(seen.diagnosis, Look.DIAGNOSIS).diagnosis)

@@ -1,4 +1,4 @@
-"""How small an error would have been seen."""
+"""Compute the smallest error that the check would have detected."""
 
 from collections.abc import Iterable
 
@@ -12,11 +12,13 @@ from gradcli.words import Verdict
 
 
 def detects_of(seen: Evidence, verdict: Verdict, hull: Hull | None) -> Detects:
-    """Return the largest relative error that could have stayed unseen, over the entries that are not zero.
+    """Return the largest relative error that could have gone undetected, over the nonzero entries.
 
-    Where all are zero it is the largest absolute error.
-    An entry's is the largest of the claim's bound, the reference's bound and what could be lost in tracing: the limit of the
-    trace test, or the bound of function values where that is less. At a kink it is the limit of the test for subgradients.
+    If all entries are zero, return the largest absolute error instead. The limit of an entry is the larger of two: the
+    allowed difference of claim and reference, and what tracing could lose (the limit of the trace test or of function
+    values, whichever is less). At a kink the limit of the test for subgradients is included too.
+
+    Units  relative to each entry of the reference; the absolute error in units of the gradient.
     """
     if seen.reference is None or verdict == Verdict.INCONCLUSIVE:
         return NO_SIZE
@@ -28,7 +30,7 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: Hull | None) -> Detects:
     for name in names:
         room = _room(seen, right, name)
         g = np.abs(np.asarray(right.value[name]))
-        if hull is not None:  # which has a limit of its own
+        if hull is not None:  # entries at the kink have the limit of the hull
             g = np.where(seen.undecided[name], 0.0, g)
         if room is None or not np.any(g > 0):
             continue
@@ -42,7 +44,7 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: Hull | None) -> Detects:
 
 
 def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
-    """Return how wrong an entry could be unseen where all are zero; None where that is not known."""
+    """Return the largest undetected absolute error if all entries are zero; None if it is unknown."""
     rooms = [(_claimed_room(seen, right, name), _by_function_values(seen, name)) for name in names]
     known = [room for pair in rooms for room in pair if room is not None]
     largest = max((float(np.max(room, initial=0.0)) for room in known), default=np.inf)
@@ -50,13 +52,13 @@ def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | 
 
 
 def _room(seen: Evidence, right: Estimate, name: str) -> Array | None:
-    """Return how wrong each entry of one input could be unseen."""
+    """Return the largest undetected absolute error of each entry of one input; None if it is unknown."""
     claim = seen.answered("claim") if seen.claimed is not None else None
     own = _claimed_room(seen, right, name)
     if own is None:
         return None
     if claim is not None and seen.trace.limit is None and not seen.trace.untested:
-        return own  # nothing is traced, or every operation is compared as it is recorded
+        return own  # nothing is traced, or the recorder compares every operation
     lost = _by_function_values(seen, name)
     if seen.trace.limit is not None:
         by_test = seen.trace.limit * np.abs(np.asarray(right.value[name]))
@@ -67,7 +69,7 @@ def _room(seen: Evidence, right: Estimate, name: str) -> Array | None:
 
 
 def _claimed_room(seen: Evidence, right: Estimate, name: str) -> Array | None:
-    """Return how far each entry of the claim may be from the reference; without a claim, the bound of the reference."""
+    """Return the allowed difference of each entry of claim and reference; without a claim, the bound of the reference."""
     if seen.claimed is None:
         return np.asarray(right.bound[name])
     claim = seen.answered("claim")
@@ -77,7 +79,7 @@ def _claimed_room(seen: Evidence, right: Estimate, name: str) -> Array | None:
 
 
 def _by_function_values(seen: Evidence, name: str) -> Array | None:
-    """Return how wrong a value could be that the best independent pair of modes, or one direction, confirms."""
+    """Return the largest error in an entry that the best independent pair of modes, or one direction, would still confirm."""
     if seen.untraced is not None:
         return None
     rooms = []

@@ -1,4 +1,4 @@
-"""What was seen at one point, as data. The verdict is a function of it alone (`decide`)."""
+"""The evidence at one point, as data; the verdict is a function of it alone (`decide`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from gradcli.verdict.entries import AGREE, DISAGREE, Tolerance
 from gradcli.words import ModeStatus
 
 T = TypeVar("T")
-Masks = Mapping[str, Any]  # for each input, a value for each of its entries
+Masks = Mapping[str, Any]  # a value for each entry, by input
 
 
 class Look(Enum):
-    """What costs evaluations of f, or of the claim, and is looked at only where the verdict depends on it.
+    """Evidence that costs evaluations of f or of the claim, and is gathered only if the verdict depends on it.
 
-    The value names the field of the evidence that holds what was seen.
+    The value is the name of the field of `Evidence` that holds it.
     """
 
     DIRECTION = "direction"
@@ -38,7 +38,7 @@ class Look(Enum):
 
 
 class NotSeen(Exception):
-    """The verdict depends on something that was not looked at yet."""
+    """The verdict depends on evidence that has not been gathered yet."""
 
     def __init__(self, look: Look) -> None:
         super().__init__(look.value)
@@ -47,7 +47,7 @@ class NotSeen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one mode: an estimate, or a status and why."""
+    """The outcome of one mode: an estimate, or a status and the error that explains it."""
 
     mode: Mode
     status: ModeStatus
@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """How <g, v> compares with a difference of f along v; `agrees` is None where the bound decides nothing."""
+    """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide."""
 
     agrees: bool | None
     relative: float
@@ -66,14 +66,14 @@ class Direction:
     steps: dict[str, Array] = field(default_factory=dict)
 
     def room_of(self, name: str) -> Array:
-        """Return how wrong each entry of one input could be unseen, were it the only wrong one."""
+        """Return the largest undetected error of each entry of one input, if it is the only wrong entry."""
         with np.errstate(all="ignore"):
             return self.room / np.abs(self.steps[name]) if name in self.steps else np.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """What may explain that function values contradict the trace: a wrong rule, or a kink through which no slope flows."""
+    """Why function values may contradict the trace: the wrong rule and its place, or a kink through which no slope flows."""
 
     rule: str | None = None
     at: Place | Span | None = None
@@ -82,17 +82,17 @@ class Blame:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What another call with the same arguments showed: the finding, where it gave something else."""
+    """The result of another call with the same arguments: a finding if the value changed, else None."""
 
     changed: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """How far a claim is from the means of the pieces' gradients, and how many pieces there are.
+    """The distance of a claim from the convex hull of the pieces' gradients, and the number of pieces.
 
-    Units  `distance` and `limit` are relative to each entry's largest slope: the distance of the entry that is furthest
-           off, and the largest distance that counts as none.
+    Units  `distance` is that of the worst entry, and `limit` the largest distance that counts as none, both relative to
+           each entry's largest slope.
     """
 
     distance: float
@@ -108,21 +108,21 @@ class Hull:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The smooth pieces that meet at a kink, beside the claim; no hull where they cannot be looked at."""
+    """The convex hull of the gradients of the pieces that meet at a kink; None if they could not be computed."""
 
     hull: Hull | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The likely mistake, where one is known."""
+    """The likely mistake in the claim, if one is known."""
 
     diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What became of mistakes that were planted in the gradient, and a finding where one survived or none was planted."""
+    """The results of planted mistakes, and a finding if one of them was not caught or none was planted."""
 
     mutants: tuple[Mutant, ...]
     survived: Finding | None = None
@@ -130,9 +130,10 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Projections:
-    """What random projections of function values show of a claim; `agrees` is None where they are too noisy or too few.
+    """The result of random projections of function values; `agrees` is None if they are too noisy or too few.
 
-    `wrong` are the entries that were measured and differ, `open_` what keeps the claim open: kinks and second slopes.
+    `wrong` are the entries that were measured alone and differ from the claim. `open_` are findings that leave the claim
+    undecided: kinks and second slopes.
     """
 
     agrees: bool | None
@@ -147,43 +148,41 @@ class Projections:
 
 @dataclass(frozen=True)
 class TraceSeen:
-    """Whether the recorded program gives the function's values beside the point; None where that could not be compared.
+    """Whether the recorded program gives the function's values near the point; None if this could not be compared.
 
-    Units  `limit` is the smallest term that would have been seen to be lost, relative to all slopes.
+    Units  `limit` is the smallest lost term that the test would have detected, relative to all slopes.
     """
 
     agrees: bool | None = None
     limit: float | None = None
-    untested: str = ""  # why they were not compared
+    untested: str = ""  # why the values were not compared
     evaluations: int = 0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen at one point.
+    """All evidence at one point; a field that a `Look` names is None until it has been gathered.
 
-    Shapes  `words[mode][x]`, `undecided[x]`: as the estimates' values of input x, or what broadcasts to it.
-
-    The field that a `Look` names is None until it was looked at.
+    Shapes  `words[mode][x]` and `undecided[x]` have the shape of the estimates' values of input x, or broadcast to it.
     """
 
     inputs: tuple[str, ...]
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     reference: str | None = None  # the mode that the others are compared with
-    words: Mapping[str, Masks] = field(default_factory=dict)  # by mode: whether each entry agrees with the reference
-    claimed: tuple[str, ...] | None = None  # the inputs that a claim is for
+    words: Mapping[str, Masks] = field(default_factory=dict)  # the verdict of each entry against the reference, by mode
+    claimed: tuple[str, ...] | None = None  # the inputs that the claim covers; None without a claim
     findings: tuple[Finding, ...] = ()
-    undecided: Masks = field(default_factory=dict)  # the entries that a kink or a staircase leaves open
-    scales: tuple[Finding, ...] = ()  # what differences at several scales show at the entries that are open
+    undecided: Masks = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
+    scales: tuple[Finding, ...] = ()  # findings of differences at several scales on undecided entries
     wrong_shape: Diagnosis | None = None
     tolerance: Tolerance | None = None
     trace: TraceSeen = TraceSeen()
-    untraced: GradcliError | None = None  # what ended the trace
-    written_as_text: bool = False  # a traced value: a slope may have been lost there
-    may_doubt_trace: bool = False  # function values were asked for, and the trace is believed so far
-    may_keep_state: bool = False  # a Python function, whose calls may depend on those before
+    untraced: GradcliError | None = None  # the error that ended the trace
+    written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
+    may_doubt_trace: bool = False  # function values were requested, and the trace is not rejected yet
+    may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
     wants_mutants: bool = False
-    many_entries: bool = False  # a claim by function values alone, too many to be moved one by one
+    many_entries: bool = False  # a claim without a trace, with too many entries to move one by one
     direction: Direction | None = None
     blame: Blame | None = None
     claim_again: Again | None = None
@@ -194,14 +193,14 @@ class Evidence:
     projections: Projections | None = None
 
     def estimate(self, mode: str) -> Estimate:
-        """The estimate of a mode that answered. Raises KeyError for others."""
+        """The estimate of a mode. Raises KeyError if the mode gave none."""
         found = self.outcomes[mode].estimate
         if found is None:
             raise KeyError(mode)
         return found
 
     def answered(self, mode: str) -> Estimate | None:
-        """The estimate of a mode, None where it did not answer."""
+        """The estimate of a mode, or None if it gave none."""
         return self.outcomes[mode].estimate if mode in self.outcomes else None
 
     @cached_property
@@ -211,9 +210,9 @@ class Evidence:
 
     @cached_property
     def confirmed(self) -> dict[str, Any]:
-        """For each input, which entries two modes agree on that rest on nothing in common.
+        """A mask of the confirmed entries, by input: two modes that rest on nothing in common agree on them.
 
-        Where there is no trace, the claim itself is the second witness: differences of known error are beside it.
+        If there is no trace, the claim itself is the second witness, beside differences with a known error bound.
         """
         if self.reference is None:
             return {}
@@ -225,14 +224,14 @@ class Evidence:
             agree = {mode: self.words[mode][name] == AGREE for mode in self.own_modes}
             pairs = [agree[a] & agree[b] for a, b in self.independent_pairs]
             mask = np.logical_or.reduce(pairs) if pairs else np.zeros(np.shape(agree[self.reference]), dtype=bool)
-            for mode in self.own_modes:  # what some mode contradicts, no two others confirm
+            for mode in self.own_modes:  # a contradicted entry is not confirmed, whichever modes agree on it
                 mask = mask & (self.words[mode][name] != DISAGREE)
             seen[name] = np.asarray(mask)
         return seen
 
     @cached_property
     def independent_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of modes that rest on nothing in common."""
+        """The pairs of compared modes that rest on nothing in common."""
         modes = self.own_modes
         return tuple(
             (a, b) for i, a in enumerate(modes) for b in modes[i + 1 :] if not self.rests_on(a) & self.rests_on(b)
@@ -248,7 +247,7 @@ class Evidence:
 
 
 def known(seen: T | None, look: Look) -> T:
-    """Return what was seen. Raises NotSeen where it was not looked at yet."""
+    """Return gathered evidence. Raises NotSeen if it has not been gathered yet."""
     if seen is None:
         raise NotSeen(look)
     return seen

@@ -1,4 +1,4 @@
-"""Where function values contradict a traced gradient: is a rule wrong, or is the trace not the function?"""
+"""Find the operation whose derivative rule is wrong, when function values contradict a traced gradient."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,22 +16,23 @@ from gradcli.numerics import steps
 from gradcli.numerics.noise import EPS
 
 _MOST_LINES = 400
-_BITS = 384  # in which an operation and its rule are compared
+_BITS = 384  # the precision in which an operation and its rule are compared
 _STEP_EXPONENT = 96  # the step is 2**-96 of a direction of the operand's own size
-_MOST_OPERATIONS = 200_000  # of one line, beyond which balls cost too much
-_CONTRADICTION_FACTOR = 10.0  # a rule contradicts the values only where it is off by more than this many bounds
-_RULE_TOLERANCE = 1e-11  # relative to the sum of |rule|, allowed beside the bound
-_FLOAT64_RULE_TOLERANCE = 1e-6  # the same for a rule evaluated in float64, which may cancel
+_MOST_OPERATIONS = 200_000  # in one line: beyond this, balls cost too much
+_CONTRADICTION_FACTOR = 10.0  # a rule contradicts the values only if it is off by more than this many bounds
+_RULE_TOLERANCE = 1e-11  # relative to the sum of |rule|, allowed in addition to the bound
+_FLOAT64_RULE_TOLERANCE = 1e-6  # the same for a rule evaluated in float64, where terms may cancel
 
 
 def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
-    """Return the operation whose rule contradicts its own values, and where it is; None where all agree.
+    """Return the first operation whose rule contradicts its values, and its position in the source; None if none is found.
 
-    Each is compared at its recorded operands in 384-bit balls, so that truncation and rounding are far below float64's; an
-    operation that balls do not support, or that is too large, by float64 differences. Only the first of the lines of each
-    primitive's argument is compared, of the first 400 lines: None means that no contradiction was found.
+    Each operation is compared at its recorded operands in 384-bit balls, so that truncation and rounding errors are far
+    below those of float64. Operations that balls do not support, or that are too large, are compared by float64
+    differences. Only the first 400 lines of the program are searched, and for each argument of a primitive only the first
+    line that uses it.
 
-    Cost  for each comparison five evaluations of the operation and one of its rule, in balls.
+    Cost  five evaluations of the operation and one of its rule, in balls, for each comparison.
     """
     rng = np.random.default_rng([q.seed, 0xB1A])
     tried: set[tuple[str, int]] = set()
@@ -52,7 +53,7 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     _, _, xs, y, params, _ = line
     x = np.asarray(xs[i])
     xdot = (rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.0, shape(x)) * np.where(x == 0, 1.0, np.abs(x)))[()]
-    weights = rng.uniform(0.5, 1.5, shape(y)) * ~_entries_at_a_kink(line)  # any value at a kink is a convention
+    weights = rng.uniform(0.5, 1.5, shape(y)) * ~_entries_at_a_kink(line)  # at a kink, any slope is a convention
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
     size = float(np.sum(np.abs(by_rule)))
     if work(line).operations > _MOST_OPERATIONS:
@@ -74,7 +75,7 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
 def _in_balls(
     primitive: Primitive, i: int, xs: Sequence[Value], xdot: Value, weights: Any, params: Params
 ) -> tuple[float, float, float]:
-    """Return a weighted sum of the slopes of an operation by its values and by its rule, and what both may be off by."""
+    """Return a weighted sum of the slopes by values, the same sum by the rule, and a bound on the error of both."""
     balls, direction = [Ball.lift(x) for x in xs], Ball.lift(xdot)
 
     def total(y: Value) -> Value:
@@ -94,7 +95,7 @@ def _in_balls(
 def _by_differences(
     primitive: Primitive, line: Line, i: int, xdot: Value, weights: Any, by_rule: float, size: float
 ) -> bool:
-    """Whether differences of an operation contradict its rule; False where the differences show a kink or a second slope."""
+    """Whether differences of an operation contradict its rule; False if the differences show a kink or a second slope."""
     _, _, xs, y, params, _ = line
 
     def phi(t: float) -> Any:
@@ -111,12 +112,12 @@ def _by_differences(
 
 
 def hits_a_kink(q: Question) -> bool:
-    """Whether any recorded operation is at a kink of its own. Where the slope is continuous, such a kink is flat."""
+    """Whether any recorded operation is evaluated at its kink, even if the slope of f is continuous there."""
     return any(np.any(_entries_at_a_kink(line)) for line in q.lines)
 
 
 def _entries_at_a_kink(line: Line) -> Any:
-    """Return the entries of the result of a line that are at a kink of its operation."""
+    """Return a mask of the entries of a line's result at which the operation has a kink."""
     primitive, _, xs, y, params, _ = line
     kink = None if primitive is None else primitive.kink
     return np.zeros(shape(y), dtype=bool) if kink is None else np.asarray(kink(y, *xs, **(params or {})))

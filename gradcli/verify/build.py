@@ -1,4 +1,4 @@
-"""From what was asked, on the command line or in Python, to a request."""
+"""Build the request for `check` from options and a claim, for the command line and for Python."""
 
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ from gradcli.words import Derivative, Kind, Severity
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every target: the options, and what they say of steps and of a framework."""
+    """The settings that hold for every target: the options, and the step sizes and framework options derived from them."""
 
     options: Options = DEFAULTS
     stepping: Stepping = DEFAULT_STEPPING
@@ -34,7 +34,10 @@ class Settings:
 
 
 def settings_of(options: Options) -> Settings:
-    """Return what the options say. Raises BadOption for steps, formats and frameworks that cannot be."""
+    """Return the settings that the options describe.
+
+    Raises  BadOption for an unknown framework, format or expectation.
+    """
     stepping = Stepping(options.h, options.bounds or {}, options.scale or {}, options.budget)
     known = (
         ("--framework", options.framework, (*KNOWN, "numpy")), ("--dtype", options.dtype, tuple(EPS)),
@@ -65,7 +68,8 @@ def request_for(
 ) -> Request:
     """Return the request: the function whose Jacobian is checked, its points, and the claim.
 
-    Raises  BadOption, BadClaim, BadTarget.
+    Raises  BadOption for options that contradict each other or name unknown inputs; BadClaim for a claim that cannot be
+            used; BadTarget for a claim that names no function.
     """
     own, options = None, settings.options
     if claiming is None and not options.value_and_grad:
@@ -79,7 +83,7 @@ def request_for(
     notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
     modes = chosen(options.modes)
     if own is not None and options.modes is None:
-        # symbolic would take longer than all else; what is held constant is known to float64's rounding only
+        # symbolic takes longer than all other modes; constants that are held are known only to float64 rounding
         without = {"symbolic", "certified"} if options.expect else {"symbolic"}
         modes = tuple(mode for mode in modes if mode not in without)
     _known_inputs(found, settings.stepping)
@@ -101,9 +105,9 @@ def request_for(
 def _left_out(
     found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, settings: Settings
 ) -> tuple[str, ...]:
-    """Return the inputs that are differentiated by default and that the claim leaves out.
+    """Return the inputs that are differentiated by default but that the claim does not cover.
 
-    Raises  BadOption where a claim is required for them: a claim of one array is for the first, and None declines.
+    Raises  BadOption if `require_claim` is set and the claim leaves out an input without declining it by None.
     """
     if claim is None or not claim.names or (claiming is not None and claiming.kind in ("jvp", "hvp")):
         return ()
@@ -119,7 +123,7 @@ def _left_out(
 
 
 def _known_inputs(found: Located, stepping: Stepping) -> None:
-    """Refuse bounds and scales of what is no input, and points beyond the bounds."""
+    """Raise BadOption for bounds or scales of an unknown input, and for points outside the bounds."""
     for option, names in (("--bounds", stepping.edges), ("--scale", stepping.scales)):
         for name in names:
             if name not in found.f.inputs:
@@ -160,7 +164,7 @@ def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tup
 
 
 def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
-    """Say that the file of the function holds what looks like its gradient, where that is not checked."""
+    """Return a notice for each function in the same file that looks like the gradient and was not checked."""
     if claiming is not None or options.value_and_grad or found.module is None:
         return []
     name = found.f.text.rpartition(":")[2].removesuffix("()")

@@ -37,19 +37,22 @@ _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCON
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The first point's question, and what modes have said of it already."""
+    """The question at the first point, and the outcomes of modes that have already run there."""
 
     q: Question
     outcomes: Mapping[str, Outcome]
 
 
 def check(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> CheckReport:
-    """Verify the gradient at each point and return everything found; `progress` hears of a point after each mode.
+    """Verify the gradient at each point and return a report of everything that was found.
 
-    Modes that are among the `answers` are not run again at the first point.
+    `progress` is called with the number of a point and its report so far, after each mode. Modes that are among the
+    `answers` are not run again at the first point.
+
+    Raises  GradcliError if the function cannot be evaluated at a point, or the claim cannot be called.
     """
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's advice on places that differences try
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of places that differences try outside the domain
         points = tuple(
             _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
             for k, point in enumerate(request.points)
@@ -72,13 +75,13 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
 
 
 def _least_seen(detects: Detects) -> tuple[float, float]:
-    """Return what orders limits: relative ones before absolute ones, the widest last."""
+    """Return the key that orders detection limits: the relative limit, then the absolute one; None sorts first."""
     relative, absolute = (-1.0 if x is None else x for x in (detects.relative, detects.absolute))
     return relative, absolute
 
 
 def _unmet(points: Sequence[PointReport]) -> list[Exit]:
-    """Return the status of modes that were asked for by name and are not installed."""
+    """Return the exit status of modes that were requested by name but are not installed."""
     states = {result.status for point in points for result in point.modes.values()}
     return [Exit.UNUSABLE] if "unavailable" in states else []
 
@@ -94,7 +97,7 @@ def _report_progress(point: PointReport, number: int, progress: Progress | None)
 
 
 def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
-    """Return what is checked, in words: the gradient of a vector is a Jacobian."""
+    """Return the name of the derivative that is checked; the gradient of a function with array values is a Jacobian."""
     vector = request.derivative == "gradient" and any(
         not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points
     )
@@ -102,7 +105,7 @@ def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
 
 
 def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> int:
-    """`--allow` turns the findings it names into success; never a timeout unless it is named."""
+    """Return the exit status after `--allow`: findings that it names count as success; a timeout must be named."""
     if status is not Exit.INCONCLUSIVE:
         return int(status)
     kinds = {f.kind for point in points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
@@ -113,7 +116,7 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
 def _steady_point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None
 ) -> PointReport:
-    """Check one point; a function that gave a value there and raises in a later call keeps something of its calls."""
+    """Check one point; inconclusive if f had a value there first and raises in a later call, since it then keeps state."""
     try:
         return _point(request, point, number, progress, answers)
     except (FunctionFailed, TraceEnded) as error:
@@ -128,7 +131,7 @@ def _steady_point(
 def _point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
 ) -> PointReport:
-    """Check one point: by all modes, and where its trace turns out not to be the function, by function values alone."""
+    """Check one point by all modes, or by function values alone if the trace turns out to differ from the function."""
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
@@ -143,7 +146,7 @@ def _point(
 
 
 class _NotTheFunction(Exception):
-    """What was traced is not the function: `why`, and the test of the trace that showed it."""
+    """The trace differs from the function: `why` in words, and the trace test that showed it, if one did."""
 
     def __init__(self, why: str, test: TraceTest | None = None) -> None:
         super().__init__(why)
@@ -153,7 +156,7 @@ class _NotTheFunction(Exception):
 def _by_modes(
     request: Request, q: Question, heard: Callable[[PointReport], None] | None, answers: Answers | None = None
 ) -> PointReport:
-    """Run the modes at one point, and decide. Raises _NotTheFunction for a trace that is not to be believed."""
+    """Run the modes at one point, and decide. Raises _NotTheFunction if the trace differs from the function."""
     claim, said = request.claim, []
     blind = q.blind is not None
     if not q.affords_slopes:
@@ -181,7 +184,7 @@ def _by_modes(
 
 
 def _decided(case: PointCheck, request: Request) -> PointReport:
-    """Return the report of a point, after everything was looked at that its verdict depends on."""
+    """Return the report of a point, after gathering all evidence that its verdict depends on."""
     seen = evidence_of(case, request)
     while isinstance(decision := decide(seen), Look):
         if decision is Look.VALUES_ALONE:
@@ -191,7 +194,7 @@ def _decided(case: PointCheck, request: Request) -> PointReport:
 
 
 def _first_order(request: Request, q: Question) -> list[Finding]:
-    """Return whether the gradient that is differentiated is itself right."""
+    """Return a finding that says whether the gradient that is differentiated is itself right, if one is."""
 
     def checked(inner: Question, claim: Claimed | None) -> PointReport:
         alone = replace(request, f=inner.f, wrt=inner.wrt, claim=claim, notices=(), not_claimed=())
@@ -202,7 +205,7 @@ def _first_order(request: Request, q: Question) -> list[Finding]:
 
 
 def _noticed(case: PointCheck, request: Request) -> PointCheck:
-    """Add what the first calls of the function showed to the findings."""
+    """Add the notices from the first calls of the function to the findings, and return the same evidence."""
     for notice in (*request.notices, *case.q.point.notices):
         case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
     return case

@@ -1,4 +1,4 @@
-"""From a claim, of whichever kind, to a function whose Jacobian it claims to be."""
+"""Turn a claim of any kind (gradient, Hessian, product) into a function and a claim of that function's Jacobian."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ from gradcli.verify.probe import Located
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
-    """What the user claims: its kind, and a text that names it or the function itself.
+    """What the user claims: the kind of derivative, and the claimed function or a text that names it.
 
-    `gradient` is what is claimed of the first derivative beside a second.
+    If the claim is of a second derivative, `gradient` is the claimed first derivative, if any.
     """
 
     kind: str
@@ -39,14 +39,17 @@ class Claiming:
 
     @property
     def text(self) -> str:
-        """How it is shown."""
+        """The text by which messages name the claim."""
         return self.claim if isinstance(self.claim, str) else str(getattr(self.claim, "__name__", "the claim"))
 
 
 def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
-    """Return the function whose Jacobian is claimed, at its points, and the claim.
+    """Return the function whose Jacobian is claimed, at its points, and the claim of this Jacobian.
 
-    Raises  BadClaim, BadTarget.
+    For a claim of a Hessian the function is the gradient; for claims of products it is f along a line, or weighted.
+
+    Raises  BadClaim for a claim that cannot be used; BadTarget for a text that names no function; BadShape for a Hessian
+            of a function with array values.
     """
     source = _source(found, claiming)
     if isinstance(source, str):
@@ -56,7 +59,10 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
 
 
 def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
-    """Return the claim that is the second thing the target itself returns."""
+    """Return the target with the gradient that it returns as its second result, as the claim.
+
+    Raises  BadOption if the target is no Python function; the claim raises BadClaim if f returns no pair.
+    """
     f, at = found.f, found.points[0].values
     if not isinstance(f, PythonFunction):
         raise BadOption("--value-and-grad is for Python functions", do="use --grad")
@@ -74,14 +80,15 @@ def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
 
 
 def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
-    """Return the gradient of the function, whose Jacobian is the Hessian."""
+    """Return the gradient of the function at the same points; its Jacobian is the Hessian."""
     return _other(found, _gradient(found, claiming, seed))
 
 
 def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
-    """Return the gradient that is differentiated: by the reverse mode; of a function that cannot be traced the claimed one.
+    """Return the gradient that is differentiated to give the Hessian.
 
-    Where none is claimed it is taken by values.
+    It is computed by the reverse mode. If the function cannot be traced, it is the claimed gradient, or differences of
+    function values if no gradient is claimed.
     """
     at = found.points[0].values
     first = None
@@ -104,7 +111,7 @@ def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
 
 
 def _refuse_partial(first: Claimed, found: Located) -> None:
-    """Raise BadClaim for a claimed gradient that leaves out an input of the Hessian, or has not its shape."""
+    """Raise BadClaim if the claimed gradient leaves out an input of the Hessian, or has the wrong shape."""
     at = found.points[0].values
     parts = first(at)
     for name in found.wrt:
@@ -117,7 +124,7 @@ def _refuse_partial(first: Claimed, found: Located) -> None:
 
 
 class ClaimedPart:
-    """A claim for some of the inputs that it is claimed for."""
+    """A claim, restricted to some of its inputs."""
 
     def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
         self.whole, self.text = whole, whole.text
@@ -137,7 +144,7 @@ class ClaimedPart:
 
 
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
-    """Return the function a claim's text names, or the text of an expression."""
+    """Return the function that a claim names, or the text if the claim is an expression."""
     claim = claiming.claim
     native = native_of(found.f)
     if not isinstance(claim, str):
@@ -178,7 +185,7 @@ def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Locat
 
 
 def _first_only(found: Located, claim: ClaimedFunction) -> Located:
-    """A claim that returns one array is for the first input, as in scipy and jax, unless inputs were chosen."""
+    """Restrict the inputs to those that the claim covers, unless the user chose them: one array is for the first input."""
     if found.chosen or set(claim.names) >= set(found.wrt):
         return found
     claimed = _parameters(found, list(claim.names))
@@ -250,12 +257,12 @@ def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
 
 
 def _other(found: Located, f: Function) -> Located:
-    """Return the same place for another function, of which nothing is known there yet."""
+    """Return the same points for another function; the values of the old function are removed."""
     return replace(found, f=f, points=tuple(replace(point, value=None, seconds=None) for point in found.points))
 
 
 def _structured(found: Located, v: Mapping[str, Any]) -> Any:
-    """Return a direction in the structure of the differentiated parameters: one alone, several as a tuple."""
+    """Return a direction in the structure of the differentiated parameters; several parameters form a tuple."""
     values = {path: np.zeros(shape(x))[()] for path, x in found.points[0].values.items()} | dict(v)
     parts = [put_together(found.arguments.get(name, Leaf(name)), values) for name in found.arguments]
     moved = [part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters(found, list(v))]

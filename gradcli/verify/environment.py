@@ -1,4 +1,4 @@
-"""What the report says about where it was made."""
+"""The versions and settings that a report records about the machine."""
 
 import platform
 from functools import cache
@@ -10,7 +10,7 @@ from gradcli.threads import threads
 
 
 def installed(package: str) -> str | None:
-    """Return a package's version without importing it, or None."""
+    """Return the version of an installed package without importing it, or None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -18,7 +18,7 @@ def installed(package: str) -> str | None:
 
 
 def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
-    """Return what a result depends on: versions, those of frameworks that took part among them, and threads where set."""
+    """Return the versions that a result depends on, with those of the frameworks used, and the thread limit if one is set."""
     limit = threads()
     return _versions(frameworks) if limit is None else {**_versions(frameworks), "threads": limit}
 

@@ -1,4 +1,4 @@
-"""What else a framework offers than its gradient, and the custom gradients inside, each checked alone."""
+"""Check a framework's other derivatives beside its gradient, and each custom gradient inside the function alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -31,12 +31,12 @@ from gradcli.words import Exit, Kind, Severity, Verdict
 if TYPE_CHECKING:
     from gradcli.verify.request import Request
 
-_SAME = 1e-9  # of the size of what is summed: two float64 computations of the same number, in another order
+_SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # the same in a narrow format
-_NEAR = 1e-3  # of each entry: how far the second point of a batch is from the first
-_GRADIENTS = 40  # evaluations of f that differences of a gradient take, about
-_MOST_STEPS = 20_000  # operations of the framework that what nobody asked for may take
-_MAPPED = 20  # evaluations of f that two gradients at once, and each alone, take, about
+_NEAR = 1e-3  # relative to each entry: the distance of the second point of a batch from the first
+_GRADIENTS = 40  # about how many evaluations of f the differences of a gradient take
+_MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
+_MAPPED = 20  # about how many evaluations of f two gradients take, computed both at once and one by one
 
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
@@ -44,7 +44,7 @@ Verify = Callable[["Request"], CheckReport]
 
 
 def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
-    """Return the report with what else was found of a framework's function; what is wrong there makes it fail."""
+    """Return the report with the framework's other derivatives and custom gradients; if one is wrong, the verdict is fail."""
     native = own.native
     point = report.points[0]
     case = _case(request, point, own)
@@ -56,7 +56,7 @@ def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verif
         found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
     report = told_apart(request, _with_cuts(replace(report, native=found), native), own, verify)
     said: tuple[Finding, ...] = ()
-    if report.verdict == Verdict.PASS:  # else there is nothing to measure them by
+    if report.verdict == Verdict.PASS:  # otherwise there is no correct gradient to compare with
         said = tuple(
             finding(a.name, Severity.ERROR, a.message or "it is wrong") for a in aspects if a.status == "wrong"
         )
@@ -72,7 +72,7 @@ def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verif
 
 
 def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
-    """Name the lines where a value left the framework's graph, or nan came in, where its gradient is not right."""
+    """Add findings that name the lines where a value left the framework's graph or a nan arose, unless the verdict is pass."""
     if report.verdict == Verdict.PASS or native.program is None:
         return report
     cuts = dict.fromkeys((kind, place(position)) for kind, position in native.program.cuts)
@@ -86,7 +86,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
 
 
 def _case(request: "Request", point: PointReport, own: FrameworkClaim) -> "_Case | None":
-    """Return what the aspects are compared with, where there is a claim and a reference."""
+    """Return what the aspects are compared with, or None if there is no claim or no reference."""
     reference = point.gradient if isinstance(point.gradient, dict) else {}
     result = point.modes.get("claim")
     claim = result.values if result is not None and result.status == "ok" else {}
@@ -99,7 +99,7 @@ def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
 
 
 def _cost(case: "_Case") -> Cost | Absent:
-    """Return what a run and the way back cost; of many entries on a CPU, where the time counts, for those who ask."""
+    """Return the cost of a forward and a backward pass; many entries on a CPU are only measured on request."""
     if case.crowded and case.native.placed.device == "cpu":
         return ABSENT
     found = case.framework.measured(case.flat, case.xs, case.own.w, case.native.seed)
@@ -109,13 +109,13 @@ def _cost(case: "_Case") -> Cost | Absent:
 
 
 def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
-    """Return the framework's other derivatives beside the gradient that was found right."""
+    """Return the comparisons of the framework's other derivatives with its gradient and the reference."""
     looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
     if case.native.narrowest == "float16":
         looks.append(lambda case: [scaled(case.own, case.values, case.reference, rooms(point))])
     if not case.crowded:
         looks += [_again, _variants]
-    if not case.crowded and point.verdict != Verdict.FAIL:  # these are measured by the gradient itself
+    if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
         looks += [_mapped, _second]
     found = [aspect for look in looks for aspect in look(case)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
@@ -128,7 +128,7 @@ class _Case:
         self.request, self.own, self.claim, self.reference = request, own, claim, reference
         self.values = dict(request.points[0].values)
         self.native = own.native
-        self.tangent: float | None = None  # <u, J v> by the forward mode, once it is known
+        self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
         self.framework = own.native.framework
         self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
         self.v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
@@ -139,7 +139,7 @@ class _Case:
         self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
 
     def along(self, gradient: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
-        """Return a gradient's slope along v and what it may be off by."""
+        """Return a gradient's slope along v and a bound on its error."""
         slope = sum(float(np.sum(np.asarray(gradient[name]) * self.v[name])) for name in self.request.wrt)
         size = sum(float(np.sum(np.abs(np.asarray(gradient[name]) * self.v[name]))) for name in self.request.wrt)
         loose = sum(float(np.sum(room[name] * np.abs(self.v[name]))) for name in self.request.wrt)
@@ -147,22 +147,22 @@ class _Case:
 
     @property
     def same(self) -> float:
-        """How far two computations of the same number may be apart, relative to what is summed."""
+        """The allowed difference of two computations of the same sum, relative to the sum of |terms|."""
         return max(_SAME, _ULPS * EPS[self.native.narrowest])
 
     @property
     def crowded(self) -> bool:
-        """Whether there are so many entries that more than the least is for those who ask."""
+        """Whether there are so many entries that the expensive comparisons are only made on request."""
         return self.request.budget.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
 
     def affords(self, evaluations: int) -> bool:
-        """Whether so many evaluations are few enough operations of the framework; what was not recorded is taken to be so."""
+        """Whether this many evaluations stay within the limit of operations; an unrecorded program counts as within it."""
         program = self.native.program
         return program is None or evaluations * len(program.steps) <= _MOST_STEPS
 
 
 def _forward(case: _Case) -> list[Aspect]:
-    """The framework's forward mode against the reference."""
+    """Compare the framework's forward mode with the reference."""
     name = "forward (jvp)"
     try:
         ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
@@ -181,14 +181,14 @@ def _forward(case: _Case) -> list[Aspect]:
 
 
 def _adjoint(case: _Case) -> list[Aspect]:
-    """<u, J v> by the forward mode against <J^T u, v> by the reverse mode."""
+    """Compare <u, J v> by the forward mode with <J^T u, v> by the reverse mode."""
     if case.tangent is None:
         return []
     return [_compared("adjoint identity <u, J v> = <J^T u, v>", case.tangent, *case.along(case.claim, case.room))]
 
 
 def _again(case: _Case) -> list[Aspect]:
-    """A second run of the same gradient."""
+    """Compare a second run of the same gradient with the first."""
     again = case.own(dict(case.values))
     worst, most = _apart(again, case.claim, case.room)
     if worst == 0:
@@ -199,7 +199,7 @@ def _again(case: _Case) -> list[Aspect]:
 
 
 def _settled(case: _Case) -> list[Aspect]:
-    """The gradient by deterministic algorithms, twice: what is left of the difference between runs."""
+    """Compare two runs of the gradient by deterministic algorithms: does the difference between runs disappear?"""
     name = "deterministic algorithms"
     try:
         runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
@@ -215,7 +215,7 @@ def _settled(case: _Case) -> list[Aspect]:
 
 
 def _variants(case: _Case) -> list[Aspect]:
-    """The same gradient of the same values, laid out or asked for otherwise."""
+    """Compare the gradients for other memory layouts and other ways to request them with the first gradient."""
     found = []
     own = frozenset(k for k, name in enumerate(case.request.wrt) if name in case.native.parameters)
     for name, answer in case.framework.variants(case.flat, case.xs, case.own.w, case.native.seed, own).items():
@@ -231,7 +231,7 @@ def _variants(case: _Case) -> list[Aspect]:
 
 
 def _mapped(case: _Case) -> list[Aspect]:
-    """The gradients at two points at once against those of each alone."""
+    """Compare the gradients at two points computed at once (vmap) with those computed one by one."""
     name = "vmap of the gradient"
     if not case.affords(_MAPPED):
         return [Aspect(name, "not run", message="it would take many operations")]
@@ -254,9 +254,9 @@ def _mapped(case: _Case) -> list[Aspect]:
 
 
 def _second(case: _Case) -> list[Aspect]:
-    """The framework's gradient of its gradient against gradcli's, or against differences of the first.
+    """Compare the framework's second derivative along v with differences of its gradient.
 
-    It decides no verdict: a backward pass that is right may not be meant to be differentiated.
+    A difference does not fail the check: a correct backward pass need not be differentiable itself.
     """
     name = "double backward"
     if Kind.STOP_GRADIENT in case.request.framework_options.expect:
@@ -297,7 +297,7 @@ def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
 
 
 def _apart(found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
-    """Return by how much two gradients differ at most, and what they may, in units of the largest entry."""
+    """Return the largest difference of two gradients, and the largest that their bounds allow, relative to the largest entry."""
     size = max((float(np.max(np.abs(x), initial=0.0)) for x in claim.values()), default=0.0) or 1.0
     worst, most = 0.0, 0.0
     for name, x in found.items():
@@ -314,19 +314,19 @@ def _short(text: str) -> str:
 
 
 def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
-    """Return the custom gradients met in one run; none where the target is one itself, or differentiates in no way."""
+    """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
     values = request.points[0].values
     try:
         found = own.native.framework.calls(
             own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
         )
     except (GradcliError, RuntimeError, TypeError, ValueError):
-        return []  # what the run raised was said of the gradient itself
+        return []  # the check of the gradient reports this error
     return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
 def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
-    """Check one custom gradient alone, at the values it saw."""
+    """Check one custom gradient alone, at the values it was called with."""
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
@@ -347,7 +347,7 @@ def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Par
 
 
 def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
-    """Return the request to check a call's own gradient."""
+    """Return the request to check the custom gradient of a call; None if it takes no floats."""
     framework = native.framework
     prepared = Prepared(call.function, call.name, {})
     if framework.owns(call.function):
@@ -369,7 +369,7 @@ def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
 
 
 def _by_name(args: Sequence[Any], prepared: Prepared) -> dict[str, Any]:
-    """Return a call's arguments by parameter, the rest of them under the name of the parameter that takes all."""
+    """Return the positional arguments of a call by parameter name; extra ones under the name of `*args`."""
     signature = signature_of(prepared.function)
     parameters = list(signature.parameters.values()) if signature else []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -1,7 +1,7 @@
-"""Claims of zero for functions that can only be called: confirmed by symmetry alone, or contradicted beside a staircase.
+"""Check claims of a zero slope for functions that can only be called, where finite differences may mislead.
 
-A central difference is zero wherever f is even about the point, whether it is smooth there or not; and a function that
-rounds inside has the slope 0 nearly everywhere, whatever its differences over wider steps.
+A central difference is zero wherever f is even about the point, even if f has a kink there. A function that rounds
+internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,21 @@ from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind
 
-_MOST = 50  # entries that are looked at
+_MOST = 50  # entries that are examined
 _STEPS = 10.0 ** -np.array(
     [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
-)  # of the size of the entry
-_WIDE, _SMALLEST = 2, 2  # of them are wide; the smallest that show the slope
-_BESIDE = 1e-6  # of a step: how far a second value is taken from the first
-_SHRINKS = 0.1  # of the slopes over wide steps: those over small ones are less, where f is smooth
-_SEEN = 8.0  # roundings of f: less movement than that shows nothing
+)  # relative to the size of the entry
+_WIDE, _SMALLEST = 2, 2  # the number of steps that count as wide, and of the smallest steps that are compared with them
+_BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
+_SHRINKS = 0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
+_SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
 
 
 def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
-    """Return the verdicts of a claim for one input, those open where zero is confirmed, or contradicted, by too little.
+    """Return the verdicts of a claim for one input; undecided where the evidence for or against a zero is too weak.
 
-    Cost  up to 40 evaluations of f for each entry that is claimed to be zero.
+    Shapes  `word` and the result have the shape of the input.
+    Cost    up to 40 evaluations of f for each entry that is claimed to be zero.
     """
     claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
     if case.q.untraced is None or shape(case.q.value) != ():
@@ -56,9 +57,10 @@ def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
 
 
 def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
-    """Return the entries at which f is seen to move, and over no step as far as is claimed: its slope there is 0.
+    """Return a mask of the entries where f changes, but over small steps much less than claimed: the slope there is 0.
 
-    Cost  up to 24 evaluations of f for each entry.
+    Shapes  the mask has the shape of `claimed`.
+    Cost    up to 24 evaluations of f for each entry.
     """
     found = np.zeros(shape(claimed), dtype=bool)
     if shape(case.q.value) != ():
@@ -75,7 +77,7 @@ def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
 
 
 def _one_sided(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
-    """Return how far f moves to the right and to the left, over the step, a row for each step."""
+    """Return the difference quotients of f to the right and to the left, one row for each step."""
     q = case.q
     k = q.wrt.index(name)
     found = []
@@ -90,7 +92,7 @@ def _one_sided(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
 
 
 def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
-    """Whether f has other values further away, and is as level there as it is here."""
+    """Whether f has other values further away, but is locally constant there too."""
     q = case.q
     k, levels = q.wrt.index(name), []
     for step in _size(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
@@ -105,7 +107,7 @@ def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
 
 
 def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
-    """Whether f moves alike to both sides at every step, and over the smallest as steeply as over wide ones."""
+    """Whether f is even about the point, and its slopes do not shrink with the steps, as at a kink."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
     even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SHRINKS * np.max(np.abs(slopes), axis=1))
@@ -115,7 +117,7 @@ def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
 
 
 def _visible(case: PointCheck, slope: float, size: float) -> Any:
-    """Return over which steps a slope would show in f beside its rounding, and that of its inputs."""
+    """Return a mask of the steps over which a slope would show above the rounding of f and of its inputs."""
     native = native_of(root_of(case.q.f))
     eps = EPS * (1.0 if native is None else native.coarseness)
     return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
@@ -127,6 +129,6 @@ def _size(case: PointCheck, name: str, at: Sequence[int]) -> float:
 
 
 def _is_level(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
-    """Whether f does not move at all over steps over which its slope would show."""
+    """Whether f does not change at all over some step over which the slope would show."""
     level = np.all(slopes == 0, axis=1)
     return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))

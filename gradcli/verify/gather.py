@@ -1,4 +1,4 @@
-"""What is found at a point: by the recorded run, by the claim, and by comparing the modes."""
+"""Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
 from itertools import islice
 from typing import Any
@@ -27,17 +27,17 @@ from gradcli.verify.scales import by_scales
 from gradcli.verify.witness import kink_along, kink_at, one_sided
 from gradcli.words import Kind, Severity
 
-_SAME = 1e-11  # the trace calls the same functions of numpy; composites may round differently
+_SAME = 1e-11  # relative: trace and function call the same numpy functions, but composites may round differently
 _BRANCHES = 3
-_DIGITS = 1e-3  # of the largest slope, or of 1
-_MOST_ENTRIES = 50  # whose slopes to both sides are looked at
-_STAIRCASE = 2.0**30  # roundings of float64 that one of the function's is: more than one of float32
-_WHOLE = 1e-6  # of a number of calls: so near a whole one is it
-_NEAR = 1e-4  # of the entry, or of one: steps of differences are as wide
+_DIGITS = 1e-3  # relative to the largest slope, or to 1: a smaller bound means that some digits are known
+_MOST_ENTRIES = 50  # entries whose one-sided slopes are compared
+_STAIRCASE = 2.0**30  # float64 roundings in one rounding of the function: coarser than float32 (2**29)
+_WHOLE = 1e-6  # a number of calls this near an integer counts as an integer
+_NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
 def place_findings(case: PointCheck) -> None:
-    """What the recorded run says about the place: not finite, kinks, staircases."""
+    """Add the findings of the recorded run about the point: values that are not finite, kinks, jumps, staircases."""
     q = case.q
     _trace_findings(case)
     bad = q.not_finite
@@ -78,7 +78,7 @@ def place_findings(case: PointCheck) -> None:
 
 
 def _kinks_by_values(case: PointCheck) -> None:
-    """What function values say of a place where the trace is not believed: kinks, or no finite slope as the rules have none."""
+    """Add the findings that function values give if the trace is rejected: kinks, or no finite slope where rules have none."""
     q, found = case.q, case.outcomes.get("finite-difference")
     bad, estimate = q.untraced, None if found is None else found.estimate
     if isinstance(bad, SlopeNotFinite) and (estimate is None or not _sharp(estimate)):
@@ -95,14 +95,14 @@ def _kinks_by_values(case: PointCheck) -> None:
 
 
 def _sharp(estimate: Estimate) -> bool:
-    """Whether differences show finite slopes, of which they know some digits beside the largest."""
+    """Whether differences show finite slopes, known to some digits relative to the largest one."""
     sizes = [float(np.max(np.abs(g), initial=0.0)) for g in estimate.value.values()]
     room = _DIGITS * max([1.0, *sizes])
     return bool(np.all(np.isfinite(sizes))) and all(np.all(np.asarray(b) <= room) for b in estimate.bound.values())
 
 
 def _trace_findings(case: PointCheck) -> None:
-    """What recording the run showed: what ended it, whether it is the function, the branches it took."""
+    """Add the findings of the recording: the error that ended it, whether it is the function, the branches it took."""
     q = case.q
     if q.untraced is not None:
         says = f"checked by function values alone: {q.untraced.what}"
@@ -127,7 +127,7 @@ def _first(y: Any) -> str:
 
 
 def _jumps(q: Question, mark: Mark) -> bool:
-    """Whether f takes different values on the two sides of a tie."""
+    """Whether f takes different values on the two sides of a tie between branches."""
     sides = []
     for sign in (-1.0, 1.0):
         moved = [x + sign * 1e-9 * np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(q.xs, mark.reach, strict=True)]
@@ -137,7 +137,7 @@ def _jumps(q: Question, mark: Mark) -> bool:
 
 
 def _nearby(q: Question) -> Finding | None:
-    """Return how near the nearest kink is, where it is so near that steps of differences would cross it."""
+    """Return a finding with the distance of the nearest kink, if steps of differences would cross it."""
     if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
         return None
     with np.errstate(all="ignore"):
@@ -153,7 +153,7 @@ def _nearby(q: Question) -> Finding | None:
 
 
 def _slopes(q: Question, mark: Mark) -> str:
-    """Return the slopes on both sides of a kink, by the first entry that reaches it."""
+    """Return in words the slopes on both sides of a kink, for the first entry that reaches it."""
     for name, mask in zip(q.wrt, mark.reach, strict=True):
         for at in map(tuple, np.argwhere(mask)[:1]) if shape(q.value) == () else ():
             left, right = one_sided(q, name, at)
@@ -171,7 +171,7 @@ def _operation(mark: Mark) -> str:
 
 
 def _reached(q: Question, mark: Mark) -> str:
-    """Return the entries a kink reaches, `x[1] = 0`, three at most."""
+    """Return in words the entries that reach a kink, such as `x[1] = 0`; three at most."""
     found = []
     for name, x, mask in zip(q.wrt, q.xs, mark.reach, strict=True):
         for at in np.argwhere(mask)[:3]:
@@ -181,7 +181,7 @@ def _reached(q: Question, mark: Mark) -> str:
 
 
 def add_claim(case: PointCheck, claimed: Claimed) -> None:
-    """Put the claim among the modes; one of the wrong shape is a diagnosis already."""
+    """Add the claim to the outcomes of the modes; a claim of the wrong shape gets its diagnosis here."""
     claim = Claim(claimed)
     case.claimed = claimed.names
     try:
@@ -200,14 +200,14 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
 
 
 def claim_again(case: PointCheck) -> Finding | None:
-    """Return that a second call of the claim gives another gradient, beyond its bound, where it does."""
+    """Return a finding if a second call of the claim gives a different gradient, beyond its bound; else None."""
     mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
-        return None  # an expression is data, which gives the same at every call
+        return None  # an expression gives the same value at every call
     try:
         again = shaped(
             mode.claimed(dict(case.q.point.values)), case.q
-        )  # another dict: what is kept of the first call is not returned
+        )  # a new dict, so that a cache by identity is not hit
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _grows(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
@@ -223,7 +223,7 @@ def claim_again(case: PointCheck) -> Finding | None:
 
 
 def _grows(again: Any, first: Any) -> bool:
-    """Whether a second gradient is the first one once more on top of a whole number of them."""
+    """Whether a second gradient is n + 1 times one gradient where the first was n times it, as when .grad accumulates."""
     pairs = [(np.ravel(again[name]), np.ravel(x)) for name, x in first.items()]
     after, before = (np.concatenate(part) for part in zip(*pairs, strict=True))
     size = float(np.dot(before, before))
@@ -233,13 +233,13 @@ def _grows(again: Any, first: Any) -> bool:
 
 
 def _beyond(again: Any, x: Any, bound: Any) -> float:
-    """Return the largest difference of two arrays where it is larger than a bound, else 0."""
+    """Return the largest difference of two arrays that exceeds its bound, or 0 if none does."""
     apart = np.where(np.isnan(again) & np.isnan(x) | (again == x), 0.0, np.abs(again - x))
     return float(np.max(np.where(apart <= bound, 0.0, np.nan_to_num(apart, nan=np.inf)), initial=0.0))
 
 
 def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
-    """Return the diagnosis of a claim of the wrong shape: what would make it right, where something does."""
+    """Return the diagnosis of a claim of the wrong shape, with the reduction that would make it right, if there is one."""
     says = None
     if error.claimed is not None and case.reference is not None:
         says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)
@@ -247,7 +247,7 @@ def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
 
 
 def compare_all(case: PointCheck) -> None:
-    """Compare every mode with the reference, entry by entry; entries that a kink leaves open cannot be told."""
+    """Compare every mode with the reference, entry by entry; entries at a kink stay undecided."""
     if case.reference is None:
         return
     right = case.estimate(case.reference)
@@ -275,5 +275,5 @@ def compare_all(case: PointCheck) -> None:
 
 
 def _too_coarse(claim: Outcome) -> bool:
-    """Whether function values are in so narrow a format that they are a staircase, whose differences contradict nothing."""
+    """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
     return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE

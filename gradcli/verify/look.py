@@ -1,4 +1,4 @@
-"""Gathering what the verdict depends on: what is there once the modes have run, and what is looked at when asked for."""
+"""Gather the evidence for the verdict: what the modes give at once, and what costs more, only when the verdict needs it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ ALONE = "let it depend on its arguments alone"
 
 
 def evidence_of(case: PointCheck, request: Request) -> Evidence:
-    """Return what was seen once the modes have run and were compared."""
+    """Return the evidence that is available once the modes have run and been compared."""
     q = case.q
     ran = bool(case.outcomes)
     return Evidence(
@@ -52,7 +52,7 @@ def _trace_seen(q: Question) -> TraceSeen:
 
 
 def look(case: PointCheck, seen: Evidence, what: Look) -> Evidence:
-    """Return the evidence with one thing more."""
+    """Return the evidence with the field that `what` names filled in."""
     return replace(seen, **{what.value: _LOOKS[what](case, seen)})
 
 
@@ -64,7 +64,7 @@ def _blame(case: PointCheck, seen: Evidence) -> Blame:
 
 
 def _diagnosis(case: PointCheck, seen: Evidence) -> Explained:
-    """Return the likely mistake in a claim, from the entries that are wrong."""
+    """Return the likely mistake in a claim, found from the wrong entries."""
     if seen.many_entries:
         return explained(case, seen.projections)
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
@@ -75,7 +75,7 @@ def _diagnosis(case: PointCheck, seen: Evidence) -> Explained:
 
 
 def _function_again(case: PointCheck, seen: Evidence) -> Again:
-    """Whether a Python function gives another value now than at first; what it keeps of its last call is plain again."""
+    """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
     try:
         if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):

@@ -1,4 +1,4 @@
-"""Mistakes planted in the gradient under test: which of them would this check have caught?"""
+"""Plant mistakes in the gradient under test, and count which of them the check would have caught."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first
-_GROSS = 0.01  # relative: entries that a mistake without a size changes by less are as good as unchanged
+_GROSS = 0.01  # relative: entries that a mistake without a size changes by less than this count as unchanged
 Makes = Callable[[Array], Array]
 
 
 def plant_mistakes(case: PointCheck, seen: Evidence) -> Planted:
-    """Return what became of each planted mistake, and a finding where a gross one goes unseen or none was planted.
+    """Return how many planted mistakes would be caught, and a finding if a gross one is missed or none was planted.
 
-    The gradient under test is the claim, or gradcli's own where there is none; no mode is run again.
+    The gradient under test is the claim, or gradcli's own gradient if there is no claim. No mode is run again.
     """
     tested, right = _tested(seen)
     if tested is None or right is None:
@@ -54,7 +54,7 @@ def _unplanted(why: str) -> Finding:
 
 
 def _tested(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
-    """Return the gradient under test, and what it is compared with: for our own, a mode that rests on function values."""
+    """Return the gradient under test and its reference; for gradcli's own, a mode that rests on function values alone."""
     if seen.reference is None:
         return None, None
     own = seen.estimate(seen.reference)
@@ -73,7 +73,7 @@ def _largest(g: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The gradient under test, and what it is compared with."""
+    """The gradient under test, and the estimate that it is compared with."""
 
     q: Question
     seen: Evidence
@@ -82,9 +82,9 @@ class _Trial:
 
 
 def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
-    """Return how many entries, each wrong alone, would be caught, of how many that the mistake changes.
+    """Return how many entries, each wrong alone, would be caught, and how many the mistake changes.
 
-    Nothing is planted where a kink leaves the gradient open; `least` is the relative change that counts as one.
+    Entries at a kink are left out; an entry counts as changed if its relative change is more than `least`.
     """
     seen, tested, right = trial.seen, trial.tested, trial.right
     caught = planted = 0
@@ -101,7 +101,7 @@ def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
 
 
 def _by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -> Mutant:
-    """Return the smallest size at which every entry would be caught, and the smallest for at least one."""
+    """Return the mutant with the smallest size caught in every entry, and the smallest caught in at least one."""
     every = some = None
     planted = caught = 0
     for size in _SIZES:

@@ -1,4 +1,4 @@
-"""Gradients in narrow formats: how exact they are, beside what the format can deliver; wrong and too inexact told apart."""
+"""Check gradients in narrow formats: measure their errors in ulps, and distinguish wrong ones from inexact ones."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -24,16 +24,20 @@ from gradcli.words import Kind, Severity, Verdict
 if TYPE_CHECKING:
     from gradcli.verify.request import Request
 
-_SCALE = 2.0**16  # where torch's GradScaler begins
+_SCALE = 2.0**16  # the initial scale of torch's GradScaler
 _HALVINGS = 16
 _WIDE = "float64"
-_SHRINKS = 1e-3  # an error that is so much smaller in float64 is rounding; a mistake stays as it is
+_SHRINKS = 1e-3  # an error that shrinks by this factor in float64 is rounding; a mistake keeps its size
 
 
 def exactness(
     dtype: str, claim: Mapping[str, Array], right: Mapping[str, Array], room: Mapping[str, Array]
 ) -> Exactness:
-    """Return how far a gradient in a format is from the right one, in ulps of each entry and beside what is allowed."""
+    """Return how far a gradient in a format is from the right one, in ulps and as a share of the allowed difference.
+
+    Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
+    Units   `room` is the allowed difference of each entry, in units of the gradient.
+    """
     x, y, most = (end_to_end([np.asarray(part[name], dtype=float) for name in claim]) for part in (claim, right, room))
     with np.errstate(all="ignore"):
         apart = np.abs(x - y)
@@ -50,7 +54,7 @@ def exactness(
 def scaled(
     own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array]
 ) -> Aspect:
-    """Return what a GradScaler makes of a gradient: the loss is scaled up, the gradient down, by less where it overflows."""
+    """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows."""
     scale = _SCALE
     for _ in range(_HALVINGS):
         try:
@@ -76,7 +80,7 @@ def _entries(count: int) -> str:
 def told_apart(
     request: "Request", report: CheckReport, own: FrameworkClaim, verify: Callable[["Request"], CheckReport]
 ) -> CheckReport:
-    """Say of a wrong gradient in a narrow format whether it is right in float64: it is too inexact then."""
+    """Return the report; for a wrong gradient in a narrow format it says whether the gradient is right in float64."""
     native = own.native
     if report.verdict != Verdict.FAIL or native.narrowest == _WIDE or request.derivative != "gradient":
         return report
@@ -98,7 +102,7 @@ def told_apart(
 
 
 def _error(point: PointReport) -> float | None:
-    """Return the largest error of a claim beside the largest entry, or None where there is none to compare."""
+    """Return the largest error of a claim relative to the largest entry; None if there is nothing to compare."""
     claim = point.modes["claim"].gradient if "claim" in point.modes else None
     if not isinstance(claim, dict) or not isinstance(point.gradient, dict):
         return None
@@ -108,7 +112,7 @@ def _error(point: PointReport) -> float | None:
 
 
 def _in_float64(request: "Request", own: FrameworkClaim) -> "Request | None":
-    """Return the request for the same function in float64; None where it takes no float64, or casts on the way."""
+    """Return the request for the same function in float64; None if it takes no float64, or casts to a narrower format."""
     f: PythonFunction = copy.copy(own.f)
     values = dict(request.points[0].values)
     try:
@@ -119,7 +123,7 @@ def _in_float64(request: "Request", own: FrameworkClaim) -> "Request | None":
         value, _ = f.survey(values)
         found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
         made = own_gradient(found, request.seed, 1)
-    except GradcliError:  # it, or its backward pass, takes no float64
+    except GradcliError:  # the function or its backward pass takes no float64
         return None
     if made is None or (wide.program is not None and wide.narrowest != _WIDE):
         return None
@@ -130,7 +134,7 @@ def _in_float64(request: "Request", own: FrameworkClaim) -> "Request | None":
 
 
 def rooms(point: PointReport) -> dict[str, Any]:
-    """Return how far each entry of a claim may be off, by its own bound and that of the reference."""
+    """Return the allowed error of each entry of a claim, by input: the bounds of the claim and the reference added."""
     bounds: Any = point.modes["claim"].bound
     right: Any = point.modes[point.reference].bound if point.reference else {}
     return {name: np.asarray(bound) + np.asarray(right.get(name, 0.0)) for name, bound in bounds.items()}

@@ -1,4 +1,4 @@
-"""A framework's own gradient as the claim that is checked."""
+"""Use a framework's own gradient as the claim that is checked."""
 
 import copy
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ from gradcli.source.structure import Leaf
 from gradcli.verify.probe import Located
 from gradcli.words import Kind, Severity
 
-_LIKE = 1e-6  # a gradient so near one of a surrogate is meant to be it; how near is then judged
+_LIKE = 1e-6  # a gradient this near that of a surrogate is taken to mean that surrogate; the check then compares them
 _LIKE_ULPS = 16  # the same in a narrow format
 
 
 class FrameworkClaim:
-    """The gradient that a function's framework computes of it, along fixed weights of its outputs."""
+    """The gradient of w . f as the function's own framework computes it, with fixed weights w of the outputs."""
 
     def __init__(self, f: PythonFunction, native: Native, wrt: tuple[str, ...], w: Any) -> None:
         self.f = f
@@ -43,11 +43,14 @@ class FrameworkClaim:
         return [self.native.framework.tensor(values[name], self.native.placed) for name in self.wrt]
 
     def flat(self, values: Mapping[str, Value]) -> Any:
-        """Return the function of the differentiated tensors, its float results laid end to end."""
+        """Return the function of the differentiated tensors; its float results are concatenated into one vector."""
         return flat(self.f, values, self.wrt, self.native.framework)
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        """Return the gradient for each input. Raises WrongShape, BadClaim with what the framework said."""
+        """Return the gradient for each input.
+
+        Raises  WrongShape if the framework reports a shape, BadClaim for its other errors, with its message.
+        """
         native = self.native
         try:
             bars = native.framework.gradient(self.flat(values), self.tensors(values), self.w, native.seed)
@@ -59,7 +62,7 @@ class FrameworkClaim:
         return dict(zip(self.wrt, bars, strict=True))
 
     def along(self, values: Mapping[str, Value], v: Mapping[str, Any]) -> Any:
-        """Return the derivative of the gradient along v, all inputs' entries laid end to end."""
+        """Return the derivative of the gradient along v: one vector, the entries of all inputs in order."""
         native = self.native
         vs = [v[name] for name in self.wrt]
         parts = native.framework.curvature(self.flat(values), self.tensors(values), self.w, vs, native.seed)
@@ -69,11 +72,11 @@ class FrameworkClaim:
 def own_gradient(
     found: Located, seed: int, order: int, expect: frozenset[str] = frozenset(), weighted: bool = False
 ) -> tuple[Located, Claimed, FrameworkClaim] | None:
-    """Return the framework's own gradient as a claim, and the function it claims to be of; None for plain Python.
+    """Return the framework's own gradient as a claim, and the function it should be the gradient of; None for plain Python.
 
-    Of several outputs it is that of a sum with random weights; of order 2 it is the product of the Hessian and a vector.
-    Straight-through estimators and stopped gradients that are expected are checked against the function they stand for. A
-    single number is `weighted` too where a backward pass alone is looked at, which must use the cotangent it is given.
+    If f has several outputs, the claim is the gradient of a sum with random weights. For order 2 it is the product of the
+    Hessian and a vector. Straight-through estimators and stopped gradients in `expect` are checked against the surrogate
+    function. With `weighted`, a scalar output gets a weight too: this tests that a backward pass uses its cotangent.
     """
     native = native_of(found.f)
     if native is None or not isinstance(found.f, PythonFunction):
@@ -105,9 +108,10 @@ def own_gradient(
 
 
 def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
-    """Return the function that a deliberately other gradient is of, or the plain one where nothing of that kind is in it.
+    """Return the surrogate function that an expected deviation of the gradient stands for; f itself if there is none.
 
-    What is stopped is held constant; of the surrogates for staircases it is the one of which the framework's gradient is.
+    Values behind a stopped gradient are held constant. Staircases are replaced by the surrogate whose gradient is the
+    framework's.
     """
     native, f = own.native, own.f
     record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
@@ -148,7 +152,7 @@ def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFuncti
 
 
 def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
-    """Whether a claimed gradient is, nearly, that of a function."""
+    """Whether a claimed gradient is nearly the gradient of a function."""
     scalar = of(Weighted(other, own.w, ""), at, own.wrt)
     _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
     like = max(_LIKE, _LIKE_ULPS * EPS[own.native.narrowest])
@@ -164,7 +168,10 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def weights(seed: int, y: Any) -> Any:
-    """Return random weights for the outputs, of sizes from 0.5 to 1.5 that every format holds exactly."""
+    """Return random weights for the outputs, with absolute values from 0.5 to 1.5 that are exact in every format.
+
+    Shapes  the shape of y.
+    """
     rng = np.random.default_rng([seed, 0xCAFE])
     w = np.asarray(rng.integers(8, 25, shape(y)) / 16 * rng.choice([-1.0, 1.0], shape(y)))
     w.flags.writeable = False

@@ -1,4 +1,4 @@
-"""The evidence gathered at one point so far: what the modes said, and what was found."""
+"""The evidence gathered at one point so far: the outcomes of the modes, and the findings."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from gradcli.words import Severity
 
 @dataclass
 class PointCheck:
-    """The evidence gathered at one point so far."""
+    """The evidence gathered at one point so far; `words` holds the verdict of each entry, by mode and input."""
 
     q: Question
     outcomes: dict[str, Outcome]
@@ -27,12 +27,12 @@ class PointCheck:
     wrong_shape: Diagnosis | None = None
 
     def estimate(self, mode: str) -> Estimate:
-        """The estimate of a mode that answered."""
+        """The estimate of a mode. Raises KeyError if the mode gave none."""
         found = self.outcomes[mode].estimate
         if found is None:
             raise KeyError(mode)
         return found
 
     def inconclusive(self, kind: str, message: str, **where: Any) -> None:
-        """Note why there may be no verdict."""
+        """Add a finding that prevents a verdict unless the user allows it."""
         self.findings.append(finding(kind, Severity.INCONCLUSIVE, message, **where))

@@ -1,4 +1,4 @@
-"""The report of one point, from what was seen and decided there."""
+"""Make the report of one point from the evidence and the decision."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,12 +20,12 @@ from gradcli.words import Verdict
 
 
 def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
-    """Return what the modes that are done have found, without a further evaluation of f."""
+    """Return the report of the modes that have finished, without further evaluations of f."""
     return report_of(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
 
 
 def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()) -> PointReport:
-    """Return the report of a point, with how small an error would have been seen."""
+    """Return the report of a point, with the smallest error that would have been detected."""
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
     vector = shape(q.value) != ()
     compared = seen.words.get("claim") or (seen.words.get(seen.reference) if seen.reference else None) or {}
@@ -47,14 +47,14 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
 
 
 def _counted(words: Mapping[str, Any]) -> Entries:
-    """Return how many entries of all inputs were compared, and how many of them are wrong or open."""
+    """Return how many entries of all inputs were compared, and how many of them are wrong or undecided."""
     whole = [np.asarray(word) for word in words.values()]
     wrong, open_ = (sum(int(np.sum(word == what)) for word in whole) for what in (DISAGREE, CANNOT_TELL))
     return Entries(sum(word.size for word in whole), wrong, open_)
 
 
 def _projected(report: PointReport, found: Projections) -> PointReport:
-    """Return the report of a point that projections of function values decide, with what these measured."""
+    """Return the report with the results of projections, where random projections of function values decide the verdict."""
     report = replace(report, entries=found.entries)
     if report.verdict == Verdict.INCONCLUSIVE:
         return report
@@ -64,7 +64,7 @@ def _projected(report: PointReport, found: Projections) -> PointReport:
 
 
 def _trace_report(seen: Evidence) -> TraceReport | Absent:
-    """Return what the trace test found, where there was one."""
+    """Return the result of the trace test, or ABSENT if none was made."""
     test = seen.trace
     if test.agrees is None and not test.untested:
         return ABSENT
@@ -72,7 +72,7 @@ def _trace_report(seen: Evidence) -> TraceReport | Absent:
 
 
 def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool) -> ModeResult:
-    """Return one mode's outcome as it is reported."""
+    """Return the outcome of one mode in the form of the report; `vector` means that f is no scalar."""
     rests = tuple(witness.value for witness in Witness if witness in outcome.mode.rests_on)
     if outcome.estimate is None:
         error = outcome.error
@@ -89,7 +89,7 @@ def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool)
 
 
 def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
-    """Return the wrong entries, the largest ratio of difference to bound first; f has so many axes of outputs."""
+    """Return the wrong entries, largest ratio of difference to bound first; `outputs` is the number of output axes."""
     if "claim" not in seen.words or seen.reference is None:
         return ()
     claim, right = seen.estimate("claim"), seen.estimate(seen.reference)

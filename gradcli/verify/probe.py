@@ -1,4 +1,4 @@
-"""Finding points: completing the user's, and drawing others inside the smooth domain."""
+"""Locate a target: load the function, complete the points that the user gave, and draw points where f is smooth."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ ATTEMPTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What is looked at: the function, the points, the inputs to differentiate, and whether the user `chose` them.
+    """A function, its points, the inputs to differentiate, and whether the user chose these inputs.
 
-    `arguments` is the structure of each parameter, `module` where the user's function was found, and `sizes` are the names
-    of sizes, with their numbers.
+    `arguments` is the structure of each parameter, `module` the module that holds the user's function, and `sizes` maps
+    named sizes, such as n, to numbers.
     """
 
     f: Function
@@ -51,10 +51,10 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class LocateOptions:
-    """How a target is to be looked at: what is drawn where no point is given, what is differentiated, what the options say.
+    """Options for locating a target: how to draw points, what to differentiate, and the framework options.
 
-    `count` points are drawn for an expression; `shapes` are those of inputs that are drawn, `sizes` the numbers of names of
-    sizes.
+    If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
+    sizes to numbers.
     """
 
     seed: int = 0
@@ -71,9 +71,11 @@ AS_GIVEN = LocateOptions()
 
 
 def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> Located:
-    """Return what a target's text names, at the points that texts name; inputs called like a size have its value.
+    """Return the function that a target's text names, at the points in `at`.
 
-    Raises  BadExpression, BadTarget, BadPoint, TooLarge.
+    An input with the name of a size gets the number of that size as its value.
+
+    Raises  BadExpression, BadTarget, BadPoint, BadOption, TooLarge.
     """
     if is_python(text):
         loaded = load(text)
@@ -96,21 +98,21 @@ def _parameters(function: Any) -> Sequence[str]:
 
 
 def _sized(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
-    """Return a point in which inputs called like a size have its value."""
+    """Return the point; inputs with the name of a size that have no value get the number of that size."""
     return {name: Whole(n) for name, n in sizes.items() if name in names} | point
 
 
 def _meant_as_python(text: str) -> None:
-    """Refuse `losses.focal` where there is a file losses.py: a colon is meant."""
+    """Raise BadTarget for `losses.focal` if there is a file losses.py, because `losses.py:focal` was meant."""
     first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
     if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
         raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
 
 
 def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
-    """Return an expression at the points given, or at as many as are drawn.
+    """Return an expression at the given points, or at `options.count` drawn points if none is given.
 
-    Raises  BadExpression, BadPoint, TooLarge.
+    Raises  BadExpression, BadPoint, BadShape, TooLarge.
     """
     given = [_spelled_out(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
@@ -125,7 +127,7 @@ def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions
 
 
 def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
-    """Return a point with the object that Python code supplied, a dict of names, among its values."""
+    """Return a point by input name, where Python code supplied the point as one dict."""
     found = point.get(WHOLE)
     if found is None:
         return point
@@ -143,10 +145,12 @@ def function_at(
     typed: bool = False,
     module: ModuleType | None = None,
 ) -> Located:
-    """Return a Python function at points given by parameter; values of a report's flat paths are put together again.
+    """Return a Python function at points given by parameter name, or by the flat paths of a report, such as `p.w[0]`.
 
-    A framework's function is one of numpy arrays from here on, a module's parameters are inputs by their names, and what
-    cannot be called in float64 is called in float32.
+    A framework's function is wrapped to take and return numpy arrays. The parameters of a framework's module become named
+    inputs. A function that cannot be called in float64 is called in float32.
+
+    Raises  BadPoint for points that do not fit the parameters; FunctionFailed if the function raises.
     """
     refuse_coroutine(function, text)
     native = adapted(function, text, module, options.framework_options, options.seed)
@@ -209,7 +213,10 @@ def _at_points(
 
 
 def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
-    """Return a point by parameter; Python code may have supplied a dict, a tuple in their order, or one value."""
+    """Return a point by parameter name; Python code may have supplied a dict, a tuple in order, or one value.
+
+    Raises  BadPoint for a tuple with more values than there are parameters.
+    """
     if WHOLE not in point:
         return point
     found, rest = point[WHOLE], {name: x for name, x in point.items() if name != WHOLE}
@@ -226,7 +233,7 @@ def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
 
 
 def _defaults_wanted(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
-    """Return the default values of parameters that `--wrt` names: they are inputs then."""
+    """Return the default values of parameters that `--wrt` names, since these become inputs."""
     wanted = [part.strip() for part in (wrt or "").split(",")]
     found = {name: default_of(function, name) for name in wanted if name and name not in named and callable(function)}
     return {name: x for name, x in found.items() if x is not None}
@@ -244,7 +251,10 @@ def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
 
 
 def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
-    """Return the inputs that `--wrt` names (globs allowed, a container for all in it), or all of them."""
+    """Return the inputs that `--wrt` names, or all; a name may be a glob, or a container that stands for all its entries.
+
+    Raises  BadPoint for a name that matches no input.
+    """
     if wrt is None:
         return tuple(inputs)
     import fnmatch
@@ -265,7 +275,7 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
 
 
 def _complete(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
-    """Return a point with every input: given, or drawn inside its edges, where f is smooth."""
+    """Return a point with every input; missing ones are drawn within their bounds until f is smooth at the point."""
     values = {name: as_input(name, x) for name, x in given.items()}
     seed, shapes, stepping = options.seed, options.shapes, options.stepping
     missing = tuple(name for name in f.inputs if name not in values)
@@ -289,10 +299,10 @@ def _complete(f: Expression, given: dict[str, Any], number: int, options: Locate
 def _survey(
     f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[Notice, ...]:
-    """Evaluate once, sizes checked before anything is allocated, and return what deserves a warning."""
+    """Evaluate f once, checking sizes before anything is allocated, and return its notices."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy's advice on empty slices; what is not finite becomes a finding
+            warnings.simplefilter("ignore")  # numpy warns of empty slices; values that are not finite become findings
             value, notices = f.survey(values)
     except BadShape as error:
         missing = [name for name in missing if name not in shapes]
@@ -306,7 +316,7 @@ def _survey(
 
 
 def smooth(q: Question) -> bool:
-    """Whether the function and its gradient are finite here, off every kink and inside every operation's smooth domain."""
+    """Whether f and its gradient are finite, with no kink, and every operation is inside its smooth domain."""
     try:
         _, _, tape = q.recording
         finite = np.all(np.isfinite(q.value)) and q.not_finite is None

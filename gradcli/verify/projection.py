@@ -1,4 +1,4 @@
-"""Jacobians too large to hold: their product with one random vector of outputs is checked instead."""
+"""Check a Jacobian that is too large to hold by its product with one random vector of outputs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,10 @@ from gradcli.words import Kind, Severity
 
 
 class ProjectedClaim:
-    """The claimed Jacobian times the same vector; sparse matrices and LinearOperators are never filled in."""
+    """The product w J of a vector and the claimed Jacobian; sparse matrices and LinearOperators stay as they are.
+
+    Shapes  `w` has the shape of the output, the product for each input the shape of the input.
+    """
 
     def __init__(self, claim: Claimed, w: Any) -> None:
         self.text = claim.text
@@ -51,7 +54,7 @@ class ProjectedClaim:
 
 
 def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
-    """Return the question of a random combination of the outputs, the claim for it, and what to say."""
+    """Return the question for w . f with random weights w, the claim of its gradient, and a finding that says so."""
     rng = np.random.default_rng([q.seed, 0x9905])
     w = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
     entries = sum(size(x) for x in q.xs)

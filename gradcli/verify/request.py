@@ -1,4 +1,4 @@
-"""What `check` is asked."""
+"""The request to `check`: a function, its points, a claim and the options."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from gradcli.words import Derivative
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `check` was asked."""
+    """The request to check the gradient of a function at some points, by some modes, with or without a claim."""
 
     f: Function
     points: tuple[Point, ...]
@@ -34,10 +34,10 @@ class Request:
     derivative: Derivative = "gradient"
     stepping: Stepping = DEFAULT_STEPPING
     mutate: bool = False
-    own: FrameworkClaim | None = None  # the framework's own gradient, where it is the claim
+    own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
     framework_options: FrameworkOptions = PLAIN
-    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, and left out by the claim
+    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:
-        """Return what the modes are asked at one point, with this budget or another one."""
+        """Return the question for the modes at one point; `budget` replaces the request's own budget."""
         return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping)

@@ -1,4 +1,4 @@
-"""Running several modes on one question."""
+"""Run several modes on one question."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +20,10 @@ def run(
     heard: Callable[[dict[str, Outcome]], None] | None = None,
     answered: Mapping[str, Outcome] = MappingProxyType({}),
 ) -> dict[str, Outcome]:
-    """Run the modes that have not answered; the symbolic one beside the others, in its own process.
+    """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
-    `heard` gets what was found after each mode.
+    The symbolic mode runs in its own process, in parallel with the others. `heard` is called with the outcomes so far
+    after each mode.
     """
     q.prepare()
     apart = [mode for mode in modes if mode.name == "symbolic" and mode.name not in answered and not q.crowded]
@@ -39,7 +40,7 @@ def run(
 
 
 def attempt(mode: Mode, q: Question) -> Outcome:
-    """Run one mode; what keeps it from answering becomes its status."""
+    """Run one mode; if it gives no estimate, the status of the outcome says why."""
     available = mode.available()
     if not available.yes:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
@@ -56,12 +57,12 @@ def attempt(mode: Mode, q: Question) -> Outcome:
 
 
 def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
-    """Return the frameworks that answered."""
+    """Return the names of the framework modes that gave an estimate."""
     return tuple(name for name in FRAMEWORKS if name in outcomes and outcomes[name].status == "ok")
 
 
 def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
-    """Return a finding for each mode that was asked for and is not installed."""
+    """Return a finding for each mode that was requested but is not installed."""
     errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
     return tuple(
         finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors if error is not None
@@ -69,7 +70,7 @@ def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
 
 
 def reference_of(outcomes: dict[str, Outcome]) -> str | None:
-    """Return the mode the others are measured against: certified if it answered, else rules, else differences."""
+    """Return the mode that the others are compared with: certified if it answered, else rules, else differences; or None."""
     for name in ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference"):
         if name in outcomes and outcomes[name].status == "ok":
             return name

@@ -1,4 +1,4 @@
-"""What differences show of a function at several scales: kinks, and slopes that are others over wider steps."""
+"""Judge entries by differences at several scales, which show kinks, and slopes that change with the step size."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,16 +13,18 @@ from gradcli.verify.flats import at_rest
 from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
-_MOST = 10  # entries that findings are given for
-_CLEAR = 10.0  # bounds that a claim must be off by where they are wide beside the slope
+_MOST = 10  # entries that get a finding
+_CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bounds are wide compared with the slope
 
 
 def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
-    """Return the verdicts of one input's entries where differences are one of two modes: what they do not show is open.
+    """Return the verdicts of one input's entries if differences are one of the two compared modes.
 
-    A mode that differs from the slope of the smaller steps but fits that of the wider ones is not shown to be wrong; nor
-    is one beside a slope that is known no better than by its size; and at a kink of f nothing is. One that fits the wider
-    steps alone is not confirmed where f jumps and has a slope between its jumps.
+    A mode is not wrong, but undecided, if it differs from the slope over the smaller steps and fits the slope over the
+    wider ones, if the bound of the slope is too wide to contradict anything, or if f has a kink. A mode that fits only the wider
+    steps is not confirmed if f jumps and has a slope between its jumps.
+
+    Shapes  `word` and the result have the shape of the Jacobian by this input: of the output, then of the input.
     """
     found = case.outcomes["finite-difference"].estimate
     against = case.outcomes[str(case.reference) if mode == "finite-difference" else mode].estimate
@@ -35,7 +37,7 @@ def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
         fits = apart <= DOUBT * room
         clear = np.abs(x - found.value[name]) > _CLEAR * (found.bound[name] + bound)
         blunt = blunt & ~(clear & ~_wide(slopes.other, slopes.other_bound))
-        teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # what rounds inside is level there
+        teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # f may be constant between them
         open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~(apart <= room) | kinked(slopes)
         word = np.where(open_, CANNOT_TELL, word)
     if mode == "claim" and not np.any(found.value[name]) and np.any((word == DISAGREE) & blunt):
@@ -44,18 +46,18 @@ def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
 
 
 def _wide(value: Any, bound: Any) -> Any:
-    """Whether slopes are known too badly, beside the largest of them, to contradict anything: it may be little they show."""
+    """Return a mask of the slopes whose bounds are too wide, relative to the largest slope, to contradict anything."""
     size = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
     return np.asarray(~(np.asarray(bound) <= USEFUL * size))
 
 
 def kinked(slopes: Slopes) -> Any:
-    """Return the entries at which the one-sided slopes do not meet."""
+    """Return a mask of the entries at which the one-sided slopes differ."""
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
 
 def scale_findings(case: PointCheck) -> list[Finding]:
-    """Return what differences show at the entries that are open: kinks, and second slopes."""
+    """Return findings on the undecided entries at which differences show a kink or a second slope."""
     outcome = case.outcomes.get("finite-difference")
     if outcome is None or outcome.estimate is None:
         return []
@@ -76,7 +78,7 @@ def _first(mask: Any) -> Iterator[tuple[int, ...]]:
 
 
 def _entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
-    """Return an entry in words: `x[1]`, or of a vector `output [0] by x[1]`."""
+    """Return an entry in words: `x[1]` if f is a scalar, else `output [0] by x[1]`."""
     outputs = len(shape(case.q.value))
     entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
     return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
@@ -91,7 +93,7 @@ def _kink(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Fi
 
 
 def _two(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
-    """Return that there are two slopes: a staircase where f jumps between their scales, else fine structure."""
+    """Return a finding that an entry has two slopes: a staircase if f jumps between their scales, else fine structure."""
     found = case.estimate("finite-difference")
     value, bound = (float(np.asarray(part[name])[k]) for part in (found.value, found.bound))
     here, there = f"{value:.5g}", f"{float(np.asarray(slopes.other)[k]):.5g}"

@@ -1,4 +1,4 @@
-"""A claim for more entries than can be moved one by one: random projections of function values, and a search."""
+"""Check claims with too many entries to move one by one, by random projections of function values and a search."""
 
 import warnings
 
@@ -25,7 +25,7 @@ _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
 
 
 def applies(case: PointCheck) -> bool:
-    """Whether only function values are there, and too many entries to move each of them alone."""
+    """Whether only function values are available, and there are too many entries to move each one alone."""
     differences = case.outcomes.get("finite-difference")
     return (
         case.q.untraced is not None
@@ -39,9 +39,9 @@ def applies(case: PointCheck) -> bool:
 
 
 def projections(case: PointCheck) -> Projections:
-    """Return what projections show of a claim: what they cover is said, entry by entry it is not known.
+    """Return what random projections show of a claim, and how much of it they cover.
 
-    Cost  as many evaluations of f as the budget allows, 20,000 without one.
+    Cost  at most as many evaluations of f as the budget allows, or 20,000 if there is none.
     """
     q, claim = case.q, case.estimate("claim").value
     names = _names(case)
@@ -51,7 +51,7 @@ def projections(case: PointCheck) -> Projections:
     wrong = [_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
     kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
     open_ = (*kinks, *_along(q, names, found))
-    unplaced = found.agrees is False and not wrong and not open_  # an entry is wrong, and it is not known which
+    unplaced = found.agrees is False and not wrong and not open_  # an entry is wrong, but it was not found
     return Projections(
         agrees=found.agrees, coverage=_coverage(found, flat), open_=open_, wrong=tuple(wrong),
         entries=Entries(len(flat), len(wrong) + unplaced, sum(len(group) for group in found.suspected)),
@@ -61,7 +61,7 @@ def projections(case: PointCheck) -> Projections:
 
 
 def explained(case: PointCheck, found: Projections | None) -> Explained:
-    """Return the likely mistake, from the entries that were measured alone; without them, that the claim is not finite."""
+    """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
     q = case.q
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
     if found is None:
@@ -78,7 +78,7 @@ def explained(case: PointCheck, found: Projections | None) -> Explained:
 
 
 def _names(case: PointCheck) -> tuple[str, ...]:
-    """Return the inputs that the claim is for."""
+    """Return the inputs that the claim covers."""
     claim = case.estimate("claim").value
     return tuple(name for name in case.q.wrt if name in claim)
 
@@ -109,7 +109,7 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
 
 
 def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding]:
-    """Return what keeps the claim open: kinks, or a slope along a random direction that fits over wider steps only."""
+    """Return findings that leave the claim undecided: kinks, or a slope along a direction that fits only wider steps."""
     said = []
     for kink in found.kinks:
         where = "along a random direction"
@@ -134,7 +134,7 @@ def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:
 
 
 def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
-    """Return the input and the index in it of an entry of all of them laid end to end."""
+    """Return the input, and the index in it, of an entry of the concatenated inputs."""
     for name in names:
         x = q.point.values[name]
         if index < size(x):

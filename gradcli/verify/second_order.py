@@ -1,4 +1,4 @@
-"""What second derivatives need beside the comparison of modes: that the gradient itself is right, values, and symmetry."""
+"""Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ from gradcli.source.derived import STEP, Gradient, direction, gradient_in
 from gradcli.source.function import of
 from gradcli.words import Kind, Severity, Verdict
 
-_SYMMETRIC = 1e-6  # of the largest entry: a claimed Hessian that differs more from its transpose is said to
+_SYMMETRIC = 1e-6  # relative to the largest entry: a Hessian that differs more from its transpose gets a finding
 
 
 def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
-    """Return whether the gradient that is differentiated, or claimed beside, is itself right.
+    """Return a finding that says whether the gradient that is differentiated is itself right; None if there is none.
 
-    Its differences are no function values of f; second differences of f need no gradient.
+    `judged` checks the gradient as a first derivative. A Hessian by second differences of f needs no gradient.
     """
     gradient = gradient_in(q.f)
     if gradient is None or isinstance(gradient, GradientByValues):
@@ -43,7 +43,10 @@ def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> 
 
 
 def by_values(q: Question, right: Estimate) -> Finding | None:
-    """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose."""
+    """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose.
+
+    Return None if f is no gradient, or if the bounds are too wide to decide.
+    """
     f = q.f
     if not isinstance(f, Gradient) or isinstance(f, GradientByValues) or set(right.value) != set(f.wrt):
         return None
@@ -68,7 +71,7 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
 
 
 def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
-    """Say so where a claimed Hessian is not symmetric."""
+    """Return a finding if a claimed Hessian is not symmetric, else None."""
     f = q.f
     if not isinstance(f, Gradient) or set(claim) != set(f.wrt):
         return None
@@ -87,7 +90,10 @@ def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
 
 
 def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
-    """Return a Jacobian of the gradient laid end to end as one square matrix."""
+    """Return the blocks of a Hessian by input, joined into one square matrix.
+
+    Shapes  `blocks[x]` is (n, shape of x), with n entries of all inputs; the result is (n, n).
+    """
     rows = shape(next(iter(blocks.values())))[0]
     return np.concatenate(
         [np.reshape(blocks[name], (rows, size(blocks[name]) // max(rows, 1))) for name in wrt], axis=1

@@ -1,7 +1,7 @@
-"""At a kink: is a claim a subgradient, a mean of the gradients of the smooth pieces that meet there?
+"""Decide whether a claim at a kink is a subgradient: a convex combination of the gradients of the pieces that meet there.
 
-The pieces are found by stepping off the kink: along nearly every direction f is smooth, and the limits of its gradients
-span all that a subgradient can be (Clarke 1983, theorem 2.5.1).
+The pieces are found by stepping off the kink: f is smooth along almost every direction. The convex hull of the limits of
+its gradients is the set of all subgradients (Clarke 1983, Optimization and Nonsmooth Analysis, theorem 2.5.1).
 """
 
 import itertools
@@ -19,22 +19,25 @@ from gradcli.point import Array, Estimate
 from gradcli.verdict.evidence import Hull
 
 MOST_PIECES = 64
-_STEP = 1e-7  # of the point: near enough that pieces further away are not met
-_STRAIGHT = 1e-3  # of the largest slope: gradients a step apart differ less, on one piece
-CLOSE = 1e-8  # of an entry's largest slope: how near a claim must be to the hull; extrapolated gradients are nearer
-_ROUNDS = 60  # of looking for pieces beyond the nearest mean, towards the claim
+_STEP = 1e-7  # relative to the point: so small that pieces further away are not reached
+_STRAIGHT = 1e-3  # relative to the largest slope: on one piece, gradients one step apart differ by less
+CLOSE = (
+    1e-8  # relative to an entry's largest slope: the allowed distance from the hull; extrapolation errors are smaller
+)
+_ROUNDS = 60  # of the search for pieces from the nearest convex combination towards the claim
 _MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
-_ALONE = (1e-4, 1e-6)  # of an entry's step: how far the others move beside it
-_LONGER = 10  # times the step of gradients: that of function values, which lose digits
+_ALONE = (1e-4, 1e-6)  # relative to the step of one entry: the steps of the others, when it moves nearly alone
+_LONGER = 10  # times the step of gradients: the step of function values, whose differences lose digits
 
 
 def hull(q: Question, claim: Estimate) -> Hull | None:
-    """Return how a claim lies to the pieces that meet at a kink; None where they cannot be looked at.
+    """Return the distance of a claim from the convex hull of the pieces' gradients at a kink; None if it is unknown.
 
-    Only the entries that reach the kink are compared, each in units of its own slopes: a small one must not hide behind a
-    large one.
+    It is unknown if f has no trace or is no scalar, if the claim leaves out inputs, or if no piece is found. Only the
+    entries that reach the kink are compared, each relative to its own largest slope, so that no entry hides behind a
+    larger one.
 
-    Cost  two reverse sweeps and three evaluations of f for each of up to 64 directions.
+    Cost  two reverse sweeps and three evaluations of f for each direction; at most 64 pieces are collected.
     """
     names = [name for name in q.wrt if name in claim.value]
     if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
@@ -51,7 +54,9 @@ def hull(q: Question, claim: Estimate) -> Hull | None:
         slopes = pieces.slopes()
         allowed = CLOSE * slopes + room
         apart = np.abs(wanted - nearest)
-        unit = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))  # where there is no slope
+        unit = np.where(
+            slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny)
+        )  # for entries with no slope
         limits = np.where(slopes > 0, allowed / unit, CLOSE)
         worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
     distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])
@@ -59,7 +64,7 @@ def hull(q: Question, claim: Estimate) -> Hull | None:
 
 
 class Pieces:
-    """The gradients of the smooth pieces that meet at a kink, by the entries that reach it."""
+    """The gradients of the smooth pieces that meet at a kink, for the entries that reach the kink."""
 
     def __init__(self, q: Question, reached: Array) -> None:
         self.q, self.reached = q, reached
@@ -76,12 +81,12 @@ class Pieces:
         return np.asarray(np.max(np.abs(np.stack(self.found)), axis=0))
 
     def look_around(self) -> None:
-        """Step off the kink every way."""
+        """Collect the pieces along directions that leave the kink on all sides."""
         for d in itertools.islice(_directions(len(self.reached), self.rng), 2 * self.most):
             self._add(d)
 
     def look_towards(self, wanted: Array) -> Array:
-        """Look for pieces beyond the nearest mean, towards the claim, and return the nearest mean."""
+        """Search for pieces in the direction of the claim, and return the convex combination nearest to the claim."""
         nearest = _nearest(self.found, wanted, self.slopes())
         for _ in range(_ROUNDS):
             slopes = self.slopes()
@@ -92,7 +97,7 @@ class Pieces:
             before = len(self.found)
             for d in (apart, -apart, apart / slopes):
                 aside = 0.05 * np.max(np.abs(d)) * self.rng.uniform(-1.0, 1.0, d.shape)
-                self._add(d + aside)  # a little aside: a step along a tie would stay on it
+                self._add(d + aside)  # slightly off this direction: a step along a tie would stay on the tie
                 if len(self.found) > before:
                     break
             if len(self.found) == before:
@@ -101,7 +106,7 @@ class Pieces:
         return nearest
 
     def _add(self, d: Array) -> None:
-        """Add the gradient of the piece along `d` where it is a new one, and compare it with function values."""
+        """Add the gradient of the piece along `d` if it is new, and compare it with function values."""
         largest = float(np.max(np.abs(d), initial=0.0))
         if not largest > 0 or not np.isfinite(largest):
             return
@@ -120,7 +125,7 @@ class Pieces:
         self.contradicted |= self._contradicts(step, limit, sizes)
 
     def _gradient(self, step: Array) -> tuple[Array, Tape] | None:
-        """Return the gradient a step aside, by the entries that reach the kink, and the recorded run."""
+        """Return the gradient after a step, for the entries that reach the kink, and the tape; None if it is not finite."""
         try:
             recorded = record(self.q.g, split_like(end_to_end(self.q.xs) + step, self.q.xs))
             g = end_to_end(by_rows(recorded, np.float64(1))[0])
@@ -129,7 +134,7 @@ class Pieces:
         return (g[self.reached], recorded[2]) if np.all(np.isfinite(g)) else None
 
     def _contradicts(self, step: Array, slopes: Array, sizes: Array) -> bool:
-        """Whether the untouched function moves otherwise along a step than the gradient of the piece there says."""
+        """Whether the untouched function changes along a step differently from what the gradient of the piece predicts."""
         q, x = self.q, end_to_end(self.q.xs)
         one, two = (float(q.near(*split_like(x + _LONGER * k * step, q.xs))) - float(q.value) for k in (1, 2))
         moved = (2 * one - two / 2) / _LONGER
@@ -139,7 +144,7 @@ class Pieces:
 
 
 def _same_branches(near: Tape, far: Tape) -> bool:
-    """Whether two runs took the same branches: of comparisons, and of maximum, relu and their like."""
+    """Whether two runs took the same branches, in comparisons and in operations such as maximum and relu."""
     if len(near.lines) != len(far.lines) or len(near.decisions) != len(far.decisions):
         return False
     for (asked, _, _, one, _, _), (again, _, _, other, _, _) in zip(near.decisions, far.decisions, strict=True):
@@ -152,15 +157,15 @@ def _same_branches(near: Tape, far: Tape) -> bool:
 
 
 def _branch_of(line: Line) -> list[Array]:
-    """Return the weights of the operands in the branch that a line took; none where it has no branches."""
+    """Return the weights of the operands in the branch that a line took; empty if the operation has no branches."""
     primitive, _, xs, y, params, _ = line
     return [] if primitive is None or primitive.branch is None else primitive.branch(y, *xs, **(params or {}))
 
 
 def _directions(count: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Yield directions that leave the kink every way: all signs of the entries that reach it, where they are few.
+    """Yield directions that leave the kink on all sides: all combinations of signs if few entries reach it, else random ones.
 
-    Then one entry after the other, nearly alone: beside an entry of larger slopes its pieces are narrow.
+    If they are few, each entry then also moves nearly alone: next to entries with larger slopes, its pieces are narrow.
     """
     few = 2**count <= MOST_PIECES // 2 if count < 10 else False
     patterns = itertools.product((1.0, -1.0), repeat=count) if few else _random_signs(rng, count)
@@ -184,7 +189,7 @@ def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:
 
 
 def _nearest(found: list[Array], wanted: Array, slopes: Array) -> Array:
-    """Return the mean of the gradients that is nearest to the claim, each entry measured by its largest slope."""
+    """Return the convex combination of the gradients nearest to the claim, in units of each entry's largest slope."""
     from scipy.optimize import nnls
 
     unit = np.where(slopes > 0, slopes, 1.0)

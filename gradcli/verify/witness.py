@@ -1,4 +1,4 @@
-"""One directional difference of the untouched function: it needs no rule and no trace."""
+"""Compare a gradient with differences of the untouched function, which need no rules and no trace."""
 
 import numpy as np
 
@@ -9,17 +9,19 @@ from gradcli.point import Estimate
 from gradcli.source.derived import either_way
 from gradcli.verdict.evidence import Direction
 
-_DIRECTIONS = 4  # along which a gradient is compared with slopes to both sides
-_JUMP = 1e-2  # of the slopes: a smaller difference between left and right is no kink
-_SHARP = 1e-7  # a bound, relative to the slope, that needs no better one
-_SHARP_FOR_RULES = 1e-3  # the same where the trace is tested, so that only rules are in question; of all contributions
+_DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
+_JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
+_SHARP = 1e-7  # relative to the slope: a bound this small is good enough
+_SHARP_FOR_RULES = (
+    1e-3  # the same if the trace was tested, so that only rules can be wrong; relative to all contributions
+)
 
 
 def directional(q: Question, gradient: Estimate) -> Direction:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    Cost  6 evaluations of the untouched function where it is tame or its trace is tested, 35 more where it is not; none
-          beyond the budget.
+    Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
+          budget.
     """
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
@@ -43,7 +45,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
             scale += float(np.sum(np.abs(terms)))
             own = (
                 q.rounding[name] if q.untraced is None and q.affords_slopes else 0.0
-            )  # the function's, beside the gradient's
+            )  # rounding of f, in addition to the bound of the gradient
             rounding += float(np.sum(np.abs((gradient.bound[name] + own) * step)))
         found = quick_derivative(phi, q.noise_floor)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
@@ -59,7 +61,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
 
 
 def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
-    """Return what to say of a kink that function values show at one entry; None where the slopes meet as steps shrink."""
+    """Return in words the kink that function values show at one entry; None if the one-sided slopes meet as steps shrink."""
     wide, fine = (one_sided(q, name, at, step) for step in (1e-4, 1e-6))
     jump, before = abs(fine[1] - fine[0]), abs(wide[1] - wide[0])
     size = max(abs(fine[0]), abs(fine[1]))
@@ -70,11 +72,11 @@ def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
 
 
 def kink_along(q: Question, gradient: Estimate) -> str | None:
-    """Return that f has other slopes along some direction than its gradient says, however short the step; else None.
+    """Return in words a kink: a direction whose slope, even over short steps, is not what the gradient says; else None.
 
-    Partial derivatives may be there where f has no gradient, as those of `sqrt(abs(x*y))` at the origin.
+    Partial derivatives can exist where f has no gradient, for example those of `sqrt(abs(x*y))` at the origin.
 
-    Cost  16 evaluations.
+    Cost  16 evaluations of f, 4 for each of 4 directions.
     """
     rng = np.random.default_rng([q.seed, 0xD1A6])
     for _ in range(_DIRECTIONS):
@@ -95,7 +97,7 @@ def kink_along(q: Question, gradient: Estimate) -> str | None:
 
 
 def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
-    """Return the slopes of a scalar f to the left and to the right of one entry, by differences: a screen, no bound."""
+    """Return the slopes of a scalar f to the left and to the right of one entry, by differences without an error bound."""
     k = q.wrt.index(name)
     h = step * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
     values = []
