@@ -1,4 +1,4 @@
-"""`python -m gradcli`, and the `gradcli` script."""
+"""The entry point of `python -m gradcli` and of the `gradcli` script."""
 
 import contextlib
 import gc
@@ -11,19 +11,19 @@ from gradcli.threads import set_threads
 
 
 def main() -> None:
-    """Run the program on the process's arguments and exit with its status."""
-    gc.set_threshold(50_000)  # loading modules makes many objects and no garbage
+    """Run the program on the arguments of this process and exit with its status."""
+    gc.set_threshold(50_000)  # loading modules creates many objects but no garbage
     set_threads(sys.argv[1:])
     status = status_of(lambda: run(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
-    os._exit(status)  # what the user's code registered for the end must not change the status
+    os._exit(status)  # exit handlers of the user's code must not change the status
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the program on its arguments, in a child where they may name Python code; return the exit status."""
+    """Run the program on its arguments and return the exit status; arguments that may name Python code run in a child."""
     if asks_for_version(argv) and sys.stdout is not None:
-        with contextlib.suppress(OSError):  # the command line will meet it again, and say it
+        with contextlib.suppress(OSError):  # the command line meets this error again and reports it
             sys.stdout.write(VERSION)
             sys.stdout.flush()
             return 0

@@ -1,4 +1,4 @@
-"""The child: it does the work, in the same terminal as the supervisor, and may end in any way."""
+"""The child process, which does the work in the same terminal as the supervisor and may end at any time."""
 
 import contextlib
 import faulthandler
@@ -16,7 +16,10 @@ _exit = os._exit
 
 
 def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
-    """Run the program in a child, tell the supervisor the status, and end."""
+    """Run the program in this child process, send the exit status to the supervisor, and end.
+
+    `up`, `down` and `stack` are the file descriptors of the pipes and of the file for stacks.
+    """
     up, down, stack = inherited((up, down, stack))
     die_with(parent)
     set_threads(sys.argv[1:])
@@ -38,7 +41,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
 
 
 def _leave_stacks_in(file: int) -> None:
-    """Write where it was to a file if the process is ended by os._exit, or by a signal of a fault."""
+    """Write the stack to a file if os._exit or the signal of a fault, such as SIGSEGV, ends the process."""
     own = os.getpid()
 
     def exit(status: int) -> NoReturn:

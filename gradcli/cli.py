@@ -1,4 +1,4 @@
-"""The command line: from arguments to a command, and from whatever happens to an exit status."""
+"""The command line: run a command from its arguments, and turn every outcome into an exit status."""
 
 import contextlib
 import itertools
@@ -16,7 +16,7 @@ _WITH_SYMPY = ("check", "compare-modes")
 
 
 def run_once(argv: Sequence[str], world: World | None = None) -> int:
-    """Run one command in a process that ends with it, and end the processes that it started."""
+    """Run one command, end the processes that it started, and return its exit status."""
     from gradcli.modes.workers import WORKERS
 
     try:
@@ -26,13 +26,13 @@ def run_once(argv: Sequence[str], world: World | None = None) -> int:
 
 
 def run(argv: Sequence[str], world: World | None = None) -> int:
-    """Run one command and return its exit status; every failure is said on the right stream."""
+    """Run one command and return its exit status; every failure is reported on the right stream."""
     world = world or World()
     if asks_for_version(argv):
         world.stdout.write(VERSION)
         return Exit.CONFIRMED
     try:
-        if not world.link.earlier.stopped:  # where a process ended, there is first an error to say
+        if not world.link.earlier.stopped:  # else an error is reported first, without sympy
             _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)
     except GradcliError as error:
@@ -57,7 +57,7 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
 
 
 def _closed(world: World) -> int:
-    """The reader of our output is gone: end quietly, and let nothing that is still buffered raise again."""
+    """Return the status after the reader of our output has closed it, and discard what is still buffered."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -66,7 +66,7 @@ def _closed(world: World) -> int:
 
 
 def _load_sympy_early(argv: Sequence[str]) -> None:
-    """The symbolic mode's process takes longest to start: start it before anything else is imported."""
+    """Start the process of the symbolic mode before other modules are imported, because it takes longest to start."""
     help_asked = any(word in ("-h", "--help") for word in argv)
     if (
         argv
@@ -85,14 +85,14 @@ def _dispatch(argv: Sequence[str], world: World) -> int:
     from gradcli.commands.program import command
 
     app = command()
-    if _COMPLETE in world.environ:  # the shell asks what may follow
+    if _COMPLETE in world.environ:  # the shell requests completions
         app.main(prog_name="gradcli")
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(world.stdout),
         app.make_context("gradcli", arranged(list(argv), app), obj=world) as context,
     ):
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
+        warnings.simplefilter("ignore", RuntimeWarning)  # from numpy; values that are empty or not finite become findings
         return int(app.invoke(context) or 0)
 
 
@@ -114,7 +114,7 @@ def _color(argv: Sequence[str]) -> bool | None:
 
 
 def _report_error(error: GradcliError, argv: Sequence[str], world: World) -> int:
-    """Print an error: a document under --json, text on standard error otherwise."""
+    """Print an error, as a document under --json, else as text on standard error, and return the exit status."""
     from gradcli.commands.output import print_error
 
     if "--traceback" in argv:
@@ -122,14 +122,14 @@ def _report_error(error: GradcliError, argv: Sequence[str], world: World) -> int
 
         traceback.print_exception(error, file=world.stderr)
     print_error(error, _wants_json(argv), world, color=_color(argv))
-    with contextlib.suppress(OSError):  # standard output itself may be what cannot be written
+    with contextlib.suppress(OSError):  # standard output may be the stream that failed
         world.stdout.flush()
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
 
 
 def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
-    """Say an internal error in one line; errors of the argument parser are the user's and become ours."""
-    if type(error).__name__ == "Exit":  # the parser's own way to end, after --help
+    """Report an internal error and return its status; errors of the argument parser become BadOption."""
+    if type(error).__name__ == "Exit":  # raised by the parser to end after --help
         return int(getattr(error, "exit_code", 0))
     if hasattr(error, "format_message") and not isinstance(error, GradcliError):
         path = getattr(getattr(error, "ctx", None), "command_path", "gradcli")

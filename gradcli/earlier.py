@@ -1,4 +1,4 @@
-"""What the supervisor hands from one child to the next."""
+"""The state that the supervisor passes from one child process to the next."""
 
 import io
 import pickle
@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 
 
 class Earlier(NamedTuple):
-    """What the children before this one did, and how the last of them ended."""
+    """What earlier child processes did, and how the last of them ended."""
 
-    word: int = -1  # the target it was at: its number among the targets
-    line: int = 0  # its line of standard input, from 1; 0 for an argument
-    text: str = ""  # that line
+    word: int = -1  # the target at which it ended: its position on the command line
+    line: int = 0  # the line of standard input of this target, from 1; 0 for an argument
+    text: str = ""  # the text of that line
     stopped: bool = False  # whether it ended at that target
-    status: int | None = None  # how: an exit status, negative for a signal; None where its time was up
-    stack: str = ""  # where, most recent call first, as faulthandler writes it
-    points: tuple[tuple[int, bytes], ...] = ()  # what it had finished of that target, by number
-    statuses: tuple[int, ...] = ()  # of the targets before
-    written: bool = False  # whether one of them has a report, which is in the files then
-    rows: tuple[bytes, ...] = ()  # what the last page says of them, where they are shown together
+    status: int | None = None  # its exit status, negative for a signal; None if its time was up
+    stack: str = ""  # the stack at its end, most recent call first, as faulthandler writes it
+    points: tuple[tuple[int, bytes], ...] = ()  # the finished points of that target, pickled, by number
+    statuses: tuple[int, ...] = ()  # of the earlier targets
+    written: bool = False  # whether a report of them was written to the files
+    rows: tuple[bytes, ...] = ()  # their pickled rows of the page, if all targets share one
 
 
-_EVERYWHERE = ("gradcli", "numpy", "builtins", "copyreg", "enum")  # packages whose types every child has
+_EVERYWHERE = ("gradcli", "numpy", "builtins", "copyreg", "enum")  # packages whose types every child process can load
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles what a report holds; a value of a type that another child may not have is left out but for the type's name."""
+    """Pickles parts of reports; a value whose type another child may be unable to load is replaced by its type's name."""
 
     def reducer_override(self, x: Any) -> Any:
         named = isinstance(x, type | types.FunctionType | types.BuiltinFunctionType)
@@ -39,14 +39,14 @@ class _Pickler(pickle.Pickler):
 
 
 def pickled(x: Any) -> bytes:
-    """Return a part of a report as the supervisor keeps it for the next child."""
+    """Return a part of a report as bytes, which the supervisor passes to the next child."""
     stream = io.BytesIO()
     _Pickler(stream).dump(x)
     return stream.getvalue()
 
 
 def name_of(status: int) -> str:
-    """Return how a process ended, in words: an exit status, or a signal by its name."""
+    """Return in words how a process ended: by an exit status, or by the name of a signal."""
     if status >= 0:
         return f"exit status {status}"
     try:

@@ -1,4 +1,4 @@
-"""Every error a user can meet: what happened, where, and what to do about it."""
+"""The errors that users can meet; each says what happened, where, and what to do."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a text the user wrote: `text[start:start + length]`, counted in characters."""
+    """A part of a text that the user wrote: `text[start:start + length]`, in characters."""
 
     text: str
     start: int
@@ -19,21 +19,21 @@ class Span:
 
     @property
     def source(self) -> str:
-        """The characters the span covers."""
+        """The characters that the span covers."""
         return self.text[self.start : self.start + self.length]
 
     @property
     def line(self) -> int:
-        """The line the span begins on, from 1."""
+        """The line on which the span begins, counted from 1."""
         return self.text.count("\n", 0, self.start) + 1
 
     @property
     def column(self) -> int:
-        """The column the span begins at within its line, from 0."""
+        """The column at which the span begins, counted from 0."""
         return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
     def caret(self) -> tuple[str, str]:
-        """Return the line that holds the span and the line of carets to print under it, at most 76 characters wide."""
+        """Return the line of the span and a line of carets to print under it; at most 76 characters of the line are kept."""
         line = self.text.split("\n")[self.line - 1]
         width = max(1, min(self.length, len(line) - self.column))
         first = max(0, min(self.column - 30, len(line) - 70)) if len(line) > 70 else 0
@@ -44,7 +44,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of the user's code and the columns of the operation on it; `column` counts from 0."""
+    """A line of the user's code, and the columns of an operation on it; `column` counts from 0."""
 
     file: str
     line: int
@@ -54,16 +54,16 @@ class Place:
 
     @property
     def source(self) -> str:
-        """The whole line, without its indent."""
+        """The whole line without its indentation."""
         return self.text.strip()
 
     @property
     def operation(self) -> str:
-        """The characters of the operation, or the whole line where they are not known."""
+        """The source of the operation, or the whole line if its columns are unknown."""
         return self.text[self.column : self.column + self.length] or self.source
 
     def caret(self) -> tuple[str, str]:
-        """Return `file:line    source` and the carets to print under the operation; none where it is not known."""
+        """Return `file:line    source` and the carets to print under the operation; no carets if its columns are unknown."""
         indent = len(self.text) - len(self.text.lstrip())
         head = f"{self.file}:{self.line}    "
         width = max(0, min(self.length, len(self.source) - (self.column - indent)))
@@ -71,7 +71,7 @@ class Place:
 
 
 class GradcliError(Exception):
-    """An error with three sentences: what happened, where, and what to do."""
+    """The base of all errors of gradcli: `what` happened, `where`, and what to `do`."""
 
     kind: ErrorKind = "error"
 
@@ -96,7 +96,7 @@ class BadExpression(GradcliError):
 
 
 class TooLarge(GradcliError):
-    """The request is over a limit that is checked before any work is done."""
+    """The request exceeds a limit that is checked before any work is done."""
 
     kind = "limit"
 
@@ -114,25 +114,25 @@ class BadClaim(GradcliError):
 
 
 class BadShape(GradcliError):
-    """Two values do not fit together."""
+    """The shapes of two values do not fit together."""
 
     kind = "shape"
 
 
 class BadOption(GradcliError):
-    """An option, a command or an argument is not known or not usable."""
+    """An option, a command or an argument is unknown or cannot be used."""
 
     kind = "usage"
 
 
 class NotSupported(GradcliError):
-    """A target or mode asks for something gradcli does not do."""
+    """A target or a mode needs something that gradcli does not support."""
 
     kind: ErrorKind = "unsupported"
 
 
 class SlopeNotFinite(NotSupported):
-    """A rule has no finite slope at the point, so that the recorded program has no gradient there; f may have one."""
+    """A rule has no finite slope at the point, so the recorded program has no gradient there; f itself may have one."""
 
 
 class NoRule(NotSupported):
@@ -142,9 +142,9 @@ class NoRule(NotSupported):
 
 
 class TraceEnded(NotSupported):
-    """A traced value was turned into a plain number, so that its derivative is lost.
+    """A traced value was converted to a plain number, so that its derivative is lost.
 
-    `raised` counts them: a function that catches one and goes on has lost its trace all the same.
+    `raised` counts these errors, because a function that catches one and continues has lost its trace too.
     """
 
     kind = "trace ended"
@@ -156,7 +156,7 @@ class TraceEnded(NotSupported):
 
 
 class TraceDiffers(GradcliError):
-    """What was traced is not what the function does: nothing traced can confirm anything."""
+    """The trace differs from the function, so that traced modes can confirm nothing."""
 
     kind = "trace"
 
@@ -168,28 +168,28 @@ class BadTarget(GradcliError):
 
 
 class FunctionFailed(GradcliError):
-    """The user's function raised, or returned something that has no gradient."""
+    """The user's function raised an exception, or returned something that has no gradient."""
 
     kind = "function"
 
 
 class ProcessEnded(GradcliError):
-    """The user's code ended the process: by os._exit, a signal, a crash, or want of memory."""
+    """The user's code ended the process, by os._exit, a signal, a crash, or lack of memory."""
 
     kind = "ended the process"
 
 
 class NotConfirmed(AssertionError):
-    """A gradient was not confirmed: shown to be wrong, or inconclusive; the message is the verdict."""
+    """A gradient is wrong, or the check is inconclusive; the message is the verdict."""
 
 
 class Undecided(GradcliError):
-    """A ball is too wide to say which side of a comparison it is on."""
+    """A ball is too wide to decide a comparison."""
 
     kind = "undecided"
 
 
 class OutOfTime(GradcliError):
-    """A mode ran over its time or memory."""
+    """A mode exceeded its limit of time or memory."""
 
     kind = "timeout"

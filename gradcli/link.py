@@ -1,4 +1,4 @@
-"""The child's end of the pipes to the supervisor: what it says, and the streams it has."""
+"""The child's end of the pipes to the supervisor: the messages it sends, and its standard streams."""
 
 import io
 import os
@@ -14,7 +14,7 @@ _exit = os._exit
 
 
 class Link:
-    """What a child tells the supervisor."""
+    """The connection of a child process to its supervisor; `earlier` is the state that earlier children left."""
 
     def __init__(self, up: int, down: int) -> None:
         self._up, self._down, self._pid = up, down, os.getpid()
@@ -22,9 +22,9 @@ class Link:
         self.earlier = Earlier(*_message(down))
 
     def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
-        """Say which target is begun, and how many seconds it may take.
+        """Tell the supervisor which target begins, and how many seconds it may take.
 
-        Raises  ProcessEnded, TimeIsUp where an earlier child ended at this target, or had no time left.
+        Raises  ProcessEnded if an earlier child ended at this target; TimeIsUp if it ran out of time there.
         """
         earlier = self.earlier
         if earlier.stopped and (word, line) == (earlier.word, earlier.line):
@@ -34,28 +34,28 @@ class Link:
         self._ask("begin", word, line, text, seconds)
 
     def is_done(self, word: int, line: int) -> bool:
-        """Whether an earlier child gave the result of a target."""
+        """Whether an earlier child has sent the result of a target."""
         last = (self.earlier.word, self.earlier.line)
         return (word, line) < last or ((word, line) == last and not self.earlier.stopped)
 
     def point(self, number: int, found: Any) -> None:
-        """Give a part of a report that is finished, in case that there is no time for the rest."""
+        """Send a finished point of a report, in case there is no time for the rest."""
         self._send("point", number, pickled(found))
 
     def end(self) -> None:
-        """Say that the work at the target is over: no time limit holds for writing what was found."""
+        """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""
         self._send("end")
 
     def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
-        """Say that all that there is about a target was written; `row` is what the page of all targets needs of it."""
+        """Send the status of a target after everything about it was written; `row` is its row on the page of all targets."""
         self._send("result", word, line, int(status), written, b"" if row is None else pickled(row))
 
     def write(self, data: bytes) -> None:
-        """Have a document written to standard output. Raises OSError as writing it here would."""
+        """Let the supervisor write a document to standard output. Raises OSError if that fails."""
         self._ask("write", data)
 
     def done(self, status: int) -> None:
-        """Say that all is done, and with what status."""
+        """Tell the supervisor that all work is done, and the exit status."""
         self._send("done", int(status))
 
     def _ask(self, *message: Any) -> None:
@@ -66,16 +66,16 @@ class Link:
 
     def _send(self, *message: Any) -> None:
         if os.getpid() != self._pid:
-            _exit(0)  # a copy of this process, which the user's code forked, has nothing to say
+            _exit(0)  # a copy of this process, forked by the user's code, must send nothing
         with self._lock:
             try:
                 write_all(self._up, framed(message))
             except BrokenPipeError:
-                _exit(70)  # nobody is there
+                _exit(70)  # the supervisor is gone
 
 
 class Documents(io.TextIOBase):
-    """Standard output: what is written between two flushes is one document, and the supervisor writes it whole."""
+    """Standard output: text between two flushes is one document, which the supervisor writes as a whole."""
 
     def __init__(self, link: Link, stream: IO[str] | None) -> None:
         self._link = link
@@ -107,10 +107,10 @@ class Documents(io.TextIOBase):
 
 
 class Lines:
-    """Standard input line by line, never reading further than the line's end: the next child reads on from there."""
+    """Standard input by lines; it never reads beyond the end of a line, so that the next child can continue there."""
 
     def isatty(self) -> bool:
-        """Whether someone types the lines."""
+        """Whether standard input is a terminal."""
         return os.isatty(0)
 
     def __iter__(self) -> Iterator[str]:
@@ -132,6 +132,6 @@ def _exactly(down: int, count: int) -> bytes:
     while len(found) < count:
         data = os.read(down, count - len(found))
         if not data:
-            _exit(70)  # nobody is there
+            _exit(70)  # the supervisor is gone
         found += data
     return found

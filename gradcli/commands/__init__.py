@@ -1,1 +1,1 @@
-"""Floor 7: one thin file per command."""
+"""The commands of the command line, one file for each."""

@@ -1,4 +1,4 @@
-"""The order of the command line: a target may begin with `-`, options may stand anywhere, unknown ones get a near name."""
+"""Rearrange the command line for the parser: targets may begin with `-`, and options may stand anywhere."""
 
 import difflib
 from typing import Any
@@ -10,9 +10,12 @@ _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 
 
 def arranged(argv: list[str], app: Any) -> list[str]:
-    """Return the arguments with the command first, then its options, `--`, and everything else as it stood.
+    """Return the arguments in order: the command, its options, `--`, and all other words in their original order.
 
-    A word that begins with one `-` and is no declared option is an argument (`-x**2`); short options do not cluster.
+    A word that begins with one `-` and is no declared option is an argument, such as `-x**2`. Short options cannot be
+    combined into one word.
+
+    Raises  BadOption for an unknown command or option, with the nearest known name, and for a missing value.
     """
     if not argv:
         return ["--help"]
@@ -60,7 +63,7 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
 
 
 def _declared(command: Any) -> dict[str, bool]:
-    """Return the command's options and whether each takes a value."""
+    """Return the options of a command, and whether each takes a value."""
     found = {"--help": False, "-h": False}
     for parameter in command.params:
         if getattr(parameter, "param_type_name", "") == "option":
@@ -70,7 +73,7 @@ def _declared(command: Any) -> dict[str, bool]:
 
 
 def _near(word: str, known: list[str], alike: float) -> str | None:
-    """Return advice for a word that is like one that is known: `alike` is difflib's measure, from 0 to 1."""
+    """Return a hint with the known word most similar to this one; `alike` is the least similarity by difflib, 0 to 1."""
     near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)][:1]
     if near:
         return f"did you mean '{near[0]}'?"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradcli.verify.build import Settings
     from gradcli.verify.request import Request
 
-_LARGE = 10**7  # entries: of more the work is announced
+_LARGE = 10**7  # entries: the work for more is announced
 FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github")
 EXAMPLES = """Examples:
 
@@ -60,7 +60,7 @@ def check(world: World, targets: list[str], options: Options) -> int:
 def _all(
     found: Iterator[TargetRequest], wanted: "CheckOptions", to: Output, world: World, page: "SuitePage | None"
 ) -> int:
-    """Check every target that no earlier process did, and return the worst status; `page` shows several together."""
+    """Check the targets that no earlier process has done, and return the worst status; `page` shows several together."""
     earlier = world.link.earlier
     statuses = [Exit(status) for status in earlier.statuses]
     first = not earlier.written
@@ -68,7 +68,7 @@ def _all(
         if world.link.is_done(ask.target_index, ask.line or 0):
             continue
         if {Exit.WRONG, Exit.INCONCLUSIVE} & set(statuses):
-            wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass was kept
+            wanted = dataclasses.replace(wanted, keep=None)  # the first point that does not pass is saved already
         started = time.perf_counter()
         status, report, error = _one(ask, wanted, to, world, page is not None, first)
         row = None if page is None else page.add(ask.target, report, error, time.perf_counter() - started)
@@ -93,9 +93,9 @@ class CheckOptions:
 def _one(
     ask: TargetRequest, wanted: CheckOptions, to: Output, world: World, many: bool, first: bool
 ) -> tuple[Exit, "CheckReport | None", str | None]:
-    """Check one target; return its status, and its report or the error that there is instead.
+    """Check one target; return its status, and either its report or the text of the error.
 
-    Where there are several, an error is that one's result and the next follows.
+    With several targets (`many`), an error is the result of its target, and the next target follows.
     """
     from gradcli.verify.check import check as verify
 
@@ -128,13 +128,13 @@ def _one(
     try:
         keep_point(report, wanted.keep)
     except GradcliError as error:
-        print_error(error, False, world, ask.line)  # the report, which may be data, was written
+        print_error(error, False, world, ask.line)  # the report was written, so that no second JSON document may follow
         status = worst((status, Exit.UNUSABLE))
     return status, report, None
 
 
 def _announce(asked: "Request", to: Output, world: World) -> None:
-    """Say before the work what it takes, where arrays are large."""
+    """Announce before the work how much memory it takes, if arrays are large."""
     from gradcli.core.shapes import size as size_of
     from gradcli.reports import numbers
 
@@ -158,7 +158,7 @@ def _unfinished(over: TimeIsUp, ask: TargetRequest, wanted: CheckOptions) -> "Ch
 
 
 def request(ask: TargetRequest, wanted: CheckOptions) -> "Request":
-    """Return the request for one target."""
+    """Return the request to check one target, with the command that repeats it."""
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers
     from gradcli.verify.build import request_for

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
-_LARGEST = 10**13  # of a size: its counts are exact, and nothing so large is allocated
+_LARGEST = 10**13  # the largest size: its counts are still exact, and nothing of it is allocated
 EXAMPLES = """Examples:
 
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -77,7 +77,7 @@ def columns_of(text: str | None) -> tuple[str, ...]:
 
 
 def _varied(name: str, ask: TargetRequest, wanted: CheckOptions, f: "Function") -> None:
-    """Refuse a size that nothing uses, or that the point gives a value of its own. Raises BadOption."""
+    """Raise BadOption if the size in --sizes is not used, or has a value in the point."""
     from gradcli.source.derived import root_of
     from gradcli.source.points import read
 
@@ -95,7 +95,7 @@ def _varied(name: str, ask: TargetRequest, wanted: CheckOptions, f: "Function") 
 
 
 def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the values of `n=10,100,1000`; no name where nothing is given. Raises BadOption."""
+    """Return the name and the sorted values of `n=10,100,1000`; an empty name without a text. Raises BadOption."""
     if text is None:
         return "", ()
     name, _, listed = text.partition("=")
@@ -109,7 +109,7 @@ def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
 
 
 def _size(word: str) -> int | None:
-    """Return the size that a word writes, as 70000000000, 70_000_000_000 or 7e10; None for any other word."""
+    """Return the size in a word, such as 70000000000, 70_000_000_000 or 7e10; None for any other word."""
     if not _SIZE.fullmatch(word):
         return None
     size = Decimal(word.replace("_", ""))

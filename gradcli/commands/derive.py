@@ -67,7 +67,7 @@ def _function(target: str, wanted: "DeriveOptions") -> "Function":
 
 
 def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "Given":
-    """Return the target at the point that --at, or NAME=VALUE, gives."""
+    """Return the target at the point given by --at or NAME=VALUE."""
     from gradcli.derivation.study import given_at
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers

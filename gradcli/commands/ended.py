@@ -1,4 +1,4 @@
-"""What is said of a target whose process ended before it was done, or whose time was up."""
+"""Errors and reports for a target whose process ended early, or whose time was up."""
 
 import linecache
 import pickle
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gradcli.reports.common import Target
     from gradcli.reports.point_report import PointReport
 
-_SHOWN = 300  # characters of a target, the last ones: they name the file
-_ENOUGH = 10.0  # seconds: no shorter time is worth trying again
+_SHOWN = 300  # the last characters of a target are shown, because they name the file
+_ENOUGH = 10.0  # seconds: the shortest time limit that is suggested
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _EXIT = "return a value or raise an error, rather than end the process"
 _FAULT = "code in C failed, or a recursion went too deep"
@@ -30,13 +30,13 @@ _DO = {
 
 
 class TimeIsUp(OutOfTime):
-    """The time that `--timeout` gives is over; `points` are what was finished by then."""
+    """The time limit of `--timeout` is over; `points` are the reports that were finished by then."""
 
     points: tuple["PointReport", ...] = ()
 
 
 def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime | ProcessEnded:
-    """Return the error for the target at which an earlier child ended."""
+    """Return the error for the target at which an earlier child process ended, or ran out of time."""
     if earlier.status is None:
         limit = seconds or 0.0
         error = TimeIsUp(f"time is up after {limit:g} s", do=_longer(limit))
@@ -57,7 +57,7 @@ def _in_words(status: int) -> str:
 
 
 def _where(stack: str) -> Place | None:
-    """Return the innermost line of the user's in a stack."""
+    """Return the innermost line of the user's code in a stack; None if there is none."""
     for match in _FRAME.finditer(stack):
         file, line = match["file"], int(match["line"])
         if not file.startswith("<") and is_users(file):
@@ -66,14 +66,17 @@ def _where(stack: str) -> Place | None:
 
 
 def _longer(seconds: float) -> str:
-    """Return the option for a time that may be enough."""
+    """Return the option with a longer time limit."""
     return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
 
 
 def unfinished_check(
     over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
-    """Return the report of what was checked in time."""
+    """Return the report of the points that were checked in time, with a finding that time is up.
+
+    The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3.
+    """
     from gradcli.reports.check import CheckReport
     from gradcli.reports.common import finding
     from gradcli.reports.encode import ABSENT

@@ -1,4 +1,4 @@
-"""From a row of the table to an option of the command line, and from what was given to the values."""
+"""Turn the rows of the table of options into commands for typer, and the given options into values."""
 
 import inspect
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def command(name: str, body: Callable[..., int], argument: Any = None, default: Any = inspect.Parameter.empty) -> Any:
-    """Return a command for typer: `body(world, words, options)`, or without the words where there is no argument."""
+    """Return a command for typer that calls `body(world, words, options)`; without `words` if there is no argument."""
     rows = rows_of(name)
 
     def run(context: typer.Context, **given: Any) -> int:
@@ -55,7 +55,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _on_the_line(option: Option) -> tuple[Any, Any]:
-    """Return the default of an option as it is written, and the type of what is given."""
+    """Return the default of an option on the command line, and the type of its value there."""
     if option.repeated:
         return None, list[str] | None
     if option.default is None or option.default in ((), frozenset()):

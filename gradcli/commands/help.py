@@ -1,4 +1,4 @@
-"""Help as it is read: what a command does, examples, then its options in groups."""
+"""Help pages: what a command does, examples, then its options in groups."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _OTHERS = "Other"
 
 
 class Command(TyperCommand):
-    """A command whose help has the examples first and its options in groups."""
+    """A command whose help shows examples before options, and options in groups."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.format_usage(ctx, formatter)

@@ -1,4 +1,4 @@
-"""Where reports go: standard output in one form, and files by their endings."""
+"""Write reports to standard output in one form, and to files in the forms of their endings."""
 
 import dataclasses
 import os
@@ -21,7 +21,7 @@ _AS_DRAWN = Page()
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the options say about the result."""
+    """Where and how a report is written, as the options say."""
 
     form: str
     files: tuple[tuple[str, Path], ...]
@@ -32,12 +32,12 @@ class Output:
 
 
 def output(forms: Sequence[str], options: Options, world: World, *, pictures: bool = False) -> Output:
-    """Return the output that was asked for, checked before any work is done.
+    """Return the output that the options request, checked before any work is done.
 
-    `pictures` says that the command can draw its report: into files, those of --plot among them.
+    `pictures` says that the command can draw its report into files, including those of --plot.
 
-    Raises  BadOption for a form or a file ending that the command has not, a picture that nothing here can draw, or its size
-            where none is asked for.
+    Raises  BadOption for an unknown form or file ending, a file that cannot be written, a picture that cannot be drawn, or
+            the size of a picture without a picture.
     """
     form, json = options.format, options.json
     if json and form not in (None, "json", "ndjson"):
@@ -65,7 +65,12 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
 
 
 def for_several(to: Output, verbose: bool) -> tuple[Output, Output]:
-    """Return the output of each of several reports, and that of the page of all: JSON has a document a line, others a page."""
+    """Return the output of each of several reports, and that of the page of all.
+
+    JSON has one document for each report, on its own line; the other forms have one page for all.
+
+    Raises  BadOption for pictures, which show one target.
+    """
     if any(form in PICTURES for form, _ in to.files):
         raise BadOption("a picture shows one target", do="run gradcli once for each target")
     lines = tuple(("ndjson", path) for form, path in to.files if form in DATA)
@@ -93,12 +98,12 @@ def _form_of(path: Path, forms: Sequence[str]) -> str:
 
 
 def page(world: World, stream: TextIO, color: bool | None) -> Page:
-    """Return what a stream can show."""
+    """Return the width, colour and encoding of a stream."""
     return Page(world.width(stream), world.color(stream, color), world.encoding(stream))
 
 
 def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
-    """Write blocks to standard output as text, an empty line before them where they are `apart`."""
+    """Write blocks to standard output as text; an empty line comes first if they are `apart`."""
     from gradcli.forms.text import blocks_as_text
 
     text = blocks_as_text(tuple(blocks), shown)
@@ -107,9 +112,11 @@ def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = Fals
 
 
 def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool = True) -> None:
-    """Write a report to standard output and to the files that were asked for; after the first, files are added to.
+    """Write a report to standard output and to the requested files; the first one replaces files, others are appended.
 
-    Where it is not `shown`, standard output has had it already.
+    If not `shown`, the report goes only to files, because standard output has it already.
+
+    Raises  BadOption if a file cannot be written.
     """
     if shown and not to.quiet:
         world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
@@ -131,13 +138,13 @@ def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool 
 
 
 def _safe(text: str, world: World, stream: TextIO) -> str:
-    """Return text the stream can write, and in which a GitHub runner finds no command."""
+    """Return text that the stream can write and in which a GitHub runner recognises no workflow command."""
     written = encodable(text, world.encoding(stream))
     return re.sub(r"^(\s*):(?=:)", r"\1: ", written, flags=re.MULTILINE) if world.on_github else written
 
 
 def _annotate(report: Any, world: World) -> None:
-    """Under GitHub Actions: annotations beside the text, and the report in the job's step summary."""
+    """Write annotations, and add the report to the step summary of a GitHub Actions job."""
     world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))
     summary = world.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
@@ -153,7 +160,7 @@ def print_error(
     compact: bool = False,
     color: bool | None = None,
 ) -> None:
-    """Print an error: a document on standard output for programs, text on standard error for people."""
+    """Print an error: as a document on standard output if `as_data`, else as text on standard error."""
     if as_data:
         report = error_report(error)
         form = "ndjson" if compact else "json"

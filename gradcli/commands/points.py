@@ -1,4 +1,4 @@
-"""Keeping the point of a check in a file that `--at @FILE` reads."""
+"""Save the point of a check in a file that `--at @FILE` can read."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _ENDINGS = (".npz", ".json")
 
 
 def keepable(text: str) -> Path:
-    """Return the file of `--save-point`, before any work is done for it. Raises BadOption."""
+    """Return the path of `--save-point`. Raises BadOption if its ending is unknown or it cannot be written."""
     path = Path(text)
     if path.suffix.lower() not in _ENDINGS:
         raise BadOption(
@@ -29,10 +29,13 @@ def keepable(text: str) -> Path:
 
 
 def keep_point(report: "CheckReport", path: Path) -> None:
-    """Write the first point that did not pass, or the first one."""
+    """Write the first point that did not pass, or else the first point.
+
+    Raises  BadOption for a point with values that are not numeric, or a file that cannot be written.
+    """
     point = next((p for p in report.points if p.verdict != Verdict.PASS), report.points[0])
     if not point.at:
-        return  # time was up before the first one was known
+        return  # time was up before a point was known
     others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
     if others:
         says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
@@ -53,9 +56,11 @@ def _numeric(x: Any) -> bool:
 
 
 def _as_json(at: Mapping[str, Any]) -> str:
-    """Return a point as strict JSON: numbers that are not finite as words, and whole numbers as int(3)."""
+    """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
     kept: dict[str, Any] = {name: _plain(x) for name, x in at.items()}
-    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # alone they are what a report has
+    inside = (
+        {"at": kept} if {"at", "points"} & set(kept) else kept
+    )  # else these keys would be read as a report's
     return json.dumps(inside, allow_nan=False) + "\n"
 
 
@@ -69,7 +74,7 @@ def _plain(x: Any) -> Any:
 
 
 def _archive(at: Mapping[str, Any], path: Path) -> None:
-    """Write a point as numpy.savez does; that takes some names for arguments of its own."""
+    """Write a point in the format of numpy.savez, which itself cannot take some names, such as `file`."""
     import numpy as np
 
     with zipfile.ZipFile(path, "w") as archive:

@@ -1,4 +1,4 @@
-"""The program: its commands."""
+"""The command line program, made from its commands."""
 
 from functools import cache
 from typing import Any
@@ -24,7 +24,7 @@ Exit status: 0 confirmed, 1 a gradient is wrong, 2 the request could not be carr
 """
 
 
-COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # what runs, its argument, its examples, what it does in brief
+COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # the function, its argument, its examples, a summary
     "check": (check.check, given.TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
     "compare-modes": (
         compare_modes.compare_modes, given.TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # what runs, its argu
 
 @cache
 def command() -> Any:
-    """Return the whole command line."""
+    """Return the command line program with all commands."""
     app = typer.Typer(
         name="gradcli", help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},

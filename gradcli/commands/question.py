@@ -1,4 +1,4 @@
-"""One target at one point, for the commands that look at one."""
+"""Run a study of one target at one point, for `grad` and `trace`."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,10 @@ Report = TypeVar("Report")
 def answered(
     study: Callable[["Question"], Report], words: Sequence[str], options: Options, world: World, doing: str
 ) -> Report:
-    """Return the report that a study makes of the question that the options ask; `doing` says what it does."""
+    """Return the report of a study of the target in `words` at its point; `doing` names the work while it runs.
+
+    Raises  NotSupported if the function cannot be traced, BadOption for several targets, and the errors of locating it.
+    """
     from gradcli.modes.mode import Question
     from gradcli.source.points import shapes as read_shapes
     from gradcli.source.sizes import numbers

@@ -1,4 +1,4 @@
-"""The page of several checks: a line for each as it ends, then the details of what did not pass, and the counts."""
+"""The page of several checks: a line for each when it ends, then the details of those that did not pass, and counts."""
 
 import pickle
 import time
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SuitePage:
-    """What several checks print together; rows of an earlier process, which a target ended, are on it too."""
+    """The common page of several checks; it includes the rows of earlier processes that a target ended."""
 
     def __init__(self, to: Output, verbose: bool, world: World) -> None:
         self.each, self._to = for_several(to, verbose)
@@ -23,7 +23,7 @@ class SuitePage:
         self._started = time.perf_counter() - sum(row.seconds for row in self._rows)
 
     def add(self, name: str, report: "CheckReport | None", error: str | None, seconds: float) -> "CheckRow | None":
-        """Show one check on a line, and return what the page keeps of it: nothing where each has a document of its own."""
+        """Show one check on a line, and return its row; None if each check has its own document instead of a page."""
         from gradcli.reports.suite import CheckRow, unlike
 
         if self._to.form in DATA and not self._to.files:
@@ -36,7 +36,7 @@ class SuitePage:
         return row
 
     def end(self) -> None:
-        """Show what did not pass in full, and the counts, on standard output; whole pages in the other forms and in files."""
+        """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
         from gradcli.reports.blocks import Paragraph, Piece
         from gradcli.reports.suite import SuiteReport
 

@@ -1,4 +1,4 @@
-"""From the words of the command line, and the lines of standard input, to targets with what belongs to each."""
+"""Turn the words of the command line, and lines of standard input, into requests, one for each target."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""Floor 6: each module turns a report into one form; none imports another. They are loaded when they are asked for.
+"""Output forms of reports, such as text, JSON and SVG: one module for each form, loaded when it is used.
 
-`chart`, `picture` and `figure` draw, for the forms that show pictures.
+The modules of forms do not import each other. `chart`, `picture` and `figure` draw for the forms that show pictures.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from gradcli.reports.common import Printed
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a rendering goes: columns, colour, and what the encoding can write; of pictures inches, and dots per inch."""
+    """The properties of the output: columns, colour and encoding of text; size of pictures in inches, and dots per inch."""
 
     width: int = 80
     color: bool = False
@@ -31,17 +31,17 @@ PICTURES = ("svg", "png", "pdf")  # forms for files only
 
 
 def rendered(form: str, report: Any, page: Page | None = None) -> str:
-    """Return a report in one form, ending in a line break."""
+    """Return a report as text in one form, ending in a newline."""
     return cast(str, _module(form).render(report, page or Page()))
 
 
 def reports_print_themselves() -> None:
-    """Let `str(report)` be the report's text. Rendering is a floor above reports, which therefore cannot know it."""
+    """Make `str(report)` return the report as text; reports cannot import the forms, which are a layer above them."""
     Printed.text_form = lambda report: rendered("text", report)
 
 
 def as_file(form: str, report: Any, page: Page | None = None) -> bytes:
-    """Return what a file in one form holds: text in UTF-8, or a picture."""
+    """Return the content of a file in one form: text in UTF-8, or a picture."""
     content = _module(form).render(report, page or Page())
     return content if isinstance(content, bytes) else cast(str, content).encode()
 
@@ -54,7 +54,7 @@ _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "
 
 
 def encodable(text: str, encoding: str) -> str:
-    """Return text the encoding can write: known signs spelled in ASCII, others as question marks."""
+    """Return text that the encoding can write; if it cannot, known signs become ASCII and others question marks."""
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -65,7 +65,7 @@ def encodable(text: str, encoding: str) -> str:
 
 
 def writes_braille(encoding: str) -> bool:
-    """Whether the encoding can write braille and the lines of a box."""
+    """Whether the encoding can write braille and box-drawing characters."""
     try:
         "⠿│─┤┬└".encode(encoding)
     except (UnicodeEncodeError, LookupError):

@@ -1,4 +1,4 @@
-"""A chart in characters: lines in braille and marks, on axes in powers of ten; marks alone where braille cannot be written."""
+"""Draw a chart in characters on logarithmic axes: lines in braille with marks, or only marks without braille."""
 
 import itertools
 import math
@@ -9,24 +9,24 @@ from typing import Any, Literal
 from gradcli.reports.blocks import Chart, Series, drawable
 from gradcli.reports.escape import visible
 
-Ink = int | Literal["plain", "dim", "strong"]  # a number is a series: the first is 0
+Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
 Line = tuple[tuple[str, Ink], ...]
 Spot = tuple[float, float]
 
 WIDEST = 100
 _NARROWEST = 24
 _ROWS = 17
-_APART = (8, 3)  # columns and rows between two tick labels, at least
+_APART = (8, 3)  # minimum columns and rows between two tick labels
 _BETWEEN_MARKS = (4, 2)  # columns or rows between two marks of one series
 _STEPS = (1, 2, 4, 8, 10, 20, 40, 50, 100, 200, 400)
 _SPARE_MARKS = "ox+*#%@&=~^"
-_GUIDES = {True: ("⠤", "⡇"), False: (".", ":")}  # in braille and without; along and upright
+_GUIDES = {True: ("⠤", "⡇"), False: (".", ":")}  # horizontal and vertical, with and without braille
 _GAP = "   "  # between two names in the legend
 _NOTHING = "nothing to draw: no value is positive and finite"
 
 
 def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
-    """Return a chart as lines of at most `width` columns, each as runs of one ink; the legend is under it."""
+    """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
     width = max(_NARROWEST, min(width, WIDEST))
     title = _titled(chart.title, width, "strong")
     runs = [_runs(one) for one in chart.series]
@@ -51,13 +51,13 @@ def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
 
 
 def text(chart: Chart, width: int, braille: bool = True) -> str:
-    """Return a chart without its inks."""
+    """Return a chart as plain text, without inks."""
     return "\n".join("".join(part for part, _ in line).rstrip() for line in lines(chart, width, braille))
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An axis in decades, from `low` to `high`, over a number of cells; whole decades lie in the middle of a cell."""
+    """A logarithmic axis from `low` to `high`, in decades, over a number of cells; whole decades are centred in cells."""
 
     low: float
     high: float
@@ -65,7 +65,7 @@ class _Axis:
 
     @classmethod
     def over(cls, decades: Sequence[float], cells: int) -> "_Axis":
-        """Return the axis that shows these values, from a whole decade to a whole decade."""
+        """Return the axis that shows these values and ends at whole decades."""
         first, last = math.floor(min(decades)), math.ceil(max(decades))
         last = max(last, first + 1)
         half = (last - first) / (cells - 1) / 2
@@ -76,7 +76,7 @@ class _Axis:
         return max(0, min(self.cells - 1, int((decade - self.low) / (self.high - self.low) * self.cells)))
 
     def ticks(self, apart: int) -> Iterator[tuple[int, str]]:
-        """Return the cells with a label, at least `apart` cells from one another."""
+        """Yield the cells with a label, and the labels, at least `apart` cells from one another."""
         each = self.cells / (self.high - self.low)
         step = next((step for step in _STEPS if step * each >= apart), _STEPS[-1])
         for k in range(math.ceil(self.low), math.floor(self.high) + 1):
@@ -85,13 +85,13 @@ class _Axis:
 
 
 def _runs(series: Series) -> list[list[Spot]]:
-    """Return a series in decades; a point that is left out ends a run."""
+    """Return the runs of a series, in decades; a point that cannot be drawn ends a run."""
     groups = itertools.groupby(series.points, key=lambda point: all(map(drawable, point)))
     return [[(math.log10(px), math.log10(py)) for px, py in part] for kept, part in groups if kept]
 
 
 def _marks(series: Sequence[Series], braille: bool) -> list[str]:
-    """Return a mark for each series, each another one: its own where it is free and can be written."""
+    """Return a different mark for each series: its own mark if it is free and can be written, else a spare one."""
     marks: list[str] = []
     for one in series:
         usable = len(one.mark) == 1 and one.mark.isprintable() and not one.mark.isspace()
@@ -105,7 +105,7 @@ def _marks(series: Sequence[Series], braille: bool) -> list[str]:
 def _sheet(
     series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], x: _Axis, y: _Axis, braille: bool
 ) -> dict[tuple[int, int], tuple[str, Ink]]:
-    """Return the drawn characters by row and column, the first row on top: guides under lines under marks."""
+    """Return the drawn characters by row and column, from the top; marks cover lines, and lines cover guides."""
     sheet: dict[tuple[int, int], tuple[str, Ink]] = {}
     for k in sorted(range(len(series)), key=lambda k: not series[k].guide):
         ink: Ink = "dim" if series[k].guide else k
@@ -134,7 +134,7 @@ _BLANK = 0x2800  # the braille pattern without a dot; a dot is a bit
 
 
 def _lay(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: Ink) -> None:
-    """Put one drawing over the others: the dots of both, in the ink of the last."""
+    """Add a drawing to the sheet: cells hold the dots of both, in the ink of the new one."""
     for row, drawn in enumerate(rows):
         for column, sign in enumerate(drawn):
             if ord(sign) > _BLANK:
@@ -143,7 +143,7 @@ def _lay(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: In
 
 
 def _steps(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
-    """Return the lines through the runs as points, one for each cell at least."""
+    """Yield points along the lines through the runs, at least one for each cell."""
     for run in runs:
         for (px, py), (qx, qy) in zip(run, [*run[1:], run[-1]], strict=True):
             count = 1 + max(abs(x.cell(px) - x.cell(qx)), abs(y.cell(py) - y.cell(qy)))
@@ -153,7 +153,7 @@ def _steps(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
 def _marked(
     series: Sequence[Series], runs: list[list[list[Spot]]], x: _Axis, y: _Axis, every: bool
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Return the cells that bear a mark, and whose: where several meet, whoever has the fewest, so that none is hidden."""
+    """Yield the cells with a mark and the series of each; where several meet, the series with the fewest marks gets it."""
     wanted: dict[tuple[int, int], list[int]] = {}
     for k, one in enumerate(series):
         last = (-9, -9)
@@ -177,7 +177,7 @@ def _upright(series: Series) -> bool:
 def _row(
     sheet: dict[tuple[int, int], tuple[str, Ink]], row: int, label: str, gutter: int, x: _Axis, braille: bool
 ) -> Line:
-    """Return one line of the drawing, with its tick."""
+    """Return one line of the drawing, with its tick label."""
     axis = ("┤" if label else "│") if braille else ("+" if label else "|")
     cells: Iterable[tuple[str, Ink]] = (sheet.get((row, column), (" ", "plain")) for column in range(x.cells))
     grouped = itertools.groupby(cells, key=lambda cell: cell[1])
@@ -188,7 +188,7 @@ def _row(
 
 
 def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
-    """Return the axis under the drawing and its labels."""
+    """Return the horizontal axis and the line with its labels."""
     ticks = dict(x.ticks(_APART[0]))
     rule, tick, corner = ("─", "┬", "└") if braille else ("-", "+", "+")
     axis = "".join(tick if cell in ticks else rule for cell in range(x.cells))
@@ -202,7 +202,7 @@ def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
 def _legend(
     series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], width: int, braille: bool
 ) -> list[Line]:
-    """Return what each mark stands for, several to a line where they fit."""
+    """Return the lines of the legend, with as many entries on each line as fit."""
     from rich.cells import cell_len
 
     found: list[list[tuple[str, Ink]]] = []
@@ -232,7 +232,7 @@ def _centred(title: str, start: int, width: int) -> str:
 
 
 def _cut(title: str, width: int) -> str:
-    """Return text on one line of at most `width` columns that drives no terminal."""
+    """Return text on one line of at most `width` columns, without control characters."""
     from rich.cells import cell_len, set_cell_size
 
     shown = visible(title).replace("\n", " ").replace("\t", " ")

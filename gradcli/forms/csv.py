@@ -1,4 +1,4 @@
-"""Reports as comma-separated values, one row an entry; nothing in a cell can start a formula in a spreadsheet."""
+"""Reports as comma-separated values, one row for each entry; no cell can start a formula in a spreadsheet."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the report's records under their column names."""
+    """Return the records of the report as CSV, with the column names in the first row."""
     columns, rows = report.records()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""A report's pictures as one file, of a size that is asked for: letters as large as fit, and nothing cut."""
+"""Draw the pictures of a report into one file of a given size, with the largest letters that fit."""
 
 import io
 import itertools
@@ -17,18 +17,18 @@ from gradcli.reports.blocks import Bars, Picture
 Form = Literal["svg", "png", "pdf"]
 Inches = tuple[float, float]
 
-_WIDTH, _DPI = 8.0, 150  # inches, and dots per inch of a PNG, where none are asked for
+_WIDTH, _DPI = 8.0, 150  # the default width in inches, and the default dots per inch of a PNG
 _MOST_PICTURES = 20
-_MOST_PIXELS = 200_000_000  # of a PNG: four bytes each are held
-_LEAST = 0.3  # of its place, that the axes of a picture take: with less, labels and legends are all that is seen
+_MOST_PIXELS = 200_000_000  # of a PNG, four bytes each
+_LEAST = 0.3  # the least part of its place that the axes of a picture take; less leaves only labels and legends
 _SCALES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.42, 0.35, 0.3, 0.25, 0.2, 0.16, 0.13, 0.1, 0.08)  # of letters and lines
-_HOPE = 2.5  # letters so many times as large as there is room for are not tried
-_COLUMN = 5.0  # inches that a picture beside others likes to have
+_HOPE = 2.5  # times the size that has room: larger letters are not tried
+_COLUMN = 5.0  # the preferred width of a picture beside others, in inches
 _SETTINGS = {
     "svg.hashsalt": "gradcli", "svg.fonttype": "path", "pdf.fonttype": 42, "axes.axisbelow": True,
     "axes.spines.top": False, "axes.spines.right": False, "grid.color": "0.9", "legend.frameon": False,
 }  # fmt: skip
-_POINTS = {  # that grow and shrink with the letters
+_POINTS = {  # sizes that are scaled with the letters
     "font.size": 9.0, "axes.titlesize": 10.0, "axes.linewidth": 0.8, "axes.labelpad": 4.0, "hatch.linewidth": 1.0,
     "xtick.major.size": 3.5, "xtick.minor.size": 2.0, "xtick.major.width": 0.8, "xtick.minor.width": 0.6,
     "xtick.major.pad": 3.5, "ytick.major.size": 3.5, "ytick.minor.size": 2.0, "ytick.major.width": 0.8,
@@ -40,7 +40,7 @@ _NAMELESS: dict[str, dict[str, None]] = {  # no date and no version: the same re
 
 
 def need_matplotlib() -> None:
-    """Raise BadOption where pictures cannot be drawn."""
+    """Raise BadOption if matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -48,9 +48,10 @@ def need_matplotlib() -> None:
 
 
 def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, dpi: int | None = None) -> bytes:
-    """Return pictures, one below another, as a file.
+    """Return the bytes of a file with the pictures, one below another.
 
-    Raises  BadOption where matplotlib is missing, or for a PNG of too many pixels.
+    Units   `size` is width and height in inches, `dpi` in dots per inch.
+    Raises  BadOption if matplotlib is missing, or for a PNG of too many pixels.
     """
     need_matplotlib()
     dots = dpi or _DPI
@@ -64,7 +65,7 @@ def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, d
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Draw within: with no settings of the user, all of which are kept, and without matplotlib's warnings."""
+    """Use gradcli's own settings of matplotlib, without warnings; the user's settings are restored at the end."""
     import matplotlib
 
     defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith(("backend", "date."))}
@@ -75,7 +76,7 @@ def own_settings() -> Iterator[None]:
 
 
 def refuse_large(size: Inches, dpi: int | None) -> None:
-    """Raise BadOption for a PNG of more pixels than memory is taken for."""
+    """Raise BadOption for a PNG of more than 200 million pixels."""
     dots = dpi or _DPI
     pixels = size[0] * size[1] * dots**2
     if pixels > _MOST_PIXELS:
@@ -87,7 +88,7 @@ def refuse_large(size: Inches, dpi: int | None) -> None:
 
 
 def left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:
-    """Return what a file does not show of the pictures, in sentences."""
+    """Return sentences that say which pictures and bars are left out of a file."""
     more = len(pictures) - _MOST_PICTURES
     found = [f"{more} more pictures are not drawn"] if more > 0 else []
     for picture in pictures[:_MOST_PICTURES]:
@@ -97,12 +98,12 @@ def left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:
 
 
 def figure_of(pictures: Sequence[Picture], size: Inches | None = None) -> Any:
-    """Return the figure of these pictures, with the largest letters with which nothing is cut; within `own_settings`."""
+    """Return a figure of these pictures, with the largest letters at which nothing is cut; call it in `own_settings`."""
     shown = pictures[:_MOST_PICTURES]
     inches = size or _natural(pictures)
     columns = 1 if size is None else max(range(1, len(shown) + 1), key=lambda n: _room(shown, inches, n), default=1)
     room = _room(shown, inches, columns)
-    high = len(_SCALES) - 1  # is taken, come what may
+    high = len(_SCALES) - 1  # the smallest scale is used even if it does not fit
     low = next((k for k, scale in enumerate(_SCALES) if scale <= _HOPE * room), high)
     figure = _laid_out(shown, inches, columns, _SCALES[low])
     if low == high or _fits(figure, _SCALES[low]):
@@ -124,18 +125,18 @@ def _natural(pictures: Sequence[Picture]) -> Inches:
 
 
 def _room(pictures: Sequence[Picture], inches: Inches, columns: int) -> float:
-    """Return how large pictures in so many columns can be, about: 1 is as large as they like to be."""
+    """Return about how large pictures in this many columns can be, relative to their preferred size."""
     return min(inches[0] / (_COLUMN * columns), inches[1] / sum(_heights(pictures, columns)))
 
 
 def _heights(pictures: Sequence[Picture], columns: int) -> list[float]:
-    """Return the inches of each row that pictures would take."""
+    """Return the preferred height of each row of pictures, in inches."""
     found = [height(picture) for picture in pictures] or [1.0]
     return [max(found[k : k + columns]) for k in range(0, len(found), columns)]
 
 
 def _letters(scale: float) -> None:
-    """Set the sizes of letters and lines, for what is made from now on: ticks are made when a figure is drawn."""
+    """Set the sizes of letters and lines of new objects; ticks are only made when a figure is drawn."""
     import matplotlib
 
     matplotlib.rcParams.update({name: points * scale for name, points in _POINTS.items()})
@@ -165,7 +166,7 @@ def _laid_out(pictures: Sequence[Picture], inches: Inches, columns: int, scale: 
 
 
 def _fits(figure: Any, scale: float) -> bool:
-    """Whether every picture lies in its place with all of its words, none over another, and is large enough to be seen."""
+    """Whether every picture fits in its place with all words, without overlaps, and is large enough to be seen."""
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     room = figure.dpi * 0.02 * scale
@@ -189,7 +190,7 @@ def _inside(box: Any, place: Any, room: float) -> bool:
 
 
 def _crowded(axes: Any, renderer: Any) -> Iterator[bool]:
-    """Yield, for each two neighbouring labels on an axis, whether one lies over the other."""
+    """Yield, for each two neighbouring labels on an axis, whether they overlap."""
     for axis, low, high in ((axes.xaxis, "x0", "x1"), (axes.yaxis, "y0", "y1")):
         labels = [label for label in axis.get_ticklabels(which="both") if label.get_visible() and label.get_text()]
         boxes = sorted((label.get_window_extent(renderer) for label in labels), key=lambda box: getattr(box, low))

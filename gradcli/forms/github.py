@@ -1,4 +1,4 @@
-"""Check reports as GitHub workflow commands: one annotation a finding that matters."""
+"""Check reports as GitHub workflow commands: one annotation for each report."""
 
 from gradcli.forms import Page
 from gradcli.reports.check import CheckReport
@@ -6,12 +6,12 @@ from gradcli.reports.escape import workflow_data
 from gradcli.reports.suite import SuiteReport
 from gradcli.words import Verdict
 
-MOST = 10  # annotations: GitHub shows ten of a step
+MOST = 10  # annotations: GitHub shows at most ten for each step
 _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS: "notice"}
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
-    """Return the verdict as an annotation, at the file and line of the claim where there is one; of several, the worst."""
+    """Return the verdict as an annotation, at a file and line if known; for several reports, those that did not pass."""
     return _several(report) if isinstance(report, SuiteReport) else _annotation(report)
 
 

@@ -1,4 +1,4 @@
-"""Reports as one JSON document, strict: no NaN, every character beyond ASCII escaped."""
+"""Reports as one strict JSON document: no NaN, and every character beyond ASCII escaped."""
 
 import json
 from typing import Any
@@ -8,11 +8,11 @@ from gradcli.reports.encode import encode
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the document, indented."""
+    """Return the report as an indented JSON document."""
     return json.dumps(document(report), indent=2, allow_nan=False) + "\n"
 
 
 def document(report: Any) -> dict[str, Any]:
-    """Return a report as data; `schema` comes first."""
+    """Return a report as a dict for JSON, with `schema` first."""
     data = encode(report)
     return {"schema": data.pop("schema"), **data}

@@ -1,4 +1,4 @@
-"""Check reports as JUnit XML, one test case a point."""
+"""Check reports as JUnit XML, with one test case for each point."""
 
 import re
 from xml.sax.saxutils import escape, quoteattr
@@ -19,7 +19,7 @@ _TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
-    """Return a test suite: a wrong gradient is a failure, no verdict is an error. Of several checks, each is a test case."""
+    """Return a test suite: a wrong gradient is a failure, no verdict an error; each of several checks is a test case."""
     if isinstance(report, SuiteReport):
         return _several(report)
     counts = {verdict: sum(p.verdict == verdict for p in report.points) for verdict in _TAGS}

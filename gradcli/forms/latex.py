@@ -1,4 +1,4 @@
-"""Reports in LaTeX: a document that compiles as it is."""
+"""Reports of derivations as a complete LaTeX document."""
 
 from typing import Any
 
@@ -38,6 +38,6 @@ def render(report: Any, page: Page) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that LaTeX prints as it is; what its standard fonts lack becomes a question mark."""
+    """Return text escaped for LaTeX; characters beyond ASCII become question marks."""
     plain = visible(text).encode("ascii", "replace").decode()
     return "".join(_SPECIAL.get(c, c) for c in plain)

@@ -1,4 +1,4 @@
-"""Reports in GitHub's Markdown; everything from outside is escaped."""
+"""Reports in GitHub's Markdown; all text in them is escaped."""
 
 import re
 from typing import Any
@@ -45,5 +45,5 @@ def _row(row: tuple[Cell, ...], columns: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Return text escaped for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", visible(text).replace("\n", " ").replace("\t", " "))

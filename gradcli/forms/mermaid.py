@@ -15,6 +15,6 @@ def render(report: Any, page: Page) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text as Mermaid's entities, so that nothing in it is syntax or HTML."""
+    """Return text with special characters as Mermaid entities, so that nothing in it is syntax or HTML."""
     safe = "".join(c if c.isalnum() or c in " .,=+-_\n" else f"#{ord(c)};" for c in visible(text))
     return safe.replace("\n", "<br/>")

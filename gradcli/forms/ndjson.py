@@ -8,6 +8,6 @@ from gradcli.reports.encode import encode
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the document on one line."""
+    """Return the report as a JSON document on one line."""
     data = encode(report)
     return json.dumps({"schema": data.pop("schema"), **data}, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""Pictures as matplotlib's objects: lines, bars and matrices, each in a place of its own."""
+"""Draw pictures with matplotlib: line charts, bars and matrices, each in its own part of a figure."""
 
 import math
 import re
@@ -14,23 +14,23 @@ from gradcli.reports.escape import visible
 Axes = Any  # matplotlib is optional
 Place = Any  # a part of a figure
 Spot = tuple[float, float]
-_ILLEGAL = re.compile("[\ufffe\uffff]")  # in XML
-# Okabe and Ito (2008), Color universal design: told apart by every kind of colour vision; the dark ones first
+_ILLEGAL = re.compile("[\ufffe\uffff]")  # characters that XML does not allow
+# Okabe and Ito (2008), Color universal design: distinct for every kind of colour vision; dark colours first
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("--", ":", "-.")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1, 1.5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 MOST_BARS = 50
-_CHART, _ROWS = 4.2, 4.5  # inches that a chart, and the rows of a matrix, are high at most
+_CHART, _ROWS = 4.2, 4.5  # the height of a chart, and the largest height of the rows of a matrix, in inches
 _MOST_DECADES = 150
-_BIGGEST = 1e300  # numbers are clipped to it: their range must be a float too
-_BESIDE = 0.34  # of the width, that a legend beside the axes may take; a wider one is below them
-_LETTER = 0.6  # of the height of letters, their width on average
+_BIGGEST = 1e300  # numbers are clipped to it, so that their range does not overflow
+_BESIDE = 0.34  # the part of the width that a legend beside the axes may take; a wider one goes below
+_LETTER = 0.6  # the average width of letters, relative to their height
 _MARKED = 12  # marks on a line of many points
 
 
 def height(picture: Picture) -> float:
-    """Return the inches a picture takes where no size is asked for."""
+    """Return the default height of a picture in inches."""
     if isinstance(picture, Chart):
         return _CHART
     if isinstance(picture, Bars):
@@ -43,7 +43,10 @@ def height(picture: Picture) -> float:
 
 
 def draw(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
-    """Draw a picture into its place, which has these inches; letters and lines are `scale` times as large as usual."""
+    """Draw a picture into its place, a part of a figure.
+
+    Units  `inches` is the size of the place; `scale` multiplies the sizes of letters and lines.
+    """
     if isinstance(picture, Chart):
         _chart(place, picture, scale, inches)
     elif isinstance(picture, Bars):
@@ -53,12 +56,12 @@ def draw(place: Place, picture: Picture, scale: float, inches: tuple[float, floa
 
 
 def _cell(columns: int) -> float:
-    """Return the inches of a matrix entry across."""
+    """Return the width of a matrix entry in inches."""
     return min(0.5, 5.5 / max(columns, 1))
 
 
 def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]) -> None:
-    """Draw lines over one another, logarithmic both ways; a point left out is a gap."""
+    """Draw lines on logarithmic axes; a point that cannot be drawn leaves a gap."""
     axes = place.subplots()
     looks = _Looks(chart.series, scale)
     lines, named, guides = [], [], 0
@@ -88,7 +91,7 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
 
 
 class _Looks:
-    """How the lines of a chart look: each name has its colour; each style, where there are several, its dashes and mark."""
+    """The look of the lines of a chart: a colour for each name and, if there are several styles, dashes for each style."""
 
     def __init__(self, series: Sequence[Series], scale: float) -> None:
         told = [one for one in series if not one.guide]
@@ -113,12 +116,12 @@ class _Looks:
         }  # fmt: skip
 
     def guide(self, number: int) -> dict[str, Any]:
-        """Return the look of a limit or a prediction."""
+        """Return the look of a guide, such as a limit or a prediction."""
         dashes = _DASHES[number % len(_DASHES)]
         return {"color": "0.45", "linewidth": 0.9 * self.scale, "linestyle": dashes, "zorder": 2}
 
     def entries(self, named: Sequence[tuple[Series, Any]]) -> list[tuple[Any, str]]:
-        """Return what the legend explains: every line; of lines in several styles every colour, then every style."""
+        """Return the entries of the legend: every line or, if there are several styles, every colour and every style."""
         from matplotlib.lines import Line2D
 
         if not self.several:
@@ -131,7 +134,7 @@ class _Looks:
 
 
 def _marked(points: Sequence[Spot], name: int, names: int) -> list[int]:
-    """Return which points have marks: others for each name, so that no line is hidden by an equal one, and what is alone."""
+    """Return the points with marks: different ones for each name, so that equal lines show, and all isolated points."""
     step = max(1, len(points) // _MARKED)
     drawn = [False, *(not math.isnan(x) for x, _ in points), False]
     alone = {k for k in range(len(points)) if drawn[k : k + 3] == [False, True, False]}
@@ -141,13 +144,13 @@ def _marked(points: Sequence[Spot], name: int, names: int) -> list[int]:
 def _legend(
     place: Place, axes: Axes, entries: Sequence[tuple[Any, str]], scale: float, inches: tuple[float, float]
 ) -> None:
-    """Explain the lines beside the axes, or below them where there is no room beside."""
+    """Draw the legend beside the axes, or below them if there is no room."""
     handles, names = [handle for handle, _ in entries], [labelled(name, 36) for _, name in entries]
 
     def made(parent: Any, **where: Any) -> Any:
         legend = parent.legend(handles, ["-"] * len(handles), borderaxespad=0, **where)
         for entry, name in zip(legend.get_texts(), names, strict=True):
-            entry.set(text=name, parse_math=False)  # not as a label: one that begins with _ would be left out
+            entry.set(text=name, parse_math=False)  # matplotlib leaves out labels that begin with _
         return legend
 
     beside = made(axes, loc="upper left", bbox_to_anchor=(1.01, 1))
@@ -166,7 +169,7 @@ def _name_axes(axes: Axes, x: str, y: str, scale: float, inches: tuple[float, fl
 
 
 def _bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> None:
-    """Draw named numbers as bars with their values; on a logarithmic axis what is not positive has a name and no bar."""
+    """Draw named numbers as bars with their values; on a logarithmic axis, numbers that are not positive have no bar."""
     from matplotlib.ticker import NullFormatter
 
     shown = bars.bars[:MOST_BARS]
@@ -179,7 +182,7 @@ def _bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> 
         top = 10.0 ** min(307.0, 1.14 * math.log10(max(known)) - 0.14 * math.log10(base))
         axes.set_xlim(base, top)
         _ticks(axes.xaxis, base, top)
-        axes.xaxis.set_minor_formatter(NullFormatter())  # every bar has its number
+        axes.xaxis.set_minor_formatter(NullFormatter())  # every bar shows its value
     rows = range(len(shown))
     axes.barh(rows, [length - base for length in lengths], left=base, height=0.66, color=_COLORS[0], zorder=3)
     if not log:
@@ -217,20 +220,20 @@ def _number(value: float) -> str:
 
 
 def _placed(value: float, log: bool) -> float:
-    """Return where a number lies on an axis, nan if nowhere."""
+    """Return the position of a number on an axis; nan if it cannot be drawn."""
     if not (drawable(value) if log else math.isfinite(value)):
         return math.nan
     return min(max(value, 1 / _BIGGEST if log else -_BIGGEST), _BIGGEST)
 
 
 def _below(least: float) -> float:
-    """Return the power of ten a logarithmic bar of this value begins at: well below it, so that it is seen."""
+    """Return the power of ten at which logarithmic bars begin: well below the least value, so that its bar shows."""
     power: float = 10.0 ** math.floor(math.log10(least) - 0.3)
     return power
 
 
 def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
-    """Draw a matrix: one hue for values of one sign, two about zero for both; hatched where there is no finite value."""
+    """Draw a matrix in colours, with two hues if both signs occur; entries that are not finite are hatched."""
     from matplotlib.patches import Patch
     from matplotlib.ticker import MaxNLocator
 
@@ -260,7 +263,7 @@ def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, fl
         place.legend([Patch(**hatched)], ["not finite"], loc="outside lower left", borderaxespad=0)
     rows, columns = values.shape
     cell = min(_cell(columns) * scale, 0.6 * inches[0] / columns, 0.5 * inches[1] / rows)
-    size = min(max(5.0 * scale, 0.7 * 72 * cell), 24.0 * scale)  # of a ring, in points
+    size = min(max(5.0 * scale, 0.7 * 72 * cell), 24.0 * scale)  # the size of a ring in points
     where = [(row, column) for row, column in heat.marked if 0 <= row < rows and 0 <= column < columns]
     for color, width in (("white", 3.0), ("black", 1.4)):
         axes.scatter(
@@ -282,11 +285,11 @@ def _say(axes: Axes, words: str) -> None:
 
 
 def labelled(text: str, most: int) -> str:
-    """Return text from outside on one line of at most `most` characters; it is never read as mathematics."""
+    """Return text on one line of at most `most` characters, with control characters made visible."""
     line = _ILLEGAL.sub("\ufffd", visible(text)).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def wrapped(text: str, inches: float, points: float) -> str:
-    """Return text in lines that fit into these inches, in letters of so many points."""
+    """Return text in lines that fit into this width. Units: the width in inches, the size of letters in points."""
     return "\n".join(textwrap.wrap(text, max(8, int(inches * 72 / (points * _LETTER)))))

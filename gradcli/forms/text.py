@@ -1,4 +1,4 @@
-"""Reports for a terminal or a pipe, by rich; nothing in a text is ever taken for markup."""
+"""Reports as text for a terminal or a pipe, by rich; text in a report is never interpreted as markup."""
 
 import dataclasses
 import io
@@ -29,7 +29,7 @@ from gradcli.reports.blocks import (
 )
 from gradcli.reports.escape import visible
 
-_SHORT = 26  # columns wider than this hold text, which is folded
+_SHORT = 26  # wider table columns hold text, which is wrapped
 _STYLES: dict[Tone, str] = {
     "plain": "",
     "good": "green",
@@ -38,11 +38,11 @@ _STYLES: dict[Tone, str] = {
     "dim": "dim",
     "strong": "bold",
 }
-_SERIES = ("cyan", "magenta", "yellow", "green", "blue", "red")  # of the eight that every terminal has
+_SERIES = ("cyan", "magenta", "yellow", "green", "blue", "red")  # among the eight colours that every terminal has
 
 
 def render(report: Any, page: Page) -> str:
-    """Return a report's blocks as text."""
+    """Return a report as text."""
     return blocks_as_text(report.blocks(), page)
 
 
@@ -92,7 +92,7 @@ def _renderable(block: Block, width: int) -> RenderableType:
 
 
 def _chart(block: Chart, page: Page) -> Text:
-    """Return a chart in colours; its words are spelled first in what the page can show, for they must fit."""
+    """Return a chart in colours; its words are first spelled in the page's encoding, because that changes their width."""
 
     def spelled(text: str) -> str:
         return encodable(text, page.encoding)
@@ -109,11 +109,11 @@ def _chart(block: Chart, page: Page) -> Text:
 
 
 def _in_parts(table: Table, width: int) -> list[Table]:
-    """Return a table as it is or, where short columns do not fit beside each other, in parts to stand below one another."""
+    """Return a table, or several with part of its columns each, if its short columns do not fit beside each other."""
     count = len(table.columns)
     width -= 2  # the indent
     widths = [_longest(table, k) + 2 for k in range(count)]
-    widths[0] = max(widths[0], len(table.columns[0]) + 2)  # its name is not folded
+    widths[0] = max(widths[0], len(table.columns[0]) + 2)  # the name of the first column is not wrapped
     lead = max(1, min(table.right, default=1))
     if (
         sum(widths) <= width
@@ -153,7 +153,7 @@ def _grid(table: Table, width: int) -> RenderableType:
             overflow="fold",
             no_wrap=k == 0,
             min_width=_longest(table, k) if whole and roomy else None,
-            width=_longest(table, k) if whole and not roomy else None,  # names fold, figures do not
+            width=_longest(table, k) if whole and not roomy else None,  # names are wrapped, numbers are not
         )
     spanning = [row for row in table.rows if len(row) < widths]
     for row in table.rows:
@@ -168,7 +168,7 @@ def _grid(table: Table, width: int) -> RenderableType:
 
 
 def _longest(table: Table, k: int) -> int:
-    """Return the width that keeps a column's cells, and each word of its name, on one line."""
+    """Return the width at which no cell of a column, and no word of its name, is wrapped."""
     words = max((len(word) for word in table.columns[k].split()), default=0)
     cells = max((len(text_of(row[k])) for row in table.rows if len(row) == len(table.columns)), default=0)
     return max(words, cells)
@@ -179,7 +179,7 @@ def _text(cell: Cell) -> Text:
 
 
 def error_as_text(error: GradcliError, page: Page) -> str:
-    """Return an error: what happened, the place with a caret, what to do."""
+    """Return an error as text: what happened, the place with a caret, and what to do."""
     written = io.StringIO()
     console = Console(
         file=written,
@@ -203,5 +203,5 @@ def error_as_text(error: GradcliError, page: Page) -> str:
 
 
 def _tidy(text: str, page: Page) -> str:
-    """Return text without trailing blanks, in characters the page can show."""
+    """Return text without trailing blanks, in characters that the page can show."""
     return encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)

@@ -48,7 +48,7 @@ def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> l
     Without `segment` everything is stored.
 
     Shapes  the gradients have the shapes of `xs`.
-    Cost    f twice and one reverse sweep; the values of one segment and those alive at the starts are held.
+    Cost    f twice at most, and one reverse sweep; the values of one segment and those alive at the starts are held.
     """
     count = len(made.lines)
     length = segment or count

@@ -1,4 +1,4 @@
-"""Whether each primitive holds up alone: its rules in balls and in float64, against function values."""
+"""Check a primitive alone: compare its derivative rules, in balls and in float64, with function values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from gradcli.verdict.evidence import Outcome
 from gradcli.verify.run_modes import run
 
 OK = "ok"
-POINTS = 3  # at which each way to call a primitive is looked at
-_ATTEMPTS = 20  # points tried for each of these: a user's own function may be undefined at some
-_FLOAT64 = 1e-9  # relative: what float64's slopes may lose at ordinary points, made of scipy's functions
+POINTS = 3  # at which each way to call a primitive is checked
+_ATTEMPTS = 20  # points tried for each of these, because a user's own function may be undefined at some
+_FLOAT64 = 1e-9  # relative: the allowed error of float64 slopes at ordinary points, which scipy's functions limit
 _NEAR_ZERO = 1e-6  # slopes below it are compared as if they were this large
 
 
 class CannotTell(Exception):
-    """Nothing was shown: why."""
+    """A primitive could not be checked; the message says why."""
 
 
 def holds_up(row: Primitive) -> str:
-    """Check one primitive alone, at random points of its domain: `ok`, or what is wrong.
+    """Check one primitive alone, at random points of its domain; return `ok`, or a sentence that says what is wrong.
 
-    Raises  CannotTell, with the reason, where nothing is wrong that was looked at, and not all of it could be.
+    Raises  CannotTell with the reason if some part could not be checked, and nothing wrong was found in the rest.
     """
     ways = samples(row)
     if not ways:
@@ -52,14 +52,14 @@ def holds_up(row: Primitive) -> str:
 
 
 def _wrong_in(row: Primitive, way: Sample) -> str | None:
-    """Return what is wrong with one way to call a primitive, None for nothing. Raises CannotTell."""
+    """Return what is wrong with one way to call a primitive, or None if nothing is. Raises CannotTell."""
     checked = 0
     for xs in islice(way.points(np.random.default_rng(0)), _ATTEMPTS * POINTS):
         inputs = {f"x{i}": xs[i] for i in way.moving}
         q = Question(_Alone(row, way, xs, tuple(inputs)), Point(inputs), tuple(inputs))
         try:
             if row.body and not (np.all(np.isfinite(q.value)) and q.not_finite is None):
-                continue  # nobody said where a user's own function is defined
+                continue  # the domain of a user's own function is unknown
             wrong = _wrong_at(q, row)
         except GradcliError as error:
             raise CannotTell(error.what) from None
@@ -72,7 +72,7 @@ def _wrong_in(row: Primitive, way: Sample) -> str | None:
 
 
 def _wrong_at(q: Question, row: Primitive) -> str | None:
-    """Return what is wrong at one point; a user's function that balls cannot run is checked in float64."""
+    """Return what is wrong at one point, or None; a user's function that balls cannot run is checked in float64."""
     found = run(q, [MODES["certified"], MODES["forward"], MODES["finite-difference"]])
     if isinstance(found["certified"].error, Contradiction | TraceDiffers):
         return found["certified"].error.what
@@ -100,7 +100,7 @@ def _estimate(outcome: Outcome) -> Estimate:
 
 
 def _says(q: Question, name: str, right: Estimate, other: Estimate, what: str, wrong: Any) -> str:
-    """Return the sentence about the first entry that disagrees."""
+    """Return a sentence on the first entry that disagrees."""
     k = int(np.flatnonzero(wrong)[0])
     rule, found = (float(np.reshape(e.value[name], -1)[k]) for e in (right, other))
     at = ", ".join(f"{float(x):.6g}" if not shape(x) else f"an array of shape {shape(x)}" for x in q.xs)
@@ -110,13 +110,13 @@ def _says(q: Question, name: str, right: Estimate, other: Estimate, what: str, w
 
 @dataclass(frozen=True, eq=False)
 class _Alone:
-    """One primitive as a function of its arguments that move."""
+    """One primitive as a function of its differentiated arguments."""
 
     row: Primitive
     way: Sample
     xs: tuple[Value, ...]
     inputs: tuple[str, ...]
-    kind: Any = "primitive"  # no kind of target: no document has it
+    kind: Any = "primitive"  # no document names this kind of target
     outputs: tuple[Any, ...] = ()
     seconds: float | None = None
 
@@ -129,5 +129,5 @@ class _Alone:
         return self.row(*(self.way.prepare(values.get(f"x{i}", x)) for i, x in enumerate(self.xs)), **self.way.params)
 
     def survey(self, values: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-        """Return the value, and no statements."""
+        """Return the value, and no notices."""
         return self(values), []

@@ -1,4 +1,4 @@
-"""What `modes` and `ops` list."""
+"""The lists behind `modes` and `ops`: the modes and the primitives."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for nam
 
 
 def available_modes() -> ModesReport:
-    """Return every mode with whether it can run here."""
+    """Return a report of every mode: whether it can run here, its version, and how to install it."""
     entries = []
     for name, mode in MODES.items():
         state = mode.available()
@@ -35,7 +35,10 @@ def available_modes() -> ModesReport:
 
 
 def known_operations(name: str | None, check: bool) -> OpsReport:
-    """Return the primitives, or one; raises BadOption for a name that is none."""
+    """Return a report of all primitives, or of the named one; with `check`, each is checked alone.
+
+    Raises  BadOption for a name that is no primitive; BadTarget for Python code that cannot be loaded.
+    """
     if name is not None and is_python(name):
         row = load(name).found
         if not isinstance(row, Primitive):
@@ -59,7 +62,7 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
 
 
 def _status(found: Sequence[Operation]) -> Exit:
-    """Return the exit status: a wrong primitive before one that could not be checked."""
+    """Return the worst exit status; a wrong primitive is worse than one that could not be checked."""
     return worst(
         Exit.INCONCLUSIVE if op.unchecked else Exit.CONFIRMED if op.checked in (None, OK) else Exit.WRONG
         for op in found

@@ -1,4 +1,4 @@
-"""The step for a function whose values are rounded, noisy or random: from the size of the noise, not from float64's rounding."""
+"""Choose the step for a function whose values are rounded, noisy or random, from the measured size of the noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,20 @@ from gradcli.reports.sweep_rows import Noise, NoisyStep
 from gradcli.study.curves import absolute
 from gradcli.study.rays import Ray, common_ray, directions, entry_rays, weights
 
-_WIDER = 10.0 ** np.arange(8)  # of the spacing at which noise is looked for first
-_DISTINCT = 5  # of the nine values: fewer, and the spacing is inside one stair
-_SAME = 4.0  # two spacings that see the same noise differ by less than this factor
-_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # steps, over the inputs' size, by which derivatives are estimated
-_SEEN = 10.0  # times its own noise: a derivative that is seen
-_MEAN = 8  # values of a random function that are averaged at one place
+_WIDER = 10.0 ** np.arange(8)  # times the first spacing at which noise is measured
+_DISTINCT = 5  # of the nine values: with fewer, the spacing lies inside one stair
+_SAME = 4.0  # noise levels at two spacings that differ by less than this factor are the same noise
+_WIDE = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+)  # steps relative to the size of the inputs, by which derivatives are estimated
+_SEEN = 10.0  # times its own noise: a derivative this large is resolved
+_MEAN = 8  # values of a random function that are averaged at one point
 _SHOWN = ("forward", "central")
 NOT_RANDOM = "f gives the same value at each call: --samples changes nothing"
 
@@ -26,16 +34,16 @@ Along = Callable[[float], float]
 
 
 def ray_of(q: Question) -> Ray:
-    """Return the entry, or the direction of all inputs in proportion to their entries."""
+    """Return the ray along the only entry, or along all inputs in proportion to their entries."""
     if q.entries == 1:
         return entry_rays(q)[0]
     return common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
 
 
 def of_neighbours(q: Question) -> Noise | None:
-    """Return the noise of a function that is rounded or noisy, from its values beside the point; None where there is none.
+    """Return the noise of a rounded or noisy function and the best steps, from its values near the point; None if none.
 
-    Cost    9 values for each of up to 8 spacings, and 35 for the derivatives.
+    Cost    9 evaluations of f for each of up to 8 spacings, and about 50 for the derivatives.
     Source  Moré and Wild (2011), Estimating computational noise: the spacing grows until the values differ.
     """
     ray = ray_of(q)
@@ -54,7 +62,7 @@ def of_neighbours(q: Question) -> Noise | None:
 
 
 def of_samples(q: Question, samples: int) -> Noise:
-    """Return the noise of a random function, from `samples` values at the point."""
+    """Return the noise of a random function and the best steps, from the spread of `samples` values at the point."""
     ray = ray_of(q)
     f = _along(q, ray)
     values = [f(0.0) for _ in range(samples)]
@@ -78,7 +86,7 @@ def _along(q: Question, ray: Ray) -> Along:
 
 
 def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
-    """Return the noise and, by it and the derivatives of f, the step of each scheme and the error that is left."""
+    """Return the noise with the best step and error of each scheme, which follow from the noise and the derivatives."""
     spread = level / np.sqrt(_MEAN) if random else level
     derivatives = {2: _seen(f, _second, np.sqrt(6.0) * spread, 2), 3: _seen(f, _third, np.sqrt(2.5) * spread, 3)}
     found = []
@@ -93,7 +101,7 @@ def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: 
 
 
 def _seen(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
-    """Return a derivative's size by the smallest step at which it is larger than its noise, or else by the widest."""
+    """Return the size of a derivative by the smallest step at which it exceeds its noise, or else by the widest step."""
     sizes = [(abs(difference(f, h)), h) for h in _WIDE]
     finite = [(size, h) for size, h in sizes if np.isfinite(size)]
     return next((size for size, h in finite if size > _SEEN * noise / h**order), finite[-1][0] if finite else 0.0)
@@ -108,7 +116,7 @@ def _third(f: Along, h: float) -> float:
 
 
 def is_rounded(q: Question, slope: Any) -> bool:
-    """Whether f has stairs: it shows them, or nothing else explains that the values beside the point are all the same."""
+    """Whether f has stairs: marked in the trace, or suspected because all values near the point are the same."""
     if q.staircases:
         return True
     f: Any = _along(q, ray_of(q))

@@ -1,23 +1,23 @@
-"""Whole numbers at sizes that were not tried: the exact polynomial through those that were."""
+"""Predict integers at other sizes by the exact polynomial through the values at tried sizes."""
 
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-SPARE = 1  # points beside those that determine a polynomial, which it must go through as well
+SPARE = 1  # extra points, beyond those that determine a polynomial, that it must also go through
 
 
 class NotPolynomial(Exception):
-    """The figures of the sizes that were tried follow no polynomial of a degree that they determine."""
+    """The values at the tried sizes follow no polynomial of a degree low enough to be tested."""
 
 
 def at_size(tried: Sequence[int], found: Sequence[Any], n: int) -> Any:
-    """Return what was found at some sizes as it is at size n; whole numbers are polynomials, all else must be equal.
+    """Return the predicted structure at size n; its integers follow polynomials, and all other parts must be equal.
 
-    Shapes  what was found are whole numbers, or tuples of them and of other things, of one structure for all sizes.
-    Error   none: a polynomial that goes through every point with one to spare, evaluated in whole numbers.
-    Raises  NotPolynomial.
+    Shapes  `found` holds one structure for each size in `tried`: nested tuples of integers and other values.
+    Error   none in the arithmetic, which is exact; the polynomial is tested at one spare point.
+    Raises  NotPolynomial if an integer follows no polynomial, or if other parts differ between sizes.
     """
     known: dict[tuple[int, ...], int] = {}
 
@@ -41,7 +41,7 @@ def at_size(tried: Sequence[int], found: Sequence[Any], n: int) -> Any:
 def polynomial_at(xs: Sequence[int], ys: Sequence[int], n: int) -> int:
     """Return the value at n of the polynomial of least degree through all points.
 
-    Raises  NotPolynomial where that takes a point for each coefficient, or the value is no whole number from 0 on.
+    Raises  NotPolynomial if no point is left to test it, or if the value is not a non-negative integer.
     Source  Newton's divided differences.
     """
     if all(y == ys[0] for y in ys):

@@ -1,4 +1,4 @@
-"""The gradient in low precision: in ulps of the right one, what underflows and overflows, and what loss scaling brings back."""
+"""Measure gradients in low precision: errors in ulps, underflow and overflow, and the effect of loss scaling."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,13 +18,16 @@ from gradcli.reports.compare_rows import Precision
 from gradcli.source.derived import Gradient
 
 _HEADROOM = 2  # powers of two that an automatic loss scale leaves below the largest number
-MOST_SCALE = 120  # the largest power of two that float32, in which scales are undone, takes
+MOST_SCALE = 120  # the largest power of two by which float32 can be scaled back
 
 
 def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> Precision:
-    """Return what a reverse sweep in a format gives: as it is, and with the loss scaled by a power of two.
+    """Return the accuracy of a reverse sweep in a format, plain and with the loss scaled by 2^scale.
 
-    Without a `scale`, the largest that overflows nothing is taken where anything underflows.
+    Without `scale`, the loss is scaled only if something underflows, by the largest power of two without overflow.
+
+    Units   errors in ulps of the format; `scale` is an exponent of two.
+    Raises  NotSupported for second derivatives, and for functions that are no scalars.
     """
     if isinstance(q.f, Gradient):
         raise NotSupported("low precision is for first derivatives", do="leave --order 2 out")
@@ -51,7 +54,7 @@ def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> 
 
 
 def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[str, int]]:
-    """Return the gradient of 2^k f in a format, divided by 2^k in float32 or wider, and what happened on the way."""
+    """Return the gradient of 2^k f in a format, divided by 2^k, and the counts of underflow and overflow."""
     kind: type[Low] = low(form)
     kind.events.clear()
     with np.errstate(all="ignore"):
@@ -61,7 +64,7 @@ def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[s
         except (GradcliError, np.linalg.LinAlgError) as error:
             if not isinstance(error.__cause__ or error, np.linalg.LinAlgError):
                 raise
-            bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix is singular once it is rounded
+            bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix that is singular after rounding
         found = {name: _plain(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
     return found, dict(kind.events) | {key: kind.events[key] for key in ("underflow", "subnormal", "overflow")}
 
@@ -71,7 +74,7 @@ def _plain(x: Value) -> Any:
 
 
 def _lost(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
-    """Return which entries became zero that are not."""
+    """Return a mask of the entries that became zero but should not be, by input."""
     return {name: (x == 0) & (right.value[name] != 0) for name, x in found.items()}
 
 
@@ -80,10 +83,10 @@ def _total(which: dict[str, Any]) -> int:
 
 
 def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:
-    """Return the worst and the median error in ulps of the format, and how many entries are not finite.
+    """Return the worst and the median error in ulps of the format, and the number of entries that are not finite.
 
-    An entry has the ulps of its own size, as if the format's exponents had no limits: one that is lost as zero errs by its
-    whole size, and one that is not finite by infinity. A slope of zero has those of the smallest normal number.
+    An ulp is relative to the size of the right entry, as if the exponent had no limits; for an entry of zero it is that
+    of the smallest normal number. An entry that is not finite has an infinite error.
     """
     errors, infinite = [np.zeros(0)], 0
     for name, x in found.items():
@@ -97,6 +100,6 @@ def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[floa
 
 
 def _largest(q: Question, form: Format) -> int:
-    """Return the largest power of two by which no adjoint overflows."""
+    """Return the exponent of the largest power of two by which no adjoint overflows."""
     top = max(q.largest_adjoint, 1.0)
     return int(np.clip(np.floor(np.log2(form.largest / top)) - _HEADROOM, 0, MOST_SCALE))

@@ -1,4 +1,4 @@
-"""Hessian-vector products: forward over reverse, reverse over reverse, differences of gradients."""
+"""Compare ways to compute a Hessian-vector product: forward over reverse, reverse over reverse, differences."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,10 @@ _TIMES = 3
 
 
 def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
-    """Return each way to H v, with its right digits and its time in units of one gradient; none for first derivatives."""
+    """Return each way to compute H v, with its right digits and its time; empty if f is no gradient, or untraced.
+
+    Units  seconds, and times one evaluation of the gradient.
+    """
     if not isinstance(q.f, Gradient) or q.untraced:
         return ()
     vs = [direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
@@ -47,13 +50,13 @@ def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
 
 
 def _right(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
-    """Return the right digits of the worst entry of a product, and whether they are only a lower bound."""
+    """Return the right digits of the worst entry of a product, and True if they are only a lower bound."""
     digits, lower = digits_against(value, truth, bound)
     return float(np.min(digits, initial=FULL)), bool(np.any(lower)) or ABSENT
 
 
 def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
-    """Return H v of the Hessian that is known, and its bound: that of H, and what summing rounds."""
+    """Return H v by the reference Hessian, and its bound: that of H, and the rounding error of the sum."""
     rows = [(right.value[name], right.bound[name], v) for name, v in zip(q.wrt, vs, strict=True)]
     values = sum(np.reshape(np.tensordot(h, v, np.ndim(v)), -1) for h, _, v in rows)
     wide = [np.reshape(np.tensordot(b + q.entries * EPS * np.abs(h), np.abs(v), np.ndim(v)), -1) for h, b, v in rows]
@@ -61,7 +64,7 @@ def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
 
 
 def _transposed(q: Question, vs: list[Any]) -> Any:
-    """Return v H, which is H v: one reverse sweep over the gradient."""
+    """Return v H, which equals H v, by one reverse sweep over the gradient."""
     y, pull = vjp(q.g, q.xs)
     whole = np.concatenate([np.reshape(v, -1) for v in vs])
     if shape(y) != shape(whole):

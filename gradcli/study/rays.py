@@ -1,4 +1,4 @@
-"""f along rays through the point: x + t v for many t at once, in float64, in another format, or in balls."""
+"""Evaluate f along rays through the point, at x + t v for many t at once, in float64, in other formats, or in balls."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -20,15 +20,15 @@ from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 
-_LARGE = 64  # entries of an input
-_AS_TRACED = 1e-12  # of the value: how near the recorded program must come to the untouched function
+_LARGE = 64  # entries of an input: for larger ones, only what depends on the moved entry is recomputed
+_AS_TRACED = 1e-12  # relative to the value: the allowed difference of the recorded program from the function
 
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """A direction v: one entry of one input, or all inputs together in proportion to their entries.
+    """A direction v: one entry of one input or, if `name` is None, all inputs in proportion to their entries.
 
-    Units  `scale` of the input: t = 1 is a step of the entry's own size.
+    Units  `scale` is in units of the input; t = 1 is a step of the size of the entry.
     """
 
     name: str | None
@@ -38,12 +38,12 @@ class Ray:
 
     @property
     def said(self) -> str:
-        """The ray as people write it."""
+        """The ray in words: `x[1]`, or `v` for the ray along all inputs."""
         return "v" if self.name is None else self.name + (f"[{','.join(map(str, self.index))}]" if self.index else "")
 
 
 def entry_rays(q: Question) -> list[Ray]:
-    """Return the rays along every entry."""
+    """Return a ray along each entry of each differentiated input."""
     found = []
     for name, x in zip(q.wrt, q.xs, strict=True):
         usual, typical = q.stepping.scales.get(name), float(np.median(np.abs(x))) if size(x) else 1.0
@@ -53,7 +53,10 @@ def entry_rays(q: Question) -> list[Ray]:
 
 
 def common_ray(q: Question, slopes: dict[str, Any]) -> Ray:
-    """Return a ray along all inputs, in proportion to their entries, in which no slopes cancel."""
+    """Return a ray along all inputs in proportion to their entries, with signs by which no slopes cancel.
+
+    Shapes  `slopes[x]` has the shape of the output, then of the input.
+    """
     vs = []
     for name, x in zip(q.wrt, q.xs, strict=True):
         g = np.tensordot(weights(q), slopes[name], np.ndim(q.value))
@@ -63,7 +66,7 @@ def common_ray(q: Question, slopes: dict[str, Any]) -> Ray:
 
 
 def weights(q: Question) -> Any:
-    """Return the weights with which the outputs of a vector function are summed: 1 for a scalar."""
+    """Return the weights by which the outputs of f are summed, in the shape of the output; 1 for a scalar."""
     if shape(q.value) == ():
         return np.float64(1)
     return np.random.default_rng([q.seed, 0x57E9]).uniform(0.5, 1.5, shape(q.value))
@@ -75,17 +78,19 @@ class Rays:
 
     asked: Question
     form: Format = FLOAT64
-    _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by what moves in them, and format
-    _mixed: set[str | None] = field(default_factory=set, compare=False)  # inputs whose entries are mixed with others
+    _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by the inputs that move, and the format
+    _mixed: set[str | None] = field(
+        default_factory=set, compare=False
+    )  # inputs whose entries depend on each other in f
 
     @cached_property
     def q(self) -> Question:
-        """The question at the nearest point that the format has."""
+        """The question at the point rounded to the format."""
         return self.asked if self.form is FLOAT64 else held(self.asked, self.form.rounded)
 
     @cached_property
     def by_calls(self) -> bool:
-        """Whether f is called for each value: it could not be recorded, or the record is not what it does."""
+        """Whether f must be called for each value, because it was not recorded or its recording gives another value."""
         if self.q.untraced is not None:
             return True
         y = self.q.recording.y
@@ -96,9 +101,9 @@ class Rays:
         return not bool(np.all(apart <= _AS_TRACED * np.abs(self.q.value) + 1e3 * self.q.noise_floor))
 
     def values(self, rays: Sequence[Ray], ts: Any) -> Any:
-        """Return f along each ray; nan where it is not defined, beyond the user's bounds too.
+        """Return f along each ray; nan where f is undefined, and outside the user's bounds.
 
-        Shapes  rays, then ts.
+        Shapes  (number of rays, number of ts).
         """
         if not rays or not len(ts):
             return np.zeros((len(rays), len(ts)))
@@ -112,7 +117,7 @@ class Rays:
         return np.concatenate(found)
 
     def _in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
-        """Return f along rays of one input, so many together as are quick; the ray along all inputs goes alone."""
+        """Return f along rays of one input, in groups of the size that is quickest; a ray along all inputs goes alone."""
         most = self._most
         step = max(1, most // len(ts)) if rays[0].name is not None else 1
         return np.concatenate(
@@ -130,11 +135,11 @@ class Rays:
 
     @cached_property
     def _large(self) -> set[str]:
-        """The inputs of which it is worth computing only what moves with one entry."""
+        """The inputs for which it is worth recomputing only what depends on one entry."""
         return {name for name, x in zip(self.q.wrt, self.q.xs, strict=True) if size(x) >= _LARGE}
 
     def _one_by_one(self, rays: Sequence[Ray], ts: Any) -> Any:
-        """Return f along rays of the entries of one input, only what moves with each computed; None where that is all."""
+        """Return f along rays of single entries, recomputing only what depends on each; None if everything depends on it."""
         y, _, tape = self.q.recording
         if shape(y) != () or self.q.stepping.edges:
             return None
@@ -159,30 +164,30 @@ class Rays:
         return np.concatenate(found).reshape(len(rays), len(ts))
 
     def _stepped(self, x: Any, rays: Sequence[Ray], ts: Any) -> Any:
-        """Return each ray's entry of its input x, moved by each t. Shapes: rays, then ts."""
+        """Return the entry of x that each ray moves, after each step t. Shapes: (rays, ts)."""
         rounded = self.form.rounded
         steps = rounded(rounded(np.array([[ray.scale] for ray in rays])) * rounded(np.asarray(ts)))
         return rounded(x.reshape(-1)[self._places(rays, x.shape)][:, None] + steps)
 
     def _number(self, ray: Ray) -> int:
-        """Return the number of the input that a ray along one entry moves."""
+        """Return the position in `wrt` of the input that a ray along one entry moves."""
         return self.q.wrt.index(str(ray.name))
 
     @staticmethod
     def _places(rays: Sequence[Ray], whole: tuple[int, ...]) -> Any:
-        """Return the positions of rays' entries in the flat order of their input."""
+        """Return the flat positions of the entries that rays move, in an input of shape `whole`."""
         if len(whole) < 2:
             return np.array([ray.index[0] if whole else 0 for ray in rays])
         return np.ravel_multi_index(tuple(np.array([ray.index for ray in rays]).T), whole)
 
     def stands_still(self, ray: Ray, ts: Any) -> Any:
-        """Return at which t the step is lost: every x + t v is x, in this format."""
+        """Return a mask of the steps t that are lost in rounding: x + t v is x in this format."""
         moved = self.moved([ray], ts)
         same = [np.reshape(x == self.form.rounded(self.q.xs[k]), (len(ts), -1)) for k, x in moved.items()]
         return np.all(np.concatenate(same, axis=1), axis=1)
 
     def moved(self, rays: Sequence[Ray], ts: Any) -> dict[int, Any]:
-        """Return the inputs that move, by number. Shapes: lanes (ray by ray, t by t), then the input's."""
+        """Return the moved inputs, by position in `wrt`. Shapes: (rays * ts, shape of the input)."""
         form = self.form
         ts = form.rounded(np.asarray(ts))
         if rays[0].name is None:
@@ -211,7 +216,7 @@ class Rays:
         return values.reshape(len(rays), len(ts))
 
     def _lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
-        """Return the recorded program, made ready for points that differ in these inputs, or in entries of this one."""
+        """Return the recorded program, compiled for points that differ in these inputs, or in entries of one input."""
         if (moving, form.name) not in self._ready:
             whole = moving if isinstance(moving, frozenset) else frozenset((moving,))
             self._ready[moving, form.name] = kind(self.q.recording, whole, form)
@@ -225,7 +230,7 @@ class Rays:
         return np.array(self.form.rounded(np.sum(products, axis=tuple(range(1, y.ndim)))))
 
     def _alone(self, moved: dict[int, Any]) -> Any:
-        """Return the value of one lane that takes branches of its own."""
+        """Return the value of one lane that takes other branches than the recorded program."""
         xs = [np.asarray(np.real(moved.get(k, x)), np.float64)[()] for k, x in enumerate(self.q.xs)]
         if self.form is FLOAT64 and not any(np.iscomplexobj(x) for x in moved.values()):
             return np.sum(weights(self.q) * self.q.near(*xs))
@@ -251,14 +256,14 @@ class Rays:
 
 
 def held(q: Question, rounded: Callable[[Any], Any]) -> Question:
-    """Return the question at the nearest point that a precision has."""
+    """Return the question at the point rounded by `rounded`."""
     at = q.point
     values = {name: np.asarray(rounded(at.values[name]), np.float64)[()] for name in q.wrt}
     return replace(q, point=Point({**at.values, **values}, at.drawn, at.number))
 
 
 def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Ball] = Ball) -> list[arb]:
-    """Return f along a ray in balls, or another kind of them, their midpoints; not finite where f is not defined."""
+    """Return the midpoints of f along a ray in balls, or in another class of balls; nan where f is undefined."""
     found = []
     with precision(bits):
         lifted = [kind.lift(x) for x in q.xs]
@@ -273,7 +278,7 @@ def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Bal
 
 
 def directions(q: Question, ray: Ray) -> list[Any]:
-    """Return v for each input: None for one that stands still."""
+    """Return the direction v of a ray for each input in `wrt`; None for inputs that do not move."""
     if ray.name is None:
         return list(ray.v)
     k = q.wrt.index(ray.name)

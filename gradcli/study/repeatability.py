@@ -1,4 +1,4 @@
-"""Whether a function gives the same value twice, and values as smooth as rounding leaves them."""
+"""Test whether a function returns the same value twice, and whether its values scatter more than rounding explains."""
 
 import numpy as np
 
@@ -10,18 +10,18 @@ from gradcli.study.cost import takes_at_most
 from gradcli.study.rays import Ray, directions, weights
 from gradcli.words import Kind, Severity
 
-_FINER = 0.01  # of the spacing at which noise is looked for: what is smooth has vanished there, noise has not
-_UNEXPLAINED = 1e3  # times rounding
-_MOST_WORK = 2 * 10**9  # operations that looking for noise may take
+_FINER = 0.01  # times the first spacing: smooth changes vanish over so short distances, noise does not
+_UNEXPLAINED = 1e3  # times the rounding error: larger scatter is noise
+_MOST_WORK = 2 * 10**9  # operations that the search for noise may take
 
 
 def noticed(q: Question) -> list[Finding]:
-    """Return what the first calls of the function showed."""
+    """Return the notices of the first calls of the function as findings."""
     return [finding(n.kind, n.severity, n.message, at=n.at, hint=n.hint) for n in q.point.notices]
 
 
 def unsteady(q: Question) -> list[Finding]:
-    """Return a finding where a Python function gives another value now than at first."""
+    """Return a finding if a Python function returns a different value when called again."""
     if q.f.kind != "python" or any(notice.kind == Kind.NOT_DETERMINISTIC for notice in q.point.notices):
         return []
     if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
@@ -31,9 +31,9 @@ def unsteady(q: Question) -> list[Finding]:
 
 
 def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
-    """Return a finding where values of a Python function near the point scatter by more than rounding explains.
+    """Return a finding if values of a Python function near the point scatter by more than rounding explains.
 
-    Cost  18 evaluations.
+    Cost  18 evaluations of f.
     """
     if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
         return []

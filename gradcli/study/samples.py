@@ -1,4 +1,4 @@
-"""How each primitive is called alone: parameters, the arguments that stay, and random values for the others."""
+"""Ways to call each primitive alone: its parameters, its constant arguments, and random values for the others."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,14 +26,15 @@ from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, S
 Draw = Callable[[Any], Value]
 _V, _M, _K, _S, _TALL = (3,), (2, 3), (2, 3, 4), (3, 3), (4, 2)
 _MASK = np.array([[True, False, True], [False, True, True]])
-_JUMP = 0.02  # of the period: remainder jumps at its ends, and differences must not reach them
+_JUMP = 0.02  # relative to the period: the distance to keep from the jumps of remainder
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One way to call a primitive: how each argument is drawn, or the value of one that stays, and the parameters.
+    """One way to call a primitive: a function that draws each argument, or its constant value; and the parameters.
 
-    `prepare` is done to the arguments first, by rows that are there for what it gives; `fits` says which points are taken.
+    `prepare` is applied to each argument inside the checked function, such as to make a matrix symmetric. Points that do
+    not satisfy `fits` are drawn again.
     """
 
     arguments: tuple[Draw | Value, ...]
@@ -47,7 +48,7 @@ class Sample:
         return tuple(i for i, argument in enumerate(self.arguments) if callable(argument))
 
     def points(self, rng: Any) -> Iterator[tuple[Value, ...]]:
-        """Yield arguments for ever."""
+        """Yield random arguments that satisfy `fits`, without end."""
         while True:
             xs = tuple(argument(rng) if callable(argument) else argument for argument in self.arguments)
             if self.fits(*xs):
@@ -55,12 +56,12 @@ class Sample:
 
 
 def inside(domain: Domain) -> Draw:
-    """Return what draws ordinary numbers of a domain."""
+    """Return a function that draws an ordinary number from a domain."""
     return lambda rng: np.float64(domain.sample(rng, 1)[0])
 
 
 def shaped(*shape: int) -> Draw:
-    """Return what draws an array of normal numbers; a number for no sizes."""
+    """Return a function that draws an array of normally distributed numbers; one number if no sizes are given."""
     return lambda rng: rng.normal(size=shape) if shape else np.float64(rng.normal())
 
 
@@ -76,7 +77,7 @@ def _positive(rng: Any) -> Value:
 
 
 def _symmetric(a: Value) -> Value:
-    """Return the symmetric part: factors of symmetric matrices read one triangle alone."""
+    """Return the symmetric part, because factorisations of symmetric matrices read only one triangle."""
     return (a + np.transpose(a)) / 2
 
 
@@ -86,7 +87,7 @@ PARAMS: Mapping[str, tuple[Params, ...]] = {
 }
 _TRIANGLES = tuple(Sample((shaped(*_S),), {"uplo": uplo}, prepare=_symmetric) for uplo in "LU")
 # fmt: off
-#  orders and parameters that stay, several choices, and where the argument that moves is drawn
+#  choices of the constant orders and parameters, and the domain of the differentiated argument
 ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     **dict.fromkeys(("jv", "yv", "iv", "kv", "ive", "kve"), (((0,), (1,), (2.5,)), POSITIVE)),
     "expn":             (((1,), (2,), (3,)), POSITIVE),
@@ -103,7 +104,7 @@ ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     "eval_laguerre":    (((0,), (1,), (4,)), ABOVE_1),
     "eval_genlaguerre": (((3, 0.5), (1, 2)), ABOVE_1),
 }
-#  of arrays
+#  primitives of arrays
 ARRAYS: Mapping[str, tuple[Sample, ...]] = by_name({
     GETITEM:        (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
                      Sample((shaped(*_M),), {"index": _MASK})),
@@ -145,7 +146,7 @@ def _away_from_jumps(a: Value, b: Value) -> bool:
 
 
 def samples(row: Primitive) -> tuple[Sample, ...]:
-    """Return the ways in which a primitive is called alone; none where nobody has said how."""
+    """Return the ways to call a primitive alone; empty if none is known."""
     if row.name in ARRAYS and not row.body:
         return ARRAYS[row.name]
     if row.name in ORDERS and not row.body:

@@ -1,4 +1,4 @@
-"""`sweep`: error against step size for every difference scheme, in every format, against the certified derivative."""
+"""The study behind `sweep`: error against step size for difference schemes and formats, against the true slope."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -41,17 +41,17 @@ from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
 from gradcli.words import Exit, Kind, Severity, Verdict
 
-FEWEST_BITS, MOST_BITS = 16, 800  # steps down to 2^-1024 are what float64 can write
-_MEASURED = 16  # rays for which the derivatives of f are measured
+FEWEST_BITS, MOST_BITS = 16, 800  # float64 holds steps down to about 2^-1024
+_MEASURED = 16  # rays, at most, for which the higher derivatives of f are computed
 _FEWEST_STEPS = 8
-_ROUNDING = 1e3  # times one rounding: noise that is larger has another cause
-_LONG = 10**10  # operations of all evaluations: more work is announced, and so are
-_MANY = 1_000  # evaluations of a function that can only be called
+_ROUNDING = 1e3  # times one rounding: larger noise has another cause
+_LONG = 10**10  # operations of all evaluations: longer sweeps are announced first
+_MANY = 1_000  # the same in evaluations, for a function without a trace
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """What a sweep is asked for: schemes and formats by name, and whether every entry is looked at."""
+    """Options of a sweep: schemes and formats by name, bits, whether to sweep each entry, and samples of a random f."""
 
     schemes: str | None = None
     dtypes: tuple[str, ...] = ("float64",)
@@ -61,11 +61,11 @@ class SweepOptions:
 
 
 def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] | None = None) -> SweepReport:
-    """Return error against step size at the first point; with a claim, the Taylor remainder test and `check`'s status.
+    """Return error against step size at the first point; with a claim, also its Taylor remainder test and its check.
 
-    `heard` is told of work that will take long, before it is begun.
+    `heard` is called with a sentence before work that takes long.
 
-    Raises  BadOption for a dtype or scheme that is not known.
+    Raises  BadOption for an unknown dtype or scheme, or no input; NotSupported if no mode gives a derivative.
     """
     started = time.perf_counter()
     schemes = schemes_of(wanted.schemes)
@@ -81,7 +81,9 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
         if request.claim and study.ray is not None:
             remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
             if judged is not None and judged.verdict == Verdict.FAIL and remainders.verdict == "right":
-                remainders = replace(remainders, verdict="cannot tell")  # the error is too small to be seen, or off v
+                remainders = replace(
+                    remainders, verdict="cannot tell"
+                )  # the error is too small to be seen, or orthogonal to v
         study.findings += unsteady(q)
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
     steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (
@@ -100,7 +102,7 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
 
 
 def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
-    """Return why no difference has a right digit, where none has."""
+    """Return a finding that says why no difference quotient has a right digit, if none has."""
     best = max((c.best.digits for c in curves if c.scheme != "complex"), default=9.0)
     if not slope.is_finite() or (best >= 1 and in_range(slope)):
         return []
@@ -121,14 +123,14 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
 
 
 class Study:
-    """The rays, the true slopes along them, and the curves."""
+    """The rays of a sweep, the true slopes along them, the findings, and the curves."""
 
     def __init__(
         self, q: Question, schemes: Sequence[Scheme], wanted: SweepOptions, heard: Callable[[str], None] | None = None,
         found: Mapping[str, Outcome] | None = None,
     ) -> None:  # fmt: skip
         self.q = q
-        self.found = dict(found or {})  # what modes have answered already
+        self.found = dict(found or {})  # outcomes of modes that have run already
         self.heard = heard or (lambda says: None)
         self.findings: list[Finding] = noticed(q)
         self.evaluations = 0
@@ -137,7 +139,7 @@ class Study:
         self.ray: Ray | None = None
         self.slope = arb(0)
         self.reference: str | None = None
-        self.bound: dict[str, Any] | None = None  # of the slopes, where they are no better than an estimate
+        self.bound: dict[str, Any] | None = None  # of the slopes, if they are not certified
         self.schemes = list(schemes)
         self.noise: Noise | None = None
         if not q.wrt or not q.entries:
@@ -177,7 +179,7 @@ class Study:
             self._analytic()
 
     def _slopes(self) -> dict[str, Any]:
-        """Return the gradient that errors are measured against, in float64, and say which it is."""
+        """Return the gradient in float64 that errors are measured against, and note its mode as the reference."""
         for name in ("certified", "reverse", "finite-difference"):
             outcome = self.found[name] = self.found.get(name) or attempt(MODES[name], self.q)
             if outcome.estimate is not None:
@@ -191,7 +193,7 @@ class Study:
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
 
     def _noise(self, samples: int | None) -> Noise | None:
-        """Return the noise of f where it is rounded (it has no curves then: each stair is flat), noisy, or random."""
+        """Return the noise of f if it is rounded, noisy or random, else None; a rounded f has flat stairs and no curves."""
         q, kinds = self.q, {f.kind for f in self.findings}
         if Kind.NOT_DETERMINISTIC in kinds:
             return of_samples(q, samples) if samples else None
@@ -202,13 +204,13 @@ class Study:
         rounded = is_rounded(q, self.slope)
         found = of_neighbours(q) if rounded or Kind.NOISE in kinds else None
         if found is not None and not q.staircases and found.level <= _ROUNDING * EPS * float(np.max(np.abs(q.value))):
-            return None  # flat as at an extremum
+            return None  # f is flat, as at an extremum
         if found is not None and rounded:
             self.rays, self.findings = [], [f for f in self.findings if f.kind != Kind.ZERO_SLOPE]
         return found
 
     def answers(self, budget: Budget) -> Answers:
-        """Return what a check at this point, within this budget, need not do again."""
+        """Return the outcomes that a check at this point, within this budget, can reuse."""
         q = self.q.within(budget)
         return Answers(q, {} if q.crowded else self.found)
 
@@ -229,7 +231,7 @@ class Study:
             self.findings.append(finding(Kind.COMPLEX, Severity.INFO, f"no complex step: {error.what}"))
 
     def curves(self, formats: Sequence[Format], bits: Sequence[int]) -> tuple[list[Curve], dict[str, str]]:
-        """Return the curves in every format, and why there are none in some."""
+        """Return the curves in all formats, and the reason for each format that has none."""
         found: list[Curve] = []
         unsupported: dict[str, str] = {}
         if not self.rays:
@@ -286,7 +288,7 @@ class Study:
         return found
 
     def _without_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
-        """Say so where a precision has no complex numbers. Raises NotSupported where nothing is left."""
+        """Add a finding if a format has no complex numbers. Raises NotSupported if no scheme is left."""
         if self.schemes and not schemes:
             raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
         if len(schemes) < len(self.schemes):
@@ -313,7 +315,7 @@ class Study:
         return steps(eps, most)
 
     def _truth(self, q: Question, bits: int) -> Truth:
-        """Return the slopes along all rays, in so many bits or, where balls do not run, in float64."""
+        """Return the slopes along all rays, in `bits` bits, or in float64 if balls cannot run."""
         if q.kinks:
             return one_sided(q, self.rays)
         if self.reference == "certified":
@@ -324,7 +326,7 @@ class Study:
         return {"both": [slope_along(q, self.slopes if q.untraced else q.slopes, ray) for ray in self.rays]}
 
     def _known_to(self, ray: Ray, slope: arb) -> float:
-        """Return the bound of the slope that errors are measured against, relative to it; 0 where it needs none."""
+        """Return the relative bound of the reference slope; 0 if it is certified, one-sided or not finite."""
         if self.bound is None or self.q.kinks or not slope.is_finite():
             return 0.0
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
@@ -339,7 +341,7 @@ class Study:
             for scheme, of_rays in zip(schemes, errors, strict=True):
                 slope = (truth.get(scheme.name) or truth["both"])[k]
                 e, known = _rounding(q, kind.eps, float(slope)), sizes if in_range(slope) else {}
-                lost = still[k] & (not scheme.imaginary)  # an imaginary step is added to nothing
+                lost = still[k] & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
                 found.append(
                     curve(
                         kind,
@@ -352,7 +354,7 @@ class Study:
         return found
 
     def _at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
-        """Add the errors at the step the user asked for, in units of the input."""
+        """Return the curves with the error at the step h that the user requested, in units of the input."""
         if self.q.stepping.h is None:
             return found
         at: dict[tuple[str | None, tuple[int, ...], str], float] = {}
@@ -363,7 +365,7 @@ class Study:
         return [replace(c, error_at_h=float(at[(c.input, c.index, c.scheme)])) for c in found]
 
     def _derivatives(self, q: Question, ray: Ray) -> dict[int, float]:
-        """Return the sizes of the derivatives along a ray that decide truncation; none where balls cannot or may not run."""
+        """Return the derivatives along a ray that determine the truncation error; empty if balls cannot run, or cost too much."""
         if len(self.rays) > _MEASURED or q.kinks or q.untraced or 9 * q.ball_work > 2.5e9:
             return {}
         try:
@@ -373,14 +375,14 @@ class Study:
 
 
 def calls_of(schemes: Sequence[Scheme]) -> int:
-    """Return the evaluations of f a step takes."""
+    """Return the evaluations of f that one step of all schemes takes together."""
     return (
         len({o for scheme in schemes for o in scheme.offsets if o}) + sum(scheme.imaginary for scheme in schemes) or 1
     )
 
 
 def _rounding(q: Question, eps: float, slope: float) -> float:
-    """Return the rounding error of one value of f in a format, that of its moved argument included."""
+    """Return the rounding error of one value of f in a format, including that of its moved argument."""
     size = float(np.sum(np.abs(weights(q) * q.value)))
     if q.untraced:
         ray = common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
@@ -391,7 +393,7 @@ def _rounding(q: Question, eps: float, slope: float) -> float:
 
 
 def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
-    """Return at which steps x + h v is x, with numbers of so many bits."""
+    """Return a mask of the steps that are lost in rounding to `bits` bits: x + h v is x."""
     with precision(bits + GUARD):
         pairs = [(arb(float(x)), arb(float(s))) for x, v in zip(q.xs, directions(q, ray), strict=True) if v is not None
                  for x, s in zip(np.ravel(x), np.ravel(v), strict=True) if s]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Error against step size in brief: a few schemes along one ray, as `compare-modes` shows them."""
+"""A summary of error against step size for `compare-modes`: a few schemes along one ray."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +16,11 @@ from gradcli.verdict.evidence import Outcome
 
 _IN_SUMMARY = ("forward", "central", "5-point", "complex")
 _MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
-_MOST_CALLS = 100  # of the summary for a function that can only be called, whose operations nobody can count
+_MOST_CALLS = 100  # of the summary for a function without a trace, whose operations cannot be counted
 
 
 def left_out_of_summary(q: Question) -> str | None:
-    """Return why there is no summary: there is nothing to step in, or it takes too much work. None where there is one."""
+    """Return why there is no summary: there is no input, or it takes too much work; None if there is a summary."""
     calls = calls_of([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(steps(EPS))
     if not q.wrt or not q.entries:
         return "there is no input to step in"
@@ -30,7 +30,7 @@ def left_out_of_summary(q: Question) -> str | None:
 
 
 def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
-    """Return how a few schemes do along one ray; what modes have `found` is not computed again."""
+    """Return the order, best step and error of a few schemes along one ray; outcomes in `found` are reused."""
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.untraced:
         q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))

@@ -1,4 +1,4 @@
-"""The remainder test of a claimed gradient: |f(x + h v) - f(x) - h <g, v>| falls as h^2 when g is right, as h when not."""
+"""The Taylor remainder test of a gradient: |f(x + h v) - f(x) - h <g, v>| falls as h^2 if g is right, else as h."""
 
 from typing import Any
 
@@ -12,16 +12,17 @@ from gradcli.study.rays import Ray, Rays
 from gradcli.study.truth import slope_along
 from gradcli.words import Remains
 
-H = 10.0 ** (-np.arange(0, 40) / 4)  # 1 down to 1e-10 of the inputs' size
+H = 10.0 ** (-np.arange(0, 40) / 4)  # from 1 to about 1e-10, relative to the size of the inputs
 _ABOVE_NOISE = 10.0
-_POINTS = 9  # of the smallest steps above the noise: two decades and a bit
-_SECOND, _FIRST = 1.7, 1.3  # slopes that are told apart
+_POINTS = 9  # the slope is fitted to this many of the smallest steps above the noise: two decades
+_SECOND, _FIRST = 1.7, 1.3  # a steeper slope counts as 2, a flatter one as 1
 
 
 def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor:
-    """Return what the remainders say of a claim along a ray.
+    """Return the Taylor remainders of a claim along a ray, and the verdict that follows from their slope.
 
-    Cost  about 50 evaluations of f.
+    Units  `slope` is the true <g, v>; steps are relative to the size of the inputs.
+    Cost   about 50 evaluations of f.
     """
     claimed = float(slope_along(q, claim, ray))
     rays = Rays(q)

@@ -1,4 +1,4 @@
-"""What errors are measured against: slopes along rays, beyond the range of floats too, and what truncation depends on."""
+"""The true slopes along rays, also beyond the range of float64, and the derivatives that truncation depends on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ _ONE_SIDED_STEP_BITS = 400
 
 
 def slope_along(q: Question, gradient: dict[str, Any], ray: Ray, *, sizes: bool = False) -> arb:
-    """Return <g, v>, for a Jacobian of its weighted sum of rows; with `sizes`, <g, |v|>: that of a gradient's bounds."""
+    """Return <g, v>, with the rows of a Jacobian summed by weights; with `sizes`, <g, |v|>, to add up error bounds."""
     w = weights(q)
     total = arb(0)
     for name, v in zip(q.wrt, directions(q, ray), strict=True):
@@ -34,16 +34,17 @@ def slope_along(q: Question, gradient: dict[str, Any], ray: Ray, *, sizes: bool 
 
 
 def _halved(x: Any) -> tuple[Any, int]:
-    """Return numbers over a power of two that makes the largest about one, and its exponent."""
+    """Return numbers divided by a power of two, so that the largest is about 1, and the exponent."""
     largest = float(np.max(np.abs(x), initial=0.0))
     k = int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
     return np.ldexp(x, -k), k
 
 
 def derivatives(q: Question, ray: Ray) -> dict[int, float]:
-    """Return |f(k)| along a ray for the orders that difference schemes need, by stencils in balls.
+    """Return the absolute values of the higher derivatives along a ray, by order, from stencils in balls.
 
-    Error  relative 1e-24 and less for tame functions. Cost: 9 evaluations in balls.
+    Error  about 1e-24 relative for smooth functions, not bounded.
+    Cost   9 evaluations of f in balls.
     """
     h = arb(_STENCIL_STEP)
     values = in_balls(q, ray, [arb(k) * h for k in range(-4, 5)], _STENCIL_BITS)
@@ -56,11 +57,14 @@ def derivatives(q: Question, ray: Ray) -> dict[int, float]:
 
 
 def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
-    """Return the slopes along rays by one reverse sweep in balls. Raises Undecided where they come out too wide."""
+    """Return the slopes along rays by one reverse sweep in balls for each output.
+
+    Raises  Undecided if the balls are too wide for half of `bits`.
+    """
     with precision(bits + 32):
         program = record(q.g, [Ball.lift(x) for x in q.xs])
         w = np.reshape(weights(q), -1)
-        if not isinstance(program.y, Recorded):  # it stands still: a floor
+        if not isinstance(program.y, Recorded):  # f is constant, as a floor is
             return [arb(0)] * len(rays)
         rows = by_rows(program, Ball.lift(1))
         totals = [
@@ -78,7 +82,7 @@ def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
 
 
 def one_sided(q: Question, rays: Sequence[Ray]) -> Truth:
-    """Return the slopes to the right and to the left along rays, by differences in high precision."""
+    """Return the one-sided slopes along rays, `forward` and `backward`, by differences in high precision."""
     bits = 4 * _ONE_SIDED_STEP_BITS
     found: dict[str, list[arb]] = {"forward": [], "backward": []}
     for ray in rays:

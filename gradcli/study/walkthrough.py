@@ -1,4 +1,4 @@
-"""`trace`: the recorded program at one point, operation by operation as the user wrote them, forward and back."""
+"""The study behind `trace`: the program at one point, by the operations the user wrote, forward and backward."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,24 +29,24 @@ SHAPING = ("reshape", "transpose", "broadcast_to")
 
 @dataclass(frozen=True)
 class Step:
-    """The lines of the tape that one operation in the user's source recorded: one, or several of which only the last is used."""
+    """The lines that one operation in the user's source recorded; of several, only the last is used elsewhere."""
 
     tape: Tape
     slots: tuple[int, ...]
 
     @property
     def last(self) -> int:
-        """The line that gives its value."""
+        """The line that computes the value of the step."""
         return self.slots[-1]
 
     @cached_property
     def operands(self) -> tuple[int, ...]:
-        """The tape slots from outside the step that it reads, one for each use."""
+        """The slots outside the step that it reads, one for each use."""
         inside = set(self.slots)
         return tuple(s for k in self.slots for s in self.tape.operands(k) if s != CONSTANT and s not in inside)
 
     def operation(self, text: str) -> str:
-        """The primitive, or the function by the user's name for it where several lines are one call."""
+        """Return the name of the primitive, or of the called function if its call recorded several primitives."""
         made = [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in SHAPING]
         names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
         called = text.partition("(")[0].rpartition(".")[2]
@@ -60,7 +60,7 @@ class Step:
         return same and all(kind == "elementwise" for kind in kinds)
 
     def pulled(self, ybar: Value) -> list[tuple[int, Value]]:
-        """Return each operand from outside the step with its cotangent, once for each use, given that of the step's result."""
+        """Return each outside operand of the step with its cotangent, once for each use, from the cotangent of the result."""
         count, place_of = len(self.operands), {k: len(self.operands) + n for n, k in enumerate(self.slots)}
         outside = iter(range(count))
         own: list[Line] = [(None, (), (), None, None, None)] * count
@@ -75,7 +75,7 @@ class Step:
 
 
 def walkthrough(q: Question) -> TraceReport:
-    """Return the computation as a walkthrough; the adjoints are those of the sum of all outputs."""
+    """Return the report of the computation, step by step; adjoints are derivatives of the sum of all outputs."""
     y, inputs, tape = q.recording
     steps = _steps(tape, y.slot if isinstance(y, Recorded) else CONSTANT)
     names = _names(q, y, steps, tape, len(inputs))
@@ -93,7 +93,7 @@ def walkthrough(q: Question) -> TraceReport:
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:
-    """Group lines of the tape with the same source position into one step, unless inner values of a group are used elsewhere."""
+    """Return the steps: lines with the same source position form one, unless its inner values are used elsewhere."""
     runs: list[list[int]] = []
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
         before = tape.position(runs[-1][-1]) if runs else None
@@ -112,14 +112,14 @@ def _steps(tape: Tape, result: int) -> list[Step]:
 
 
 def _loop_iterations(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
-    """Split lines of one source position into their shortest repeating sequence of operations: a part for each pass of a loop."""
+    """Split the lines of one source position by their shortest repeating sequence: one part for each iteration of a loop."""
     made = [tape.primitive(k) for k in run]
     length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
     return [run[k : k + length] for k in range(0, len(run), length)]
 
 
 def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
-    """Return a name for each step's value: the input's or the user's, `result` for that of the function, else a free `t1`."""
+    """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`."""
     own = lines.names(tape.lines)
     result = y.slot if isinstance(y, Recorded) else CONSTANT
     used = {*q.point.values, *filter(None, own)}
@@ -136,7 +136,7 @@ def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int
 
 @dataclass(frozen=True)
 class _Nodes:
-    """What turns steps into the nodes of the report."""
+    """Makes the nodes of the report from steps."""
 
     q: Question
     steps: Sequence[Step]
@@ -170,7 +170,7 @@ class _Nodes:
         return step.tape.primitive(step.last) is None
 
     def _partials(self, step: Step) -> list[tuple[int, Any]]:
-        """Return each operand with its local partial, once for each use: numbers, or the name of the transpose."""
+        """Return each operand with its local partial, once for each use: an array, or the name of the transpose."""
         if len(step.slots) == 1:
             line = step.tape.lines[step.last]
             return [
@@ -191,11 +191,11 @@ class _Nodes:
             i = sources.index(slot) if slot in sources else len(sources)
             said = formula(use, i)
             if slot in sources:
-                sources[i] = CONSTANT  # a second use of it is the next one
+                sources[i] = CONSTANT  # so that a second use matches the next operand
             uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, said))
 
     def _use(self, step: Step) -> tuple[Use, list[int]]:
-        """Return what the formula of an adjoint needs to know of a step, and the lines that its operands come from."""
+        """Return the data of a step that the formula of an adjoint needs, and the slots of its operands."""
         made = [k for k in step.slots if (p := step.tape.primitive(k)) is not None and p.name not in SHAPING]
         core = step.tape.lines[made[0] if len(made) == 1 else step.last]
         primitive, _, _, _, params, _ = core
@@ -209,7 +209,7 @@ class _Nodes:
         return use, [slot for slot, _ in given]
 
     def _operands(self, step: Step, core: Line) -> list[tuple[int, Value]]:
-        """Return the operands as the user gave them: what was given another shape on the way is taken as it was before."""
+        """Return the operands as the user wrote them, before reshaping and broadcasting inside the step."""
         _, slots, xs, _, _, _ = core
         inside = set(step.slots)
         found = []
@@ -250,7 +250,7 @@ class _Nodes:
 
 
 def _partial(line: Line, i: int) -> Any:
-    """Return one local partial: numbers where it is elementwise or the result a scalar, else the name of the transpose."""
+    """Return one local partial: an array if it is elementwise or the result is a scalar, else the transpose by name."""
     primitive, _, xs, y, params, _ = line
     if primitive is None:
         raise ValueError("an input has no partials")
