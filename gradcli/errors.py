@@ -33,7 +33,7 @@ class Span:
         return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
     def caret(self) -> tuple[str, str]:
-        """Return the line of the span and a line of carets to print under it; at most 76 characters of the line are kept."""
+        """Return the line of the span and a line of carets to print under it, both at most 76 characters wide."""
         line = self.text.split("\n")[self.line - 1]
         width = max(1, min(self.length, len(line) - self.column))
         first = max(0, min(self.column - 30, len(line) - 70)) if len(line) > 70 else 0

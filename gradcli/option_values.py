@@ -1,4 +1,4 @@
-"""From the texts of options to their values."""
+"""Convert the texts of options to their values. The first argument, `flag`, is the option's name in messages."""
 
 import re
 import secrets
@@ -16,7 +16,7 @@ _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def duration(flag: str, text: str) -> float:
-    """Return the seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
+    """Return the number of seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
     match = _DURATION.fullmatch(text)
     if match is None or float(match[1]) <= 0:
         raise BadOption(f"{flag} takes a time, not '{text}'", do=f"write {flag} 10s, {flag} 2min")
@@ -24,7 +24,7 @@ def duration(flag: str, text: str) -> float:
 
 
 def seed(flag: str, text: str) -> int:
-    """Return the seed that a text names, drawn for `random`. Raises BadOption."""
+    """Return the seed in a text; a random one for `random`. Raises BadOption."""
     if text.strip() == "random":
         return secrets.randbelow(2**31)
     if not text.strip().isdecimal() or len(text.strip()) > 18:
@@ -33,12 +33,12 @@ def seed(flag: str, text: str) -> int:
 
 
 def words_of(text: str | None) -> tuple[str, ...]:
-    """Return the words of a list with commas."""
+    """Return the words of a comma-separated list."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def formats(flag: str, text: str) -> tuple[str, ...]:
-    """Return the formats that a list names. Raises BadOption for none."""
+    """Return the formats in a comma-separated list. Raises BadOption for an empty list."""
     found = words_of(text)
     if not found:
         raise BadOption(f"{flag} names no format", do=f"write {flag} float16,bfloat16")
@@ -46,7 +46,7 @@ def formats(flag: str, text: str) -> tuple[str, ...]:
 
 
 def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers of a list. Raises BadOption."""
+    """Return the integers in a comma-separated list. Raises BadOption."""
     words = words_of(text)
     if not words or not all(word.isdecimal() and len(word) < 7 for word in words):
         raise BadOption(f"{flag} takes whole numbers, not '{text}'", do=f"{flag} 113,400")
@@ -54,7 +54,7 @@ def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
 
 
 def inches(flag: str, text: str) -> tuple[float, float]:
-    """Return the width and the height of `3.5x2.5`. Raises BadOption."""
+    """Return the width and the height in `3.5x2.5`, in inches. Raises BadOption."""
     match = _INCHES.fullmatch(text)
     if match is None:
         raise BadOption(f"{flag} takes WIDTHxHEIGHT in inches, not '{text}'", do=f"write {flag} 3.5x2.5")
@@ -65,14 +65,14 @@ def inches(flag: str, text: str) -> tuple[float, float]:
 
 
 def dots(flag: str, text: str) -> int:
-    """Return the dots per inch that a text names. Raises BadOption."""
+    """Return the number of dots per inch in a text. Raises BadOption."""
     if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:
         raise BadOption(f"{flag} takes {_DOTS[0]} to {_DOTS[1]} dots per inch, not '{text}'", do=f"write {flag} 300")
     return int(text)
 
 
 def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
-    """Return the edges of the domain by input, of `k=0:inf`. Raises BadOption."""
+    """Return the lower and upper edge of each input in texts such as `k=0:inf`. Raises BadOption."""
     found = {}
     for name, text in _named(flag, texts, "k=0:inf"):
         low, colon, high = text.partition(":")
@@ -83,7 +83,7 @@ def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
 
 
 def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
-    """Return the typical sizes by input, of `x=1e-3`. Raises BadOption."""
+    """Return the typical size of each input in texts such as `x=1e-3`. Raises BadOption."""
     return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
 
 
@@ -112,7 +112,7 @@ def _number(text: str, flag: str, absent: float) -> float:
 
 
 def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-    """Return the kinds of findings that are allowed, with blanks or hyphens. Raises BadOption."""
+    """Return the allowed kinds of findings; texts may have blanks or hyphens in a kind. Raises BadOption."""
     slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
     wanted = frozenset(slugs.get(word, word) for word in (words_of(text) if isinstance(text, str) else text))
     unknown = wanted - set(ALLOWED)
@@ -122,15 +122,15 @@ def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
 
 
 def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-    """Return the names of a list with commas."""
+    """Return the names in a comma-separated list or a sequence."""
     return frozenset(words_of(text) if isinstance(text, str) else text)
 
 
 def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts of an option that is repeated."""
+    """Return the texts of a repeated option."""
     return tuple(texts)
 
 
 def joined(name: str, names: str | Sequence[str] | None) -> str | None:
-    """Return names as one list with commas, as the command line has them."""
+    """Return names as one comma-separated list, as on the command line."""
     return names if names is None or isinstance(names, str) else ",".join(names)

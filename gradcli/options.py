@@ -1,7 +1,7 @@
-"""The one table of options: the command line, Python's keywords, the replayed command and the reference come from its rows.
+"""The table of options, from which the command line, Python's keywords, replayed commands and the reference are made.
 
-A row is a field of `Options`: its value as the program uses it, and how it is written, read, and which commands have it.
-To add an option is to add a row, and to use its value.
+A row is a field of `Options`. It says how the option is written and read, and which commands have it; the field holds its
+value. To add an option, add a row and use its value.
 """
 
 import dataclasses
@@ -39,9 +39,9 @@ _ROW = "option"
 class Option:
     """How one option is written and read.
 
-    `kind` is what the command line takes: a text, which `read` turns into the value, a number, or nothing, of a flag.
-    `write` gives the texts that a replayed command has for the value, `take` the value of Python's keyword; without them
-    an option is not replayed, and no keyword.
+    `kind` is the type on the command line: a text, which `read` converts to the value, a number, or a flag. `write`
+    returns the texts of the value in a replayed command, and `take` converts the value of Python's keyword. An option
+    without `write` is not replayed, and one without `take` is no keyword.
     """
 
     name: str
@@ -61,11 +61,11 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The long spelling."""
+        """The long name of the option, such as `--at`."""
         return self.flags[0]
 
     def value(self, given: Any) -> Any:
-        """Return the value of what the command line gives. Raises BadOption."""
+        """Return the value of an option from what the command line gave. Raises BadOption."""
         if given is None:
             return self.default
         return given if self.read is None else self.read(self.flag, given)
@@ -77,7 +77,7 @@ def row(
     read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
     take: Callable[[str, Any], Any] | None = None,
 ) -> Any:  # fmt: skip
-    """Return a field of `Options` and what the table says of it."""
+    """Return a field of `Options` whose metadata is its row of the table."""
     about = Option(
         "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take
     )
@@ -331,9 +331,9 @@ _FIRST = ("at", "shapes", *CLAIM_KINDS)  # of a replayed command
 
 
 def claim_of(options: Options) -> tuple[str, Any] | None:
-    """Return the one claim among the options, with its kind; of a gradient and its Hessian, the Hessian.
+    """Return the kind of the one claim in the options, and the claim, or None; of a gradient and a Hessian, the Hessian.
 
-    Raises  BadOption for two others.
+    Raises  BadOption for any other two claims.
     """
     given = _claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
     if len(given) > 1:
@@ -342,13 +342,13 @@ def claim_of(options: Options) -> tuple[str, Any] | None:
 
 
 def _claims(given: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of claim that are given; a gradient beside a second derivative belongs to that."""
+    """Return the kinds of claims that are given; a gradient beside a second derivative does not count."""
     kinds = [kind for kind in CLAIM_KINDS if given.get(kind) is not None]
     return kinds[1:] if kinds[:1] == ["grad"] and kinds[1:] and kinds[1] in SECOND_ORDER else kinds
 
 
 def with_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
-    """Return the options with this claim, or none, in place of theirs."""
+    """Return the options with this claim, or with none, in place of their own."""
     second = claim is not None and claim[0] in SECOND_ORDER
     claims: dict[str, Any] = {kind: None for kind in CLAIM_KINDS if not (second and kind == "grad")}
     return dataclasses.replace(options, **(claims | dict([] if claim is None else [claim])))
@@ -365,7 +365,7 @@ def keywords() -> tuple[Option, ...]:
 
 
 def from_keywords(given: Mapping[str, Any]) -> Options:
-    """Return the options that Python's keywords give. Raises TypeError for one that is not known, BadOption."""
+    """Return the options from Python's keywords. Raises TypeError for an unknown keyword or two claims, BadOption."""
     known = {option.name: option for option in keywords()}
     for name in given:
         if name not in known:
@@ -378,7 +378,7 @@ def from_keywords(given: Mapping[str, Any]) -> Options:
 
 
 def replayed(options: Options) -> tuple[str, ...]:
-    """Return the words of a `check` command that give these options: the point and the claim first, the seed at the end."""
+    """Return the words of a `check` command with these options: the point and the claim first, the seed last."""
     words: list[str] = []
     for option in sorted(rows_of("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)):
         value = getattr(options, option.name)

@@ -1,4 +1,4 @@
-"""What both ends of the pipes between the supervisor and its child need. Nothing but the standard library."""
+"""Functions for both ends of the pipes between supervisor and child; only the standard library is imported."""
 
 import marshal
 import os
@@ -7,26 +7,26 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-LENGTH = 8  # bytes before each message, which say how long it is
+LENGTH = 8  # bytes before each message that hold its length
 POSIX = os.name == "posix"
-FORKS = sys.platform == "linux"  # elsewhere the system's own libraries may not survive a fork
+FORKS = sys.platform == "linux"  # on other systems, libraries of the system may fail after a fork
 
 
 def framed(message: tuple[Any, ...]) -> bytes:
-    """Return a message as it travels through a pipe."""
+    """Return a message as the bytes that travel through a pipe: its length, then its content."""
     data = marshal.dumps(message)
     return len(data).to_bytes(LENGTH, "big") + data
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all of the data to a file descriptor."""
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]
 
 
 def inherited(ends: Sequence[int]) -> list[int]:
-    """Return the pipes' ends as file descriptors, which nothing that the child starts inherits."""
+    """Return the ends of the pipes as file descriptors that processes started by the child do not inherit."""
     if POSIX:
         fds = list(ends)
     else:
@@ -40,7 +40,7 @@ def inherited(ends: Sequence[int]) -> list[int]:
 
 
 def die_with(parent: int) -> None:
-    """On Linux: end when the parent does, however it ends, so that nothing is left running."""
+    """End this process when its parent ends, in whatever way. Linux only; elsewhere nothing is done."""
     if FORKS:
         prctl(1, signal.SIGKILL)
         if os.getppid() != parent:
@@ -48,7 +48,7 @@ def die_with(parent: int) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Set an option of this process. Linux only."""
+    """Set an option of this process by the system call prctl. Linux only."""
     import ctypes
 
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

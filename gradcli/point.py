@@ -1,4 +1,4 @@
-"""The words modes and verdicts share: what a point is, what an estimate is, and what a mode can rest on."""
+"""Types that modes and verdicts share: points, estimates, and the witnesses that a mode can rest on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Values = Mapping[str, Array]
 
 
 class Witness(Enum):
-    """What a mode's answer depends on; two modes confirm each other only where they share none of it."""
+    """What the answer of a mode depends on; two modes confirm each other only if they share none of it."""
 
     RULES = "rules"
     FUNCTION_VALUES = "function values"
@@ -27,10 +27,10 @@ class Witness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names those we chose.
+    """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names randomly drawn inputs.
 
-    A Python function's point holds its other arguments too, untouched; `notices`, `value` and `seconds` are what
-    its first calls showed.
+    The point of a Python function also holds its other arguments, unchanged. `notices`, `value` and `seconds` come from
+    the first calls of f there: what was noticed, the value, and the time of one call.
     """
 
     values: dict[str, Array]
@@ -43,9 +43,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an estimate took. Units: evaluations of f, scalar operations, seconds, bytes held at the peak.
+    """The cost of an estimate.
 
-    `formula` counts the operations of a derivative written out as a formula, `shared` those with common subexpressions named.
+    `formula` counts the operations of a derivative written as one formula, `shared` those after common subexpressions are
+    computed only once.
+
+    Units  evaluations of f, scalar operations, seconds, and bytes of memory at the peak.
     """
 
     evaluations: int = 0
@@ -58,12 +61,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """What differences of function values showed beside one slope, entry by entry; nan where they showed nothing.
+    """Further slopes that differences of function values showed, for each entry; nan where they showed none.
 
-    `left` and `right` are one-sided slopes that do not meet: a kink. `other` is the slope by steps `other_h`, beside the
-    one by steps `h`: structure finer than the wider steps, or where `jumps`, rounding between whose jumps it was measured.
+    `left` and `right` are one-sided slopes that differ, as at a kink. `other` is a second slope over steps `other_h`,
+    where the slope over steps `h` differs: f has structure finer than the wider steps or, if `jumps` is set, f jumps by
+    rounding, and this is the slope between the jumps.
 
-    Shapes  each as the estimate's value of one input.
+    Shapes  each has the shape of the estimate's value of one input.
     """
 
     h: Array
@@ -77,15 +81,14 @@ class Slopes:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a mode returns.
+    """The gradient or Jacobian that a mode returns, with an error bound and its cost.
 
-    Where a value is known beyond float64, `decimals` holds it as decimal strings, `value` is the nearest float64, and
-    the bound is that of the decimals.
+    If more digits are known than float64 holds, `decimals` holds them as strings, `value` is the nearest float64, and
+    the bound is that of the decimals. `slopes[x]` is present if differences showed a kink or a second slope.
 
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
-    Error   |value - truth| <= bound, entry by entry; proved if `proved`, drawn from samples if `statistical`; `narrow`
-            if it was computed in a format of few digits, so that small entries beside large ones have none.
-    `slopes[x]` is there where differences showed a kink or a second slope.
+    Error   |value - truth| <= bound, for each entry; proved if `proved`, estimated from samples if `statistical`.
+            `narrow` means a format of few digits, in which small entries beside large ones have no right digit.
     """
 
     value: dict[str, Array]
@@ -100,6 +103,6 @@ class Estimate:
 
 
 def as_value(x: Any) -> Array:
-    """Return a number or array as gradcli holds it: np.float64 for scalars, float64 arrays of their own otherwise."""
+    """Return a number or array in gradcli's form: np.float64 for a scalar, else a new float64 array."""
     array = np.array(x, dtype=np.float64)
     return array[()] if array.ndim == 0 else array

@@ -1,4 +1,4 @@
-"""A child process, the two pipes to it, and its descendants. Nothing but the standard library, and no threads."""
+"""A child process with two pipes to it, and its descendants; uses only the standard library, and no threads."""
 
 import contextlib
 import marshal
@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 from gradcli.apart import status_of
 from gradcli.pipes import FORKS, LENGTH, POSIX, framed, prctl, write_all
 
-_POLLING = 0.01  # seconds between two looks, where a system cannot wait for a pipe and a process at once
+_POLLING = 0.01  # seconds between polls, on systems that cannot wait for a pipe and a process at once
 _CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.child import started; started(*{ends!r}, {parent})"
 
 
 class Process:
-    """A child that runs `gradcli.child.started`; `status` is its exit status, negative for a signal, once it has ended."""
+    """A child that runs `gradcli.child.started`; after its end, `status` is its exit status, negative for a signal."""
 
     wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
 
@@ -40,7 +40,7 @@ class Process:
             self.pid = self._popen.pid
         os.close(up)
         os.close(down)
-        with contextlib.suppress(OSError):  # it has ended, as we shall see
+        with contextlib.suppress(OSError):  # the child has ended already, which `receive` notices
             write_all(self._down, framed(first))
 
     def _forked(self, ends: tuple[int, int, int]) -> int:
@@ -61,7 +61,7 @@ class Process:
         return pid
 
     def receive(self, seconds: float | None) -> tuple[Any, ...] | None:
-        """Return the next message; None where the time is over, a signal came, or the process has ended and said all."""
+        """Return the next message; None if time is over, a signal came, or the child has ended and all messages were read."""
         self._look()
         self._read()
         whole = self._whole()
@@ -70,25 +70,25 @@ class Process:
         return whole
 
     def answer(self, number: int) -> None:
-        """Answer a question of the child's, if it is still there."""
+        """Send a number as the answer to a message of the child, if it still runs."""
         with contextlib.suppress(OSError):
             write_all(self._down, number.to_bytes(4, "big"))
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it is still there."""
+        """Send the child a signal, if it still runs."""
         if self.status is None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, number)
 
     def finish(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the child has ended."""
         while self.status is None:
             self._look()
             if self.status is None:
                 self._wait(None)
 
     def close(self) -> str:
-        """Close the pipes and return where it ended: the stack that it wrote at its end, or nothing."""
+        """Close the pipes and return the stack that the child wrote at its end, or an empty text."""
         size = os.lseek(self._stack, 0, os.SEEK_END)
         os.lseek(self._stack, 0, os.SEEK_SET)
         text = os.read(self._stack, size).decode(errors="replace")
@@ -97,7 +97,7 @@ class Process:
         return text
 
     def end_family(self) -> None:
-        """End it and all its descendants: those it has, and on Linux also those whose own parent has ended."""
+        """End the child and all its descendants; on Linux also those whose own parent has ended."""
         if not POSIX:
             import subprocess
 
@@ -105,7 +105,7 @@ class Process:
             return
         stopped: set[int] = set()
         while new := {self.pid, *_descendants(os.getpid() if FORKS else self.pid)} - stopped:
-            _signal_all(new, signal.SIGSTOP)  # what is stopped starts no other
+            _signal_all(new, signal.SIGSTOP)  # stopped processes start no others
             stopped |= new
         _signal_all(stopped, signal.SIGKILL)
 
@@ -137,7 +137,7 @@ class Process:
         return found
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait until there may be something to look at."""
+        """Wait until a message or a signal may have come, at most `seconds`."""
         if Process.wake is None:
             time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
             return
@@ -158,7 +158,7 @@ def _child(ends: tuple[int, int, int], parent: int) -> NoReturn:
 
 
 def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
-    """Start Python with the same flags and path; it inherits the pipes."""
+    """Start a new Python with the same flags and path, which inherits the pipes."""
     import subprocess
 
     numbers = list(ends)
@@ -174,13 +174,13 @@ def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
 
 
 def orphans_come_here() -> None:
-    """On Linux: let descendants whose parent ends become children of this process, where they can be found."""
+    """On Linux, let orphaned descendants become children of this process, so that they can be found."""
     if FORKS:
         prctl(36, 1)
 
 
 def at_terminal() -> bool:
-    """Whether Ctrl-C of a terminal reaches this process's whole group, and with it the child."""
+    """Whether Ctrl-C in a terminal reaches the whole process group, and with it the child."""
     if not POSIX:
         return True
     try:
@@ -214,7 +214,7 @@ def _unnamed_file() -> int:
 
 
 def _waiting(fd: int) -> int:
-    """Return how many bytes wait in a pipe of Windows; one where it is closed, so that a read says so."""
+    """Return how many bytes wait in a pipe on Windows; 1 if it is closed, so that the next read notices."""
     import _winapi
     import msvcrt
 
@@ -232,7 +232,7 @@ def _signal_all(pids: set[int], number: int) -> None:
 
 
 def _descendants(root: int) -> set[int]:
-    """Return the processes below one."""
+    """Return the ids of all descendants of a process."""
     below: dict[int, list[int]] = {}
     for pid, parent in _parents():
         below.setdefault(parent, []).append(pid)
@@ -244,7 +244,7 @@ def _descendants(root: int) -> set[int]:
 
 
 def _parents() -> list[tuple[int, int]]:
-    """Return every process that runs, and its parent."""
+    """Return the id of every running process, with the id of its parent."""
     if not FORKS:
         import subprocess
 

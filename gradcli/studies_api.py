@@ -1,4 +1,4 @@
-"""The Python interface to the studies: sweeps, walkthroughs, and the modes side by side, as reports that print themselves."""
+"""The Python interface to the studies `sweep`, `compare_modes` and `trace`; they return reports that can be printed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +24,12 @@ def sweep(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, schemes: str | None = None,
     dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int = 0,
 ) -> SweepReport:  # fmt: skip
-    """Return error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
+    """Return a report of error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
 
-    `f` and `at` are those of `gradcli.check`. With `grad`, the Taylor remainder test of that claim, and `check`'s verdict.
+    `f` and `at` are those of `gradcli.check`. With a claim `grad`, the report includes its Taylor remainder test and the
+    verdict of `check`.
 
-    Raises  GradcliError for what the command line exits with status 2.
+    Raises  GradcliError in all cases where the command line exits with status 2.
 
     >>> import numpy as np
     >>> report = sweep(np.sin, 1.0, schemes="central")
@@ -44,9 +45,9 @@ def compare_modes(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
     dtype: str | Sequence[str] = (), seed: int = 0,
 ) -> CompareReport:  # fmt: skip
-    """Return all modes side by side, as `gradcli compare-modes` prints them; `print(report)` shows it.
+    """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
 
-    Raises  GradcliError for what the command line exits with status 2.
+    Raises  GradcliError in all cases where the command line exits with status 2.
 
     >>> report = compare_modes("sin(x)", {"x": 1.0}, modes="certified,reverse")
     >>> list(report.modes)
@@ -58,9 +59,9 @@ def compare_modes(
 
 
 def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int = 0) -> TraceReport:
-    """Return the computation at a point, forward and back, as `gradcli trace` prints it; `print(report)` shows it.
+    """Return a report of the computation, forward and backward, as `gradcli trace` prints it; `print(report)` shows it.
 
-    Raises  GradcliError for what the command line exits with status 2, and where f cannot be traced.
+    Raises  GradcliError in all cases where the command line exits with status 2, and if f cannot be traced.
 
     >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
     ['x', 'y', 'v', 'result']

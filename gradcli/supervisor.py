@@ -1,9 +1,9 @@
-"""The program's own process watches over a child, which runs the user's code and may end in any way.
+"""The supervisor: the program's own process, which watches a child that runs the user's code and may end at any time.
 
-It imports nothing but the standard library and has no threads, so that it can fork at once on Linux; other systems start
-Python anew. The child does everything, in the same terminal and process group. What it would write to standard output
-comes over a pipe, one document at a time. If it ends before it has said that it is done, or its time is up, a new child
-reports that and goes on with the targets that remain.
+The supervisor imports only the standard library and has no threads, so that it can fork on Linux; other systems start a
+new Python. The child does all work, in the same terminal and process group. It sends its standard output over a pipe, one
+document at a time. If it ends before it reports that it is done, or its time is up, a new child reports that and continues
+with the remaining targets.
 """
 
 import errno
@@ -23,7 +23,7 @@ _DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
 
 
 class Supervisor:
-    """One run of the program in children, one after the other."""
+    """One run of the program in child processes, one after the other."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = argv
@@ -31,13 +31,13 @@ class Supervisor:
         self._at_work = False  # a child has begun a target and has not given its result
         self._deadline: float | None = None
         self._late = False
-        self._heard = False  # of any target, from the child that runs
+        self._heard = False  # whether the running child has sent a message about a target
         self._interrupts = self._passed_on = 0
         self._ended_by: int | None = None
         self._writing = False
 
     def run(self) -> int:
-        """Start children until one has said that it is done; return its status."""
+        """Start children until one reports that it is done, and return its exit status."""
         _open_all_streams()
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -55,18 +55,18 @@ class Supervisor:
             how = None if self._late else process.status
             self._earlier = self._earlier._replace(stopped=self._at_work, status=how, stack=stack)
             if not self._heard:
-                return self._give_up(process.status or 0)  # the next one would do the same
+                return self._give_up(process.status or 0)  # another child would end the same way
 
     def _signalled(self, number: int, frame: object) -> None:
         if number == signal.SIGINT:
             self._interrupts += 1
-            if self._writing:  # to a reader that does not read
+            if self._writing:  # the reader of standard output may block the write
                 raise KeyboardInterrupt
         else:
             self._ended_by = number
 
     def _followed(self, process: Process) -> int | None:
-        """Do what the child asks for; return the status it gives at last, or None where it ended without one."""
+        """Handle the messages of the child until it ends; return its exit status, or None if it reported none."""
         try:
             while True:
                 left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
@@ -85,7 +85,7 @@ class Supervisor:
             return None
 
     def _told(self, process: Process, kind: str, *rest: Any) -> None:
-        """Note what the child says; what it waits for is answered."""
+        """Handle one message of the child, and answer it if the child waits for an answer."""
         earlier = self._earlier
         self._heard |= kind in ("begin", "result")
         if kind == "write":
@@ -111,15 +111,15 @@ class Supervisor:
             )  # fmt: skip
 
     def _act(self, process: Process, left: float | None) -> None:
-        """Act on signals that came and on time that is up."""
+        """Act on received signals, and on the time limit."""
         if self._ended_by is not None:
             process.signal(signal.SIGKILL)
             signal.signal(self._ended_by, signal.SIG_DFL)
             os.kill(os.getpid(), self._ended_by)
         if self._interrupts > self._passed_on:
-            if self._passed_on:  # it was not heard the first time
+            if self._passed_on:  # the first interrupt had no effect
                 process.end_family()
-            elif not at_terminal():  # nobody but us has it
+            elif not at_terminal():  # only this process received the interrupt
                 process.signal(signal.SIGINT)
             self._passed_on = self._interrupts
         if left == 0.0 and self._deadline is not None and not self._late:
@@ -128,7 +128,7 @@ class Supervisor:
             process.end_family()
 
     def _write(self, data: bytes) -> int:
-        """Write a document to standard output; return the number of the error, 0 for none."""
+        """Write a document to standard output; return the error number, or 0."""
         self._writing = True
         try:
             write_all(1, data)
@@ -139,7 +139,7 @@ class Supervisor:
         return 0
 
     def _give_up(self, status: int) -> int:
-        """Say the plain truth where no child lives long enough to say it."""
+        """Report that no child lives long enough to report anything, and return the exit status."""
         says = f"the process that does the work ended with {name_of(status)} before it could say anything"
         hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
         if _DATA & set(self._argv):
@@ -153,7 +153,7 @@ class Supervisor:
 
 
 def _open_all_streams() -> None:
-    """Open nothing where a standard stream is closed: its number must not become that of a pipe."""
+    """Open the null device for each closed standard stream, so that no pipe gets its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)

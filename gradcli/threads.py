@@ -1,4 +1,4 @@
-"""How many threads numerical libraries may use. They read it once, when they are loaded: it is set before all else."""
+"""Set the number of threads of numerical libraries, before they are loaded, because they read it only once."""
 
 import itertools
 import os
@@ -12,18 +12,18 @@ _SET: list[int] = []
 
 
 def set_threads(argv: Sequence[str]) -> None:
-    """Give numerical libraries the threads that the arguments name, or one: sums over threads differ in the last digits."""
+    """Set the threads of numerical libraries to `--threads`, or to 1, because sums over threads vary in the last digits."""
     _SET[:] = [_named(argv)]
     os.environ.update(dict.fromkeys(_VARIABLES, str(_SET[0])))
 
 
 def threads() -> int | None:
-    """Return how many threads were set in this process; None where it is not the program's own, as in Python's API."""
+    """Return the number of threads that was set; None if it was not set, as in the Python interface."""
     return _SET[0] if _SET else None
 
 
 def _named(argv: Sequence[str]) -> int:
-    """Return the number after `--threads`; a word that is none is refused later, with all other options."""
+    """Return the number after `--threads`, or 1; the parser of options refuses other words later."""
     words = argv[: list(argv).index("--")] if "--" in argv else argv
     texts = [b for a, b in itertools.pairwise(words) if a == OPTION]
     texts += [word.removeprefix(f"{OPTION}=") for word in words if word.startswith(f"{OPTION}=")]

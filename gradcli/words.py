@@ -1,4 +1,4 @@
-"""The words of documents and statuses that programs read: verdicts, severities, kinds of findings, exit statuses."""
+"""The words that programs read in documents: verdicts, severities, kinds of findings; and the exit statuses."""
 
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 class Kind(StrEnum):
     """What a finding is about. A kind may also be the name of a framework's module or of an aspect of its gradient."""
 
-    # where the function has no gradient, or none that differences see
+    # the function has no gradient, or none that differences show
     KINK = "kink"
     JUMP = "jump"
     STAIRCASE = "staircase"
@@ -50,7 +50,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     VALUE_AND_GRADIENT = "value and gradient"
     NOTICE = "notice"
-    # what the modes say of each other
+    # how the modes compare with each other
     NOISE = "noise"
     NO_SECOND_WITNESS = "no second witness"
     DISAGREEMENT = "disagreement"
@@ -63,7 +63,7 @@ class Kind(StrEnum):
     NOT_SYMMETRIC = "not symmetric"
     WEAK = "weak"
     PRECISION = "precision"
-    # what was asked, and what it took
+    # the request, and what it costs
     CLAIM = "claim"
     NOTHING_TO_CHECK = "nothing to check"
     NOTHING_TO_COMPARE = "nothing to compare"
@@ -101,7 +101,7 @@ Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remaind
 TargetKind = Literal["expression", "python"]
 Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
-ALLOWED = (  # kinds that leave a verdict open, which `--allow` may turn into success
+ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
     Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,
     Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE,

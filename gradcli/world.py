@@ -1,4 +1,4 @@
-"""The outside world as one object: streams, terminal, environment, clock. Nothing below floor 7 touches them otherwise."""
+"""The outside world as one object: streams, terminal, environment. Layers below the command line do not touch them."""
 
 import contextlib
 import io
@@ -25,37 +25,37 @@ _PIPE_WIDTH = 80
 
 
 class Alone:
-    """No supervisor: the work is done in this process, which the user's code can end."""
+    """Stands in for the link to a supervisor if there is none: the user's code runs in this process and can end it."""
 
     @property
     def earlier(self) -> "Earlier":
-        """What other processes did before: nothing."""
+        """The state of earlier processes, which is empty."""
         from gradcli.earlier import Earlier
 
         return Earlier()
 
     def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
-        """Begin a target. Raises BadOption for a time limit, which only a supervisor can keep."""
+        """Begin a target. Raises BadOption for a time limit, which only a supervisor can enforce."""
         if seconds is not None:
             raise BadOption("--timeout needs a process of its own", do="run gradcli from the command line")
 
     def is_done(self, word: int, line: int) -> bool:
-        """Whether another process gave the result of a target."""
+        """Whether an earlier process has sent the result of a target: never."""
         return False
 
     def point(self, number: int, found: Any) -> None:
-        """Give a part of a report that is finished."""
+        """Take a finished point of a report; nothing is done with it."""
 
     def end(self) -> None:
-        """Say that the work at the target is over."""
+        """Note that the work on the target is over; nothing is done."""
 
     def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
-        """Say that all that there is about a target was written."""
+        """Take the status of a target; nothing is done with it."""
 
 
 @dataclass
 class World:
-    """What the program can see and touch."""
+    """The streams, the environment and the supervisor that the program uses."""
 
     stdin: TextIO = field(default_factory=lambda: sys.stdin or io.StringIO())
     stdout: TextIO = field(default_factory=lambda: sys.stdout or io.StringIO())
@@ -65,7 +65,7 @@ class World:
     _seconds: float | None = None
 
     def width(self, stream: TextIO) -> int:
-        """Return the columns of a stream's terminal, 120 at most; 80 in a pipe."""
+        """Return the width of a stream's terminal in columns, at most 120; 80 for a pipe."""
         if self.environ.get("COLUMNS", "").isdecimal():
             return max(40, min(int(self.environ["COLUMNS"]), _WIDEST))
         try:
@@ -74,7 +74,7 @@ class World:
             return _PIPE_WIDTH
 
     def color(self, stream: TextIO, wanted: bool | None) -> bool:
-        """Whether to colour what goes to a stream: the option, then NO_COLOR and FORCE_COLOR, then whether it is a terminal."""
+        """Whether to colour the text of a stream, by the option, else NO_COLOR and FORCE_COLOR, else if it is a terminal."""
         if wanted is not None:
             return wanted
         if self.environ.get("NO_COLOR"):
@@ -93,7 +93,7 @@ class World:
         return self.environ.get("GITHUB_ACTIONS") == "true"
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines of standard input with their numbers, from the one at which an earlier process ended."""
+        """Yield the lines of standard input with their numbers, starting with that at which an earlier process ended."""
         earlier = self.link.earlier
         if earlier.line and earlier.stopped:
             yield earlier.line, earlier.text
@@ -106,12 +106,12 @@ class World:
     def users_code(
         self, target: str = "", word: int = 0, line: int = 0, text: str = "", seconds: float | None = None
     ) -> Iterator[None]:
-        """Run the user's code inside: the work at a target, which may take so many seconds.
+        """Enter a context in which the user's code may run, for one target with a time limit in seconds.
 
-        What it prints goes to standard error; only gradcli writes to standard output. The file descriptor is turned over
-        for good, so that what C code has buffered cannot come after the result.
+        What the user's code prints goes to standard error; only gradcli writes to standard output. The file descriptor is
+        redirected for good, so that text buffered by C code cannot follow the result.
 
-        Raises  ProcessEnded, TimeIsUp where an earlier process ended at this target.
+        Raises  ProcessEnded, TimeIsUp if an earlier process ended at this target.
         """
         self.link.begin(target, word, line, text, seconds)
         self._seconds = seconds
@@ -132,11 +132,11 @@ class World:
 
     @contextmanager
     def working(self, what: str, quiet: bool = False) -> Iterator[None]:
-        """Show on standard error that long work goes on, and what ends it: a spinner on a terminal, else a line every 30 s."""
+        """Show on standard error that long work goes on: by a spinner on a terminal, else by a line every 30 s."""
         if quiet:
             yield
             return
-        import threading  # not for --version
+        import threading  # loaded late, because --version does not need it
 
         done = threading.Event()
         thread = threading.Thread(target=self._wait, args=(what, done), daemon=True)
@@ -148,7 +148,7 @@ class World:
             thread.join()
 
     def tell(self, what: str) -> None:
-        """Say on standard error what is begun."""
+        """Write a line to standard error."""
         self.stderr.write(f"{visible(what)}\n")
         self.stderr.flush()
 

@@ -58,9 +58,7 @@ def _numeric(x: Any) -> bool:
 def _as_json(at: Mapping[str, Any]) -> str:
     """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
     kept: dict[str, Any] = {name: _plain(x) for name, x in at.items()}
-    inside = (
-        {"at": kept} if {"at", "points"} & set(kept) else kept
-    )  # else these keys would be read as a report's
+    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
     return json.dumps(inside, allow_nan=False) + "\n"
 
 
