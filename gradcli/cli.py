@@ -92,9 +92,7 @@ def _dispatch(argv: Sequence[str], world: World) -> int:
         contextlib.redirect_stdout(world.stdout),
         app.make_context("gradcli", arranged(list(argv), app), obj=world) as context,
     ):
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # from numpy; values that are empty or not finite become findings
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; empty and non-finite values become findings
         return int(app.invoke(context) or 0)
 
 

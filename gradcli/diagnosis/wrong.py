@@ -33,9 +33,7 @@ class Wrong:
     masks: dict[str, Any]
     room: Gradient = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
-    unnamed: list[Diagnosis] = field(
-        default_factory=list
-    )  # factors with no known cause, used if nothing better is found
+    unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -15,11 +15,7 @@ from gradcli.source.names import FUNCTIONS
 from gradcli.study.isolation import CannotTell, holds_up
 from gradcli.study.samples import PARAMS
 
-BITS = (
-    256,
-    1024,
-    4096,
-)  # saturated slopes need more; a slope that 4096 bits do not resolve is far below the range of float64
+BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not resolve are far below float64's range
 SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits
 
 

@@ -16,15 +16,7 @@ from gradcli.study.rays import Ray, common_ray, directions, entry_rays, weights
 _WIDER = 10.0 ** np.arange(8)  # times the first spacing at which noise is measured
 _DISTINCT = 5  # of the nine values: with fewer, the spacing lies inside one stair
 _SAME = 4.0  # noise levels at two spacings that differ by less than this factor are the same noise
-_WIDE = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-)  # steps relative to the size of the inputs, by which derivatives are estimated
+_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # steps for derivatives, relative to the size of the inputs
 _SEEN = 10.0  # times its own noise: a derivative this large is resolved
 _MEAN = 8  # values of a random function that are averaged at one point
 _SHOWN = ("forward", "central")

@@ -12,11 +12,7 @@ from gradcli.study.counts import Counts, Outline, counts, outline
 from gradcli.study.polynomials import NotPolynomial, at_size
 from gradcli.verify.request import Request
 
-SPACINGS = (
-    12,
-    64,
-    60,
-)  # of tried sizes: if sizes are equal modulo these, size // 2, // 3, // 4, ... are polynomials too
+SPACINGS = (12, 64, 60)  # between tried sizes, so that size // 2, size // 3, size // 4, ... are polynomials too
 TRIED = 5  # sizes: enough for a polynomial of degree 3 and one spare point
 MOST_TRIED = 4 * 10**7  # work at the size at which a prediction is tested
 MOST_TRIED_LINES = 2_000  # of the program at that size

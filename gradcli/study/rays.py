@@ -79,9 +79,7 @@ class Rays:
     asked: Question
     form: Format = FLOAT64
     _ready: dict[Any, Lanes] = field(default_factory=dict, compare=False)  # by the inputs that move, and the format
-    _mixed: set[str | None] = field(
-        default_factory=set, compare=False
-    )  # inputs whose entries depend on each other in f
+    _mixed: set[str | None] = field(default_factory=set, compare=False)  # inputs whose entries are mixed in f
 
     @cached_property
     def q(self) -> Question:

@@ -81,9 +81,7 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
         if request.claim and study.ray is not None:
             remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
             if judged is not None and judged.verdict == Verdict.FAIL and remainders.verdict == "right":
-                remainders = replace(
-                    remainders, verdict="cannot tell"
-                )  # the error is too small to be seen, or orthogonal to v
+                remainders = replace(remainders, verdict="cannot tell")  # the error is too small, or not along v
         study.findings += unsteady(q)
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
     steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (

@@ -21,9 +21,7 @@ from gradcli.verdict.evidence import Hull
 MOST_PIECES = 64
 _STEP = 1e-7  # relative to the point: so small that pieces further away are not reached
 _STRAIGHT = 1e-3  # relative to the largest slope: on one piece, gradients one step apart differ by less
-CLOSE = (
-    1e-8  # relative to an entry's largest slope: the allowed distance from the hull; extrapolation errors are smaller
-)
+CLOSE = 1e-8  # relative to an entry's largest slope: the allowed distance from the hull, above extrapolation errors
 _ROUNDS = 60  # of the search for pieces from the nearest convex combination towards the claim
 _MOST_WORK = 2e9  # scalar operations that gradients of pieces may take
 _ALONE = (1e-4, 1e-6)  # relative to the step of one entry: the steps of the others, when it moves nearly alone
@@ -54,9 +52,7 @@ def hull(q: Question, claim: Estimate) -> Hull | None:
         slopes = pieces.slopes()
         allowed = CLOSE * slopes + room
         apart = np.abs(wanted - nearest)
-        unit = np.where(
-            slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny)
-        )  # for entries with no slope
+        unit = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))  # without a slope
         limits = np.where(slopes > 0, allowed / unit, CLOSE)
         worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
     distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])

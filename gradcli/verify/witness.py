@@ -12,9 +12,7 @@ from gradcli.verdict.evidence import Direction
 _DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
 _JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
 _SHARP = 1e-7  # relative to the slope: a bound this small is good enough
-_SHARP_FOR_RULES = (
-    1e-3  # the same if the trace was tested, so that only rules can be wrong; relative to all contributions
-)
+_SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
 
 
 def directional(q: Question, gradient: Estimate) -> Direction:
