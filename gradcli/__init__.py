@@ -5,14 +5,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gradcli.api import check, checkpoint, derive, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
-    from gradcli.errors import GradcliError, NotConfirmed
+    from gradcli.api import (
+        check,
+        checkpoint,
+        compile,
+        derive,
+        grad,
+        hessian,
+        hvp,
+        jacobian,
+        jvp,
+        primitive,
+        value_and_grad,
+        vjp,
+    )
+    from gradcli.errors import CannotCompile, GradcliError, NotConfirmed
     from gradcli.source.expression import Expression
     from gradcli.studies_api import compare_modes, sweep, trace
 
 _API = (
     "check",
     "checkpoint",
+    "compile",
     "derive",
     "grad",
     "hessian",
@@ -24,6 +38,7 @@ _API = (
     "vjp",
 )
 _LAZY = {
+    "CannotCompile": "gradcli.errors",
     "Expression": "gradcli.source.expression",
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
@@ -32,8 +47,8 @@ _LAZY = {
 }
 
 __all__ = [
-    "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "compare_modes", "derive", "grad",
-    "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
+    "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "compare_modes",
+    "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 

@@ -19,10 +19,10 @@ from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
 from gradcli.options import claim_of, from_keywords, keywords
 from gradcli.primitives.kinds import Partial
-from gradcli.programs.repeated import Repeated
+from gradcli.programs.compiling import Compiled, compiled_function
 from gradcli.reports.check import CheckReport
 from gradcli.reports.derive import DeriveReport
-from gradcli.source.call import Call, Function, Wrt, as_float, own
+from gradcli.source.call import Call, Calls, Function, Wrt, as_float, own
 from gradcli.source.checkpoint import checkpoint
 from gradcli.source.expression import Expression
 from gradcli.source.loading import load
@@ -37,7 +37,7 @@ from gradcli.verify.probe import Located, LocateOptions, expression_at, function
 reports_print_themselves()
 
 __all__ = [
-    "check", "checkpoint", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
+    "check", "checkpoint", "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -137,8 +137,8 @@ def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     """Return the gradient of a scalar function, by the reverse mode, as a function of the same arguments.
 
     Shapes  as the argument that is differentiated: the first, or those that `wrt` names (then a tuple).
-    Cost    about three evaluations of f, however many entries there are, and tracing it; asked for again and again, a
-            function that can do nothing but compute is traced no more.
+    Cost    about three evaluations of f, however many entries there are, and tracing it at each call; `compile(grad(f), x0)`
+            traces it once.
     Raises  BadShape where f is not scalar; TraceDiffers.
 
     f is expected to be pure, as JAX has it: its value depends on its arguments alone. At the first call of each function
@@ -149,15 +149,11 @@ def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     array([2., 4.])
     """
 
-    repeated = Repeated(f, wrt, with_value=False)
-
-    first = FirstCall(f, wrt) if verify else None
+    both = value_and_grad(f, wrt, verify=verify)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        if first is not None and not first.done:
-            first.test(args, kwargs)
-        return repeated(args, kwargs)[1]
+        return both(*args, **kwargs)[1]
 
     return gradient
 
@@ -165,17 +161,38 @@ def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
 def value_and_grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     """Return a function of the same arguments that returns f's value and its gradient, as `grad` does."""
 
-    repeated = Repeated(f, wrt, with_value=True)
-
+    calls = Calls(f, wrt)
     first = FirstCall(f, wrt) if verify else None
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
         if first is not None and not first.done:
             first.test(args, kwargs)
-        return repeated(args, kwargs)
+        call = calls.of(args, kwargs)
+        with np.errstate(all="ignore"):
+            y, xbars = call.pulled(call.xs)
+        return y, call.structured(xbars)
 
     return both
+
+
+def compile(f: Function, *example: Any, **named: Any) -> Compiled:
+    """Return a function compiled for arguments like these: traced once, and run as straight-line numpy code.
+
+    `f` may be a gradient: `compile(grad(f), x0)`. What it captures is a constant of the code, as it is now. Comparisons,
+    `np.where`, `np.maximum` and writes into arrays compile; `source` is the code.
+
+    Shapes  arrays and floats may have other values at each call; anything else must be as in the example.
+    Cost    tracing and writing the code, as long as a hundred calls or so.
+    Raises  CannotCompile, with its line, where `f` needs a plain value (`if`, `float()`, an index from data) or a shape
+            that depends on values; BadShape from a call with an argument that is not like the example's.
+
+    >>> import numpy as np
+    >>> slope = compile(grad(lambda x: np.sum(np.where(x > 0, x**3, 0.0))), np.zeros(3))
+    >>> slope(np.array([-1.0, 0.5, 2.0]))
+    array([ 0.  ,  0.75, 12.  ])
+    """
+    return compiled_function(f, example, named)
 
 
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Value, Value]:

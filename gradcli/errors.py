@@ -147,12 +147,18 @@ class TraceEnded(NotSupported):
     `raised` counts these errors, because a function that catches one and continues has lost its trace too.
     """
 
-    kind = "trace ended"
+    kind: ErrorKind = "trace ended"
     raised = 0
 
     def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
         super().__init__(what, where=where, do=do)
         TraceEnded.raised += 1
+
+
+class CannotCompile(TraceEnded):
+    """The function needs a plain value, or a shape that depends on values, so that it may do something else at others."""
+
+    kind = "unsupported"
 
 
 class TraceDiffers(GradcliError):

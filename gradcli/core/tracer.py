@@ -48,6 +48,8 @@ class Tracer(Interpreted):
     __slots__ = ("__weakref__", "storage")
     __array_priority__ = 1000.0
     leads = False  # whether numpy's calls go to this tracer at any position among the arguments
+    detached: Callable[[], "Tracer"] | None = None  # of an abstract value: the same value without its derivative
+    differentiated: Callable[..., tuple[Value, list[Value]]] | None = None  # of an abstract value: writes a gradient
     storage: Storage | None
     primal: Value
 
@@ -348,21 +350,6 @@ def plain(x: Value) -> Value:
     while isinstance(x, Tracer):
         x = x.primal
     return x
-
-
-IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
-
-
-def is_zero(x: Value) -> Any:
-    """Return where a value is zero, for a rule that has a separate formula there; a tape records the answer.
-
-    This is not a branch of the user's code: both formulas compute the same function.
-    """
-    answer = np.equal(plain(x), 0)
-    while isinstance(x, Tracer):
-        x.note(IS_ZERO, np.float64(0), answer)
-        x = x.primal
-    return answer
 
 
 def arithmetic(x: Value) -> type[Arithmetic] | None:

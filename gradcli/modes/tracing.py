@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import IS_ZERO
+from gradcli.core.unmoving import IS_ZERO
 from gradcli.frameworks.native import native_of
 from gradcli.interpreters.ball import radius
 from gradcli.modes.lapack import factored

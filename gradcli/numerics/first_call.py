@@ -9,7 +9,8 @@ import numpy as np
 from gradcli.core import levels
 from gradcli.core.primitive import named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import is_zero, plain
+from gradcli.core.tracer import plain
+from gradcli.core.unmoving import is_zero
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import kinks

@@ -8,7 +8,8 @@ from gradcli.core import shapes
 from gradcli.core.bind import handles
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import Tracer, exact, is_zero, plain
+from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.core.unmoving import is_zero
 from gradcli.primitives.elementwise import ln, pi
 from gradcli.primitives.options import given, given_or, stored
 from gradcli.primitives.reductions import log_softmax

@@ -140,8 +140,13 @@ class _EinsumRule(Linear):
         seen = output + "".join(part for part, _ in others)
         once = "".join(dict.fromkeys(mine))
         reached = "".join(letter for letter in once if letter in seen)
-        letters = ",".join([output, *(part for part, _ in others)])
-        xbar = EINSUM(ybar, *(x for _, x in others), subscripts=f"{letters}->{reached}")
+        letters = ",".join(part for part, _ in others)
+        if others and not output:  # einsum takes longer for every operand
+            xbar = ybar * EINSUM(*(x for _, x in others), subscripts=f"{letters}->{reached}")
+        else:
+            xbar = EINSUM(
+                ybar, *(x for _, x in others), subscripts=f"{','.join(filter(None, (output, letters)))}->{reached}"
+            )
         sizes = dict(zip(mine, shape(xs[i]), strict=True))
         if reached != once:
             kept = tuple(sizes[letter] if letter in reached else 1 for letter in once)

@@ -10,7 +10,8 @@ from gradcli.core.cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.core.domain import AWAY_FROM_0
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size, with_kept
-from gradcli.core.tracer import arithmetic, plain
+from gradcli.core.tracer import arithmetic
+from gradcli.core.unmoving import unmoving
 from gradcli.primitives.kinds import constant, differential, linear
 from gradcli.primitives.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
 from gradcli.primitives.shaping import as_value
@@ -299,7 +300,7 @@ def shift_of(x: Value, axis: Any) -> Any:
     system = arithmetic(x)
     if system is not None and system.symbolic:
         return 0.0
-    top = np.max(plain(x), axis=axis, keepdims=True)
+    top = np.max(unmoving(x), axis=axis, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from gradcli.core.bind import found_late
 from gradcli.core.primitive import PRIMITIVES, Primitive, Value, declare, named
-from gradcli.core.tracer import Tracer, exact, is_zero, plain
+from gradcli.core.tracer import Tracer, exact, plain
+from gradcli.core.unmoving import is_zero
 from gradcli.errors import NoRule
 from gradcli.primitives.elementwise import pi
 from gradcli.primitives.kinds import Partial

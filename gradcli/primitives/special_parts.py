@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import arithmetic, is_zero, plain
+from gradcli.core.tracer import arithmetic, plain
+from gradcli.core.unmoving import is_zero
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.primitives.elementwise import pi
 

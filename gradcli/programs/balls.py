@@ -14,10 +14,13 @@ from flint import arb
 from gradcli.core import levels
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
+from gradcli.errors import CannotCompile
 from gradcli.interpreters.ball import Ball
 from gradcli.lowering.arb import ENTRIES
+from gradcli.programs.abstract import WRITING, Exact
 from gradcli.programs.gradient import gradient
-from gradcli.programs.straight_line import WRITING, CannotCompile, Exact, StraightLine, compiled
+from gradcli.programs.straight_line import StraightLine
+from gradcli.programs.written import compiled, defined
 
 MOST = 500  # operations of the function
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -40,7 +43,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
     if any(shape(x) for x in at.values()):
         raise CannotCompile("an input is an array")
     with levels.sweep() as level:
-        program = StraightLine(level, exact=True, most=MOST)
+        program = StraightLine(Exact, level, exact=True, most=MOST)
         token = WRITING.set(program)
         try:
             inputs = {name: program.input(np.float64(x)) for name, x in at.items()}
@@ -69,7 +72,7 @@ def _code(program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence
                 f"v{k} = {_statement(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
             )
     found = "" if slopes is None else f", [{', '.join('zero' if k is None else f'v{k}' for k in slopes)}]"
-    return compiled(inputs, [*lines, f"return v{y}{found}"], space)
+    return compiled(defined(inputs, [*lines, f"return v{y}{found}"]), space)
 
 
 def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:

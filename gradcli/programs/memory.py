@@ -9,20 +9,21 @@ from gradcli.core.shapes import shape
 from gradcli.primitives.elementwise import INTEGER_POWER, RELU
 from gradcli.primitives.linalg import MATMUL
 from gradcli.primitives.reductions import SUM
-from gradcli.primitives.shaping import SCATTER, is_simple
-from gradcli.programs.straight_line import StraightLine
+from gradcli.primitives.shaping import JOIN, PUT, SCATTER, SELECT, is_simple
+from gradcli.programs.straight_line import Node, StraightLine
 
 REUSED = 2**11  # entries, from which on memory is worth using again
 _ADD = named("add")
-_NEW = (INTEGER_POWER, RELU, MATMUL, SUM, SCATTER)  # beside numpy's ufuncs: they return new arrays
+_NEW = (INTEGER_POWER, RELU, MATMUL, SUM, SCATTER, SELECT, JOIN, PUT)  # beside numpy's ufuncs: they return new arrays
 
 
 class Memory:
     """The memory of the nodes that results are computed from.
 
-    `of[k]` are the nodes whose arrays node k may lie in: its own for an operation that returns a new array; for any other,
-    those of its operands, of which the result may be a view. `added[k] = j` says that addition k adds what scatter j would
-    spread over zeros into the memory of its other operand, so that j itself is not made.
+    `of[k]` are the nodes whose arrays node k may lie in: its own for an operation that returns a new array, or a number;
+    for any other, those of its operands, of which the result may be a view. `added[k] = j` says that addition k adds what
+    scatter j would spread over zeros into the memory of its other operand, so that j itself is not made. `written[k] = j`
+    says that put k writes into the memory of its operand j.
     """
 
     def __init__(self, program: StraightLine, results: Sequence[int], inputs: Sequence[int]) -> None:
@@ -31,6 +32,8 @@ class Memory:
         self.results = frozenset(results)
         self.of: dict[int, frozenset[int]] = {}
         self.added: dict[int, int] = {}
+        self.written: dict[int, int] = {}
+        self._uses = self._readers()
         self._merge()
         self.unmade = frozenset(self.added.values())
         self.last = self._last_uses()
@@ -50,34 +53,57 @@ class Memory:
     def is_whole(self, k: int) -> bool:
         """Whether a node is all of an array that nobody else has."""
         (root, *others) = self.of[k]
-        return not others and self.is_new(root) and self.shape(root) == self.shape(k) and (root == k or k in self.added)
+        own = root == k or k in self.added or k in self.written
+        return not others and self.is_new(root) and self.shape(root) == self.shape(k) and own
 
     def is_simple_scatter(self, k: int) -> bool:
         """Whether a node is zeros with another one written into a part of them, no entry twice."""
         node = self.program.nodes[k]
         return node.operation is SCATTER and is_simple(node.params["index"])
 
-    def _merge(self) -> None:
-        """Find where each node lies, and the additions that do the work of a scatter that is read by them alone."""
+    def _readers(self) -> dict[int, list[int]]:
         uses: dict[int, list[int]] = {}
         for k in self.order:
             for j in self.program.nodes[k].operands:
                 uses.setdefault(j, []).append(k)
+        return uses
+
+    def _merge(self) -> None:
+        """Find where each node lies, and what is written into the memory of an operand that nothing reads later."""
+        latest: dict[int, float] = {}  # of an array: its last reader
         for k in self.order:
             node = self.program.nodes[k]
-            for scatter, other in (node.operands[::-1], node.operands) if node.operation is _ADD else ():
-                alone = all(uses[x] == [k] and x not in self.results for x in (scatter, other))
-                if (
-                    alone
-                    and self.is_simple_scatter(scatter)
-                    and self.is_whole(other)
-                    and self.shape(other) == self.shape(k)
-                ):
-                    self.added[k] = scatter
-                    break
-            read = [j for j in node.operands if j != self.added.get(k)]
-            own = not read or (self.is_new(k) and k not in self.added)
-            self.of[k] = frozenset((k,)) if own else frozenset().union(*(self.of[j] for j in read))
+            if node.operation is _ADD:
+                self._add_into(k, node)
+            elif node.operation is PUT and self._may_write(k, node, latest):
+                self.written[k] = node.operands[0]
+            self.of[k] = self._lies_in(k, node)
+            last = float("inf") if k in self.results else max(self._uses.get(k, [k]))
+            for root in self.of[k]:
+                latest[root] = last if k in self.written else max(latest.get(root, 0), last)
+
+    def _lies_in(self, k: int, node: Node) -> frozenset[int]:
+        if k in self.written:
+            return self.of[self.written[k]]
+        if not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
+            return frozenset((k,))
+        return frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
+
+    def _add_into(self, k: int, node: Node) -> None:
+        for scatter, other in (node.operands[::-1], node.operands):
+            alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
+            whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
+            if whole and self.shape(other) == self.shape(k):
+                self.added[k] = scatter
+                return
+
+    def _may_write(self, k: int, node: Node, latest: dict[int, float]) -> bool:
+        """Whether a put can write into its operand's memory: that is all its own, and not read any more."""
+        base, v = node.operands
+        if not self.is_whole(base) or not self.of[v].isdisjoint(self.of[base]):
+            return False
+        (root,) = self.of[base]
+        return latest[root] <= k and self.program.nodes[base].dtype == node.dtype
 
     def operands(self, k: int) -> tuple[int, ...]:
         """Return what is read for a node: an addition reads for the scatter that it does the work of."""
@@ -101,17 +127,21 @@ class Memory:
 
     def taken(self, k: int) -> int | None:
         """Return the node into whose memory an elementwise node can be written, or None for new memory."""
-        wanted = self.shape(k)
-        if self.program.nodes[k].value.size < REUSED:
+        wanted, node = self.shape(k), self.program.nodes[k]
+        if node.value.size < REUSED or not self._is_float(k):
             return None
         for root in self.last.get(k, ()):
-            if root != k and root in self.operands(k) and self.shape(root) == wanted:
+            if root != k and root in self.operands(k) and self.shape(root) == wanted and self._is_float(root):
                 self.last[k].remove(root)
                 return root
         free = self._free.get(wanted)
         return free.pop() if free else None
 
+    def _is_float(self, k: int) -> bool:
+        return self.program.nodes[k].dtype == np.float64
+
     def release(self, k: int) -> None:
         """Make free what is read no more after a node."""
         for root in self.last.get(k, ()):
-            self._free.setdefault(self.shape(root), []).append(root)
+            if self._is_float(root):
+                self._free.setdefault(self.shape(root), []).append(root)

@@ -1,38 +1,34 @@
-"""A straight-line program over numpy values, written while a function runs on values that nobody can look at.
+"""A straight-line program over numpy values, written while a function runs on abstract values, which have only a shape.
 
 Nodes are numbered in order, operands before results. A node that was written before is not written again, and what needs
-no operation gets none: multiplying by one, spreading a number over entries that are there anyway.
+no operation gets none: multiplying by one, spreading a number over entries that exist anyway, operations on constants.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Value, named
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import Arithmetic, Tracer
-from gradcli.errors import NotSupported
+from gradcli.core.tracer import Tracer
+from gradcli.errors import CannotCompile
 
 MOST_NODES = 20_000  # of a program, which would take long to write and to compile
+MOST_BYTES = 2**29  # of the values at the example
 _LARGE = 2**12  # entries of a sample, which need not all be computed
-MOST_BYTES = 2**29  # of the values at the call in which it is written
-_BROADCAST, _RESHAPE, _MULTIPLY = named("broadcast_to"), named("reshape"), named("multiply")
+_BROADCAST, _RESHAPE, _GETITEM = map(named, ("broadcast_to", "reshape", "getitem"))
+_MULTIPLY, _NOT_EQUAL, _SELECT = map(named, ("multiply", "not_equal", "where"))
 Operation = Primitive | Callable[..., Value]
-
-
-class CannotCompile(NotSupported):
-    """The function looks at a value, so that it may do something else at others; or its program cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """An operation on earlier nodes; one without operands is an input, or the constant `value`.
 
-    `value` is a sample: that of the call in which the program was written. It shows the shape.
+    `value` is a sample: the value at the example. It shows the shape and the dtype.
     """
 
     operation: Operation | None
@@ -41,32 +37,55 @@ class Node:
     value: Value
     constant: bool = False
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the node's value."""
+        return shape(self.value)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the node's value."""
+        found = getattr(self.value, "dtype", None)
+        return np.asarray(self.value).dtype if found is None else found
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the value consists of floats; comparisons and integers carry no derivative."""
+        return self.dtype.kind == "f"
+
 
 @dataclass
 class StraightLine:
-    """Nodes at one nesting level; where it is `exact`, for other numbers than float64's, constants are not computed with."""
+    """Nodes at one nesting level, whose values are of the class `values` while a function runs on them.
 
+    With `exact`, for another arithmetic than float64's, nothing is computed with constants.
+    """
+
+    values: type["OfNode"]
     level: float
     exact: bool = False
-    most: int = MOST_NODES
+    differentiate: Callable[..., tuple[Value, list[Value]]] | None = None  # writes the gradient of a part
+    most: int = field(default_factory=lambda: MOST_NODES)
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
+    _arrays: dict[int, int] = field(default_factory=dict)
+    _captured: list[Any] = field(default_factory=list)  # captured arrays, kept so that their ids stay theirs
     _bytes: int = 0
 
-    def input(self, x: Value) -> "AbstractValue":
+    def input(self, x: Value) -> "OfNode":
         """Return a new input, of which `x` is a sample."""
         return self._written(Node(None, (), {}, x))
 
-    def operation(self, operation: Operation, xs: Sequence[Value], params: Params) -> "AbstractValue":
-        """Return the node of an operation on nodes and plain values, written if it is new."""
+    def operation(self, operation: Operation, xs: Sequence[Value], params: Params, again: bool = False) -> "OfNode":
+        """Return the node of an operation on nodes and plain values, written if it is new, or in any case `again`."""
         operands = tuple(self._node(x) for x in xs)
         simple = self._simplified(operation, operands, params)
         if simple is not None:
             return simple
-        key = _key(operation, operands, params)
+        key = None if again else _key(operation, operands, params)
         known = None if key is None else self._known.get(key)
         if known is not None:
-            return self.unseen(known)
+            return self.abstract(known)
         made = self._written(
             Node(operation, operands, params, _sample(operation, [self.nodes[k].value for k in operands], params))
         )
@@ -74,76 +93,92 @@ class StraightLine:
             self._known[key] = made.number
         return made
 
-    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "AbstractValue | None":
+    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "OfNode | None":
         """Return the node of less than the operation that has the same result, or None."""
         nodes = [self.nodes[k] for k in operands]
         if not isinstance(operation, Primitive):
             return None
-        if self._is_folded(operation, nodes):
+        spread = operation in (_BROADCAST, _RESHAPE) and nodes[0].shape == ()
+        if not self.exact and not spread and all(node.constant for node in nodes):
             return self.constant(operation.fun(*(node.value for node in nodes), **params))
+        if operation is _NOT_EQUAL and nodes[0].dtype == bool and nodes[1].constant and np.all(nodes[1].value == 0):
+            return self.abstract(operands[0])
+        if operation is _GETITEM and type(params["index"]) is tuple and not params["index"]:
+            return self.abstract(operands[0])
         if operation in (_BROADCAST, _RESHAPE):
-            number = operands[0] if shape(nodes[0].value) == () else self._number_spread(operands[0])
+            number = operands[0] if nodes[0].shape == () else self._number_spread(operands[0])
             if number is None or params["to"] == () or (operation is _BROADCAST and number == operands[0]):
                 return None
-            return self.operation(_BROADCAST, [self.unseen(number)], params)
-        if operation.kind != "elementwise":
+            return self.operation(_BROADCAST, [self.abstract(number)], params)
+        if not is_elementwise(operation) and operation is not _SELECT:
             return None
         bare = [k if (number := self._number_spread(k)) is None else number for k in operands]
         if bare != list(operands):
-            wanted = np.broadcast_shapes(*(shape(node.value) for node in nodes))
-            made = self.operation(operation, list(map(self.unseen, bare)), params)
+            wanted = np.broadcast_shapes(*(node.shape for node in nodes))
+            made = self.operation(operation, list(map(self.abstract, bare)), params)
             return made if made.shape == wanted else self.operation(_BROADCAST, [made], {"to": wanted})
         if operation is _MULTIPLY:
             for one, other in ((nodes[0], operands[1]), (nodes[1], operands[0])):
-                if one.constant and shape(one.value) == () and one.value == 1.0:
-                    return self.unseen(other)
+                if one.constant and one.shape == () and one.value == 1.0 and self.nodes[other].is_float:
+                    return self.abstract(other)
         return None
-
-    def _is_folded(self, primitive: Primitive, nodes: Sequence[Node]) -> bool:
-        """Whether an operation on constants is done at once."""
-        constant = all(node.constant and shape(node.value) == () for node in nodes)
-        return constant and primitive.kind == "elementwise" and not self.exact
 
     def _number_spread(self, k: int) -> int | None:
         """Return the number of which all entries of a node are copies, or None."""
         node = self.nodes[k]
-        return (
-            node.operands[0]
-            if node.operation is _BROADCAST and shape(self.nodes[node.operands[0]].value) == ()
-            else None
-        )
+        spread = node.operation is _BROADCAST and self.nodes[node.operands[0]].shape == ()
+        return node.operands[0] if spread else None
 
-    def constant(self, x: Value) -> "AbstractValue":
+    def constant(self, x: Value) -> "OfNode":
         """Return the node of a plain value."""
-        return self.unseen(self._node(x))
+        return self.abstract(self._node(x))
 
     def _node(self, x: Value) -> int:
-        """Return the number of a value's node; constants are copied, as the user's code may write to them later."""
-        if isinstance(x, AbstractValue):
-            if x.program is not self:
-                raise CannotCompile("a value of another trace")
-            return x.number
-        if isinstance(x, Tracer) or not isinstance(x, float | int | np.generic | np.ndarray):
-            raise CannotCompile(f"an operand is a {type(x).__name__}")
+        """Return the number of a value's node; arrays are copied, because the user's code may write to them later."""
+        if getattr(x, "program", None) is self:
+            return int(x.number)
+        if isinstance(x, Tracer) or not isinstance(x, float | int | np.generic | np.ndarray) or np.iscomplexobj(x):
+            what = "a value of another trace" if isinstance(x, Tracer) else f"a {np.asarray(x).dtype} value"
+            raise CannotCompile(
+                f"an operand is {what}", do="compile functions of real numbers, outside of other traces"
+            )
         if isinstance(x, np.ndarray):
-            return self._written(Node(None, (), {}, x.copy(), constant=True)).number
-        key = ("constant", type(x), x if isinstance(x, int) else np.float64(x).tobytes())
+            return self._array(x)
+        key = ("constant", type(x), x if isinstance(x, int) else np.asarray(x).tobytes())
         if key not in self._known:
             self._known[key] = self._written(Node(None, (), {}, x, constant=True)).number
         return self._known[key]
 
-    def _written(self, node: Node) -> "AbstractValue":
-        if len(self.nodes) >= self.most:
-            raise CannotCompile(f"the program has over {self.most:,} operations")
-        self._bytes += node.value.nbytes if isinstance(node.value, np.ndarray) else 0
-        if self._bytes > MOST_BYTES:
-            raise CannotCompile(f"the program's values take over {MOST_BYTES >> 20} MiB")
-        self.nodes.append(node)
-        return self.unseen(len(self.nodes) - 1)
+    def _array(self, x: Any) -> int:
+        """Return the number of a captured array's node: a new one, if the array has changed since it was last used."""
+        if x.dtype == object:
+            raise CannotCompile("an operand is an array of objects", do="use an array of numbers")
+        known = self._arrays.get(id(x))
+        if known is not None and self.nodes[known].value.tobytes() == x.tobytes():
+            return known
+        own = x.copy()
+        number = self._written(Node(None, (), {}, own, constant=True)).number
+        self._arrays[id(x)] = self._arrays[id(own)] = number
+        self._captured.append(x)
+        return number
 
-    def unseen(self, number: int) -> "AbstractValue":
-        """Return the value of a node."""
-        return (Exact if self.exact else AbstractValue)(self, number)
+    def _written(self, node: Node) -> "OfNode":
+        if len(self.nodes) >= self.most:
+            raise CannotCompile(
+                f"the program has over {self.most:,} operations", do="write loops over entries as array operations"
+            )
+        if isinstance(node.value, np.ndarray) and 0 not in node.value.strides:
+            self._bytes += node.value.nbytes
+        if self._bytes > MOST_BYTES:
+            raise CannotCompile(
+                f"the program's values take over {MOST_BYTES >> 20} MiB", do="compile it for a smaller example"
+            )
+        self.nodes.append(node)
+        return self.abstract(len(self.nodes) - 1)
+
+    def abstract(self, number: int) -> "OfNode":
+        """Return the abstract value of a node."""
+        return self.values(self, number)
 
     def needed(self, results: Iterable[int]) -> list[int]:
         """Return the nodes that results are computed from, in order."""
@@ -154,23 +189,54 @@ class StraightLine:
         return sorted(found)
 
 
+class OfNode(Tracer):
+    """The value of a node while its program is written: its shape and dtype are known."""
+
+    __slots__ = ("number", "program")
+
+    def __init__(self, program: StraightLine, number: int) -> None:
+        self.program = program
+        self.number = number
+        self.storage = None
+
+    @property
+    def level(self) -> float:  # type: ignore[override]
+        return self.program.level
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self.program.nodes[self.number]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.node.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value does not depend on the inputs, and is known."""
+        return self.node.constant
+
+
+def is_elementwise(primitive: Primitive) -> bool:
+    """Whether a primitive computes each entry of its result from one entry of each operand; comparisons do as well."""
+    own = isinstance(primitive.fun, np.ufunc) and primitive.fun.signature is None
+    return own or primitive.kind == "elementwise"
+
+
 def _sample(operation: Operation, xs: Sequence[Value], params: Params) -> Value:
-    """Return an operation's value; of a large elementwise one the first entry, spread, which shows the shape as well."""
+    """Return an operation's value; of a large elementwise one the first entry, broadcast, which shows the shape as well."""
     if not isinstance(operation, Primitive):
         return operation(*xs, **params)
-    if operation.kind == "elementwise":
+    if is_elementwise(operation):
         spread = np.broadcast_shapes(*map(shape, xs))
         if math.prod(spread) >= _LARGE:
             return np.broadcast_to(operation.fun(*(x.flat[0] if shape(x) else x for x in xs), **params), spread)
     return operation.fun(*xs, **params)
-
-
-def compiled(inputs: Iterable[int], lines: Iterable[str], space: dict[str, Any]) -> Callable[..., Any]:
-    """Return the Python function of these statements; inputs are its parameters, each `v` and its number."""
-    text = "".join(f"    {line}\n" for line in lines)
-    exec(compile(f"def program({', '.join(f'v{k}' for k in inputs)}):\n{text}", "<program>", "exec"), space)
-    made: Callable[..., Any] = space["program"]
-    return made
 
 
 def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
@@ -183,80 +249,7 @@ def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any
 
 
 def _typed(x: Any) -> Any:
-    """Return a parameter beside its type, as True, 1 and 1.0 are equal."""
+    """Return a parameter beside its type, because True, 1 and 1.0 are equal."""
     if isinstance(x, tuple):
         return tuple(map(_typed, x))
     return (slice, x.start, x.stop, x.step) if isinstance(x, slice) else (type(x), x)
-
-
-class AbstractValue(Tracer):
-    """A value of the program; it has a shape, and whoever asks for more ends the trace."""
-
-    __slots__ = ("number", "program")
-
-    def __init__(self, program: StraightLine, number: int) -> None:
-        self.program = program
-        self.number = number
-        self.storage = None
-
-    @property
-    def sample(self) -> Value:
-        """The value at the call in which the program is written."""
-        return self.program.nodes[self.number].value
-
-    @property
-    def level(self) -> float:  # type: ignore[override]
-        return self.program.level
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return shape(self.sample)
-
-    @property
-    def under(self) -> Value:
-        return np.float64(0)  # float64 it is, whichever one
-
-    @property
-    def primal(self) -> Value:
-        node = self.program.nodes[self.number]
-        if not node.constant:
-            raise CannotCompile("the function looks at a value")
-        return node.value
-
-    def settle(self) -> NoReturn:
-        raise CannotCompile("a value is kept between calls")
-
-    def hold(self, x: Value) -> Tracer:
-        return self.program.constant(x)
-
-    def twin(self) -> Tracer:
-        return type(self)(self.program, self.number)
-
-    def rebind(self, other: Tracer) -> NoReturn:
-        raise CannotCompile("the function writes into an array")
-
-    def __repr__(self) -> str:
-        return f"AbstractValue({self.number})"
-
-    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        if primitive.constant:
-            raise CannotCompile(f"{primitive.name} of a value decides what is done")
-        return self.program.operation(primitive, xs, params)
-
-
-class Exact(AbstractValue, Arithmetic):
-    """A value of a program for an arithmetic of its own, in which constants are exact and nothing is computed beforehand."""
-
-    __slots__ = ()
-
-    @classmethod
-    def lift(cls, number: Value) -> "AbstractValue":
-        return number if isinstance(number, Exact) else WRITING.get().constant(number)
-
-    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        if primitive.kinks is not None:
-            raise CannotCompile(f"{primitive.name} has kinks")
-        return super().process(primitive, xs, params)
-
-
-WRITING: ContextVar[StraightLine] = ContextVar("writing")  # the exact program that is being written
