@@ -17,7 +17,7 @@ from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Cost, Estimate, Witness
 
 MOST_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
-TERMS_BY_DEFAULT = 2_000
+OPERATIONS_BY_DEFAULT = 30  # of the formula, over all entries: a few milliseconds of sympy
 MEMORY_BYTES = 2 * 2**30
 
 
@@ -46,7 +46,8 @@ class Symbolic:
         recorded = plan(q.recording)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
-        if terms * entries > (TERMS_BY_DEFAULT if q.budget.effort is Effort.DEFAULT else MOST_TERMS):
+        by_default = q.budget.effort is Effort.DEFAULT
+        if terms * entries > MOST_TERMS or (by_default and terms > OPERATIONS_BY_DEFAULT):
             raise NotRun(
                 f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
                 do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
