@@ -62,7 +62,8 @@ class Prepared:
 class Call:
     """One call of a function with a custom gradient, or of a module: the function and the arguments it received.
 
-    `position` is where the call is in the source, and `rule` is where its gradient is defined.
+    `position` is where the call is in the source, and `rule` is where its gradient is defined. `constants` are the positions
+    and names of arguments that no derivative reaches: numbers, and arrays that do not depend on the inputs.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Call:
     kwargs: dict[str, Any]
     position: Any = None
     rule: Place | None = None
+    constants: frozenset[int | str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

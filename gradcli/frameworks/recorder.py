@@ -74,7 +74,8 @@ class RecordedSteps:
 
     def confirm(self, xs: Sequence[Any], theirs: Sequence[tuple[Any, str]], framework: str, rtol: float = 0.0) -> None:
         """Raise NotSupported if the results at `xs` are not those of the framework, each given with its format."""
-        values: dict[int, Any] = dict(zip(self.inputs, xs, strict=True)) | self.constants
+        values: dict[int, Any] = dict(zip(self.inputs, xs, strict=True))
+        values |= {number: own(x) if self.writes else x for number, x in self.constants.items()}
         with np.errstate(all="ignore"):
             for step in self.steps:
                 ran(step, values)
@@ -118,10 +119,10 @@ def own(x: Value) -> Value:
 
 
 def held(x: Any, hold: Callable[[Value], Value] | None) -> Any:
-    """Return a constant that traced values may be written into."""
-    if not isinstance(x, np.ndarray) or x.dtype not in (np.float64, np.complex128):
+    """Return a copy of a constant; traced values may be written into one of floats."""
+    if not isinstance(x, np.ndarray):
         return x
-    return x.copy() if hold is None else hold(x.copy())
+    return hold(x.copy()) if hold is not None and x.dtype in (np.float64, np.complex128) else x.copy()
 
 
 def ran(step: Step, values: dict[int, Any]) -> None:

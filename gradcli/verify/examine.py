@@ -1,14 +1,14 @@
 """Check a framework's other derivatives beside its gradient, and each custom gradient inside the function alone."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcli.core.provenance import place
-from gradcli.errors import BadClaim, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS, KNOWN, Call, Prepared
+from gradcli.errors import FunctionFailed, NotSupported
+from gradcli.frameworks.framework import EPS, KNOWN
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
@@ -19,28 +19,26 @@ from gradcli.reports import numbers
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.encode import ABSENT, Absent
-from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport, Part
+from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport
 from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import direction
-from gradcli.source.python import message_of, signature_of
+from gradcli.source.python import message_of
 from gradcli.verify.narrow_formats import exactness, rooms, scaled, told_apart
-from gradcli.verify.native import FrameworkClaim, own_gradient
-from gradcli.verify.probe import LocateOptions, function_at
+from gradcli.verify.native import FrameworkClaim
+from gradcli.verify.parts import Verify, checked_parts
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.verify.request import Request
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
-_ULPS = 64  # the same in a narrow format
+_ULPS = 64  # of the narrowest format: the difference of two runs of the same code
 _NEAR = 1e-3  # relative to each entry: the distance of the second point of a batch from the first
 _GRADIENTS = 40  # about how many evaluations of f the differences of a gradient take
 _MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
 _MAPPED = 20  # about how many evaluations of f two gradients take, computed both at once and one by one
 
 _OTHERS = "second run, one input at a time, vmap, double backward"
-
-Verify = Callable[["Request"], CheckReport]
 
 
 def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
@@ -49,7 +47,7 @@ def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verif
     point = report.points[0]
     case = _case(request, point, own)
     aspects = () if case is None else tuple(_aspects(case, point))
-    parts = tuple(_part(call, request, native, verify) for call in _calls(request, own))
+    parts = checked_parts(request, own, verify)
     known = KNOWN[native.framework.name]
     found = NativeReport(known.name, known.version or "", native.placed.device, native.narrowest, aspects, parts)
     if case is not None:
@@ -148,7 +146,12 @@ class _Case:
     @property
     def same(self) -> float:
         """The allowed difference of two computations of the same sum, relative to the sum of |terms|."""
-        return max(_SAME, _ULPS * EPS[self.native.narrowest])
+        return max(_SAME, self.ulps)
+
+    @property
+    def ulps(self) -> float:
+        """The allowed difference of two runs of the same code, relative to the largest entry."""
+        return _ULPS * EPS[self.native.narrowest]
 
     @property
     def crowded(self) -> bool:
@@ -190,7 +193,7 @@ def _adjoint(case: _Case) -> list[Aspect]:
 def _again(case: _Case) -> list[Aspect]:
     """Compare a second run of the same gradient with the first."""
     again = case.own(dict(case.values))
-    worst, most = _apart(again, case.claim, case.room)
+    worst, most = _apart(again, case.claim, case.room, case.ulps)
     if worst == 0:
         found = [Aspect("second run", "agrees", message="bit by bit")]
     else:
@@ -206,10 +209,10 @@ def _settled(case: _Case) -> list[Aspect]:
     except NotSupported as error:
         return [Aspect(name, "unavailable", message=_short(error.what))]
     first, second = (dict(zip(case.request.wrt, run, strict=True)) for run in runs)
-    worst, most = _apart(second, first, case.room)
+    worst, most = _apart(second, first, case.room, case.ulps)
     if worst:
         return [Aspect(name, "differs", worst, most, "still not deterministic")]
-    apart, most = _apart(first, case.claim, case.room)
+    apart, most = _apart(first, case.claim, case.room, case.ulps)
     says = "two runs agree bit by bit" + (f"; {numbers.power(apart)} from the gradient without them" if apart else "")
     return [Aspect(name, "agrees" if apart <= most else "wrong", message=says)]
 
@@ -225,7 +228,7 @@ def _variants(case: _Case) -> list[Aspect]:
             found.append(Aspect(name, "wrong", message=answer))
         else:
             given = dict(zip(case.request.wrt, answer, strict=True))
-            worst, most = _apart({n: g for n, g in given.items() if g is not None}, case.claim, case.room)
+            worst, most = _apart({n: g for n, g in given.items() if g is not None}, case.claim, case.room, case.ulps)
             found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
     return found
 
@@ -245,7 +248,7 @@ def _mapped(case: _Case) -> list[Aspect]:
         return [Aspect(name, "unavailable", message=_short(message_of(error)))]
     alone = case.own({**case.values, **other})
     pairs = [
-        _apart({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}, right, case.room)
+        _apart({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}, right, case.room, case.ulps)
         for k, right in enumerate((case.claim, alone))
     ]
     worst, most = max(pairs)
@@ -296,14 +299,19 @@ def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
     return Aspect(name, "agrees" if apart <= room else "wrong", apart / scale, room / scale)
 
 
-def _apart(found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the largest difference of two gradients, and the largest that their bounds allow, relative to the largest entry."""
+def _apart(
+    found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any], ulps: float
+) -> tuple[float, float]:
+    """Return the largest difference of two gradients, and the largest that is allowed, relative to the largest entry.
+
+    Their bounds are allowed, and `ulps` of the largest entry: one that is zero but for rounding has a bound of zero.
+    """
     size = max((float(np.max(np.abs(x), initial=0.0)) for x in claim.values()), default=0.0) or 1.0
     worst, most = 0.0, 0.0
     for name, x in found.items():
         apart = np.abs(np.asarray(x) - np.asarray(claim[name]))
         apart = np.where(np.isnan(x) & np.isnan(claim[name]), 0.0, np.nan_to_num(apart, nan=np.inf))
-        over = np.max(apart - room[name], initial=0.0)
+        over = np.max(apart - np.maximum(room[name], ulps * size), initial=0.0)
         worst = max(worst, float(np.max(apart, initial=0.0)) / size)
         most = max(most, (float(np.max(apart, initial=0.0)) if over <= 0 else 0.0) / size)
     return worst, most
@@ -311,67 +319,3 @@ def _apart(found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str
 
 def _short(text: str) -> str:
     return text if len(text) < 90 else text[:87] + "..."
-
-
-def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
-    """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
-    values = request.points[0].values
-    try:
-        found = own.native.framework.calls(
-            own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
-        )
-    except (GradcliError, RuntimeError, TypeError, ValueError):
-        return []  # the check of the gradient reports this error
-    return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
-
-
-def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
-    """Check one custom gradient alone, at the values it was called with."""
-    part = Part(call.name, Verdict.INCONCLUSIVE)
-    if call.rule is not None:
-        part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
-    try:
-        alone = _alone(call, request, native)
-        if alone is None:
-            return replace(part, message="it gets no floats")
-        report = verify(alone)
-    except GradcliError as error:
-        return replace(
-            part, verdict=Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE, message=error.what
-        )
-    part = replace(part, verdict=report.verdict)
-    if report.verdict == Verdict.PASS:
-        return part if report.detects.relative is None else replace(part, detects=report.detects.relative)
-    diagnosis = report.points[0].diagnosis
-    return replace(part, message=diagnosis.message if diagnosis else report.sentence())
-
-
-def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
-    """Return the request to check the custom gradient of a call; None if it takes no floats."""
-    framework = native.framework
-    prepared = Prepared(call.function, call.name, {})
-    if framework.owns(call.function):
-        prepared = framework.prepared(call.function, native.placed, native.seed)
-    alone = Native(prepared, framework, native.placed, native.seed)
-    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
-    point = _by_name(held, prepared) | {
-        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
-    }
-    found = function_at(alone, call.name, [point], LocateOptions(request.seed))
-    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
-    if made is None:
-        return None
-    located, claim, _ = made
-    return replace(
-        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), derivative="gradient",
-        command=(),
-    )  # fmt: skip
-
-
-def _by_name(args: Sequence[Any], prepared: Prepared) -> dict[str, Any]:
-    """Return the positional arguments of a call by parameter name; extra ones under the name of `*args`."""
-    signature = signature_of(prepared.function)
-    parameters = list(signature.parameters.values()) if signature else []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = {p.name: tuple(args[len(names) :]) for p in parameters if p.kind is p.VAR_POSITIONAL}
-    return dict(zip(names, args, strict=False)) | rest

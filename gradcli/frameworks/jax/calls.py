@@ -50,16 +50,18 @@ class _Seen(Recorder):
             return
         rule = getattr(function, "bwd", None) or getattr(function, "jvp", None)
         where = place_of(inspect.unwrap(rule)) if rule else None
+        constants = _constants(*_moving(function, args, kwargs)[1:])
         alone, given, named = _moving(function, given, named)
-        self._note(rule, leaves, Call(_name(function), alone, given, named, position(), where))
+        self._note(rule, leaves, Call(_name(function), alone, given, named, position(), where, constants))
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Collect a call that an equation makes, too."""
         if primitive.name in _CUSTOM and any(isinstance(x, Recorded) for x in xs):
-            self._equation(primitive, [self.value(x) for x in xs], params)
+            self._equation(primitive, xs, params)
         return super().process_primitive(primitive, xs, params)
 
-    def _equation(self, primitive: Any, xs: list[Any], params: dict[str, Any]) -> None:
+    def _equation(self, primitive: Any, traced: Sequence[Any], params: dict[str, Any]) -> None:
+        xs = [self.value(x) for x in traced]
         own = params["call_jaxpr"].jaxpr.debug_info
         told = next((x.debug_info for key in ("fwd_jaxpr_thunk", "jvp_jaxpr_fun") if (x := params.get(key))), own)
         source = re.search(r" at (.+):\d+$", own.func_src_info or told.func_src_info or "")
@@ -80,7 +82,8 @@ class _Seen(Recorder):
         call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
         call.__name__ = own.func_name
         where = place_of(inspect.unwrap(rule)) if rule else None
-        self._note(rule, xs[held:], Call(call.__name__, call, tuple(xs[held:]), {}, self.here, where))
+        constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, Recorded))
+        self._note(rule, xs[held:], Call(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants))
 
     def _note(self, rule: Any, leaves: Sequence[Any], call: Call) -> None:
         key = (call.name, id(rule), tuple(_key(x) for x in leaves))
@@ -119,6 +122,18 @@ def _concrete(x: Any) -> Any:
         else:
             break
     return x
+
+
+def _constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int | str]:
+    """Return the positions and names of arguments without a traced value; none if the call is not traced."""
+    given = dict(enumerate(args)) | kwargs
+
+    def is_traced(x: Any) -> bool:
+        return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(x))
+
+    if not any(map(is_traced, given.values())):
+        return frozenset()
+    return frozenset(key for key, x in given.items() if not is_traced(x))
 
 
 def _moving(

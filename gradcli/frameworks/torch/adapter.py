@@ -30,8 +30,7 @@ _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  #
 _INSIDE = "not require grad"  # torch's message if a function differentiates by inputs that require no gradient
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate by their inputs inside
 _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
-_NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode")
-_NO_VMAP = ("setup_context", "generate_vmap_rule", "vmap", "in-place", "data-dependent", ".item()")
+_NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
 
 
 class Torch:
@@ -174,8 +173,8 @@ class Torch:
             try:
                 gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
                 return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
-            except (RuntimeError, FunctionFailed) as error:
-                raise _unsupported(error, _NO_VMAP) from error
+            except Exception as error:  # torch raises errors of many classes where it cannot map an operation
+                raise _unsupported(error, ("",)) from error
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]

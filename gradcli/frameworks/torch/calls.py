@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from gradcli.core.provenance import is_users, place_of, position
 from gradcli.frameworks.framework import Call
@@ -26,7 +27,8 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
             return
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _with_own_modules(function, args)
-            found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward))
+            constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
+            found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward), constants)
 
     users = _users(torch.autograd.Function)
     if not users and not every:
@@ -128,6 +130,18 @@ def _names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
     return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
 
 
+def _requires_grad(a: Any) -> bool:
+    """Whether a tensor, a tensor in a structure or a parameter of a module requires a gradient."""
+    if isinstance(a, torch.nn.Module):
+        return any(p.requires_grad for p in a.parameters())
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tree_leaves(a))
+
+
+def _not_a_leaf(x: Any) -> Any:
+    """Return a tensor that an operation may write into: torch refuses that for leaves that require a gradient."""
+    return x.clone() if isinstance(x, torch.Tensor) and x.is_leaf and x.requires_grad else x
+
+
 def _key(a: Any) -> Any:
     return (tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else repr(a)[:80]
 
@@ -145,7 +159,7 @@ def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
-        return function.apply(*order)
+        return function.apply(*map(_not_a_leaf, order))
 
     apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
     apply.__name__ = function.__name__

@@ -29,7 +29,7 @@ _DRAW = Primitive("draw", lambda *xs, y: y, (), kind="constant", on=())
 _DRAWS = {"bernoulli", "multinomial", "poisson", "binomial"}
 _DEEPEST = 20  # levels of decomposition, because an operation may decompose into itself
 _INSIDE = None  # stands for a custom function among the entered blocks
-_SCALAR = "_local_scalar_dense"
+_SCALARS = {"_local_scalar_dense", "equal", "allclose"}  # operations whose result is a number of Python's
 
 
 def host(x: torch.Tensor) -> Any:
@@ -66,7 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         name = func.overloadpacket.__name__
         of_shape = name.startswith("new_") or name.endswith("_like")  # their result contains no entry of their operand
         moved = not of_shape and self._moves((args, kwargs))
-        if name == _SCALAR:
+        if name in _SCALARS:
             if moved:
                 self.program.cuts.append(("item", position()))
             return func(*args, **kwargs)
@@ -167,25 +167,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def _compared(self, step: Step, number: int, t: torch.Tensor) -> None:
         """Raise NotSupported if numpy gives an operation a different value from torch."""
-        ours = self.shadows.get(number)
+        ours, theirs = self.shadows.get(number), host(t)
         if ours is None or not t.is_floating_point():
-            self.shadows[number] = host(t)
+            self._replace(number, ours, theirs)
             return
-        theirs = host(t)
         if step.name.removeprefix("aten.") in UP_TO_SIGN:
             ours, theirs = np.abs(ours), np.abs(theirs)
         operands = [largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
         if not is_same(ours, theirs, _format(t), _CANCELS * max(operands, default=0.0)):
             raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
         if not step.writes:  # so that rounding errors do not add up over steps
-            if (
-                isinstance(ours, np.ndarray)
-                and ours.flags.writeable
-                and step.name.removeprefix("aten.") not in UP_TO_SIGN
-            ):
-                ours[...] = theirs  # in place, because it may be a view of memory that is written to later
-            else:
-                self.shadows[number] = host(t)
+            self._replace(number, None if step.name.removeprefix("aten.") in UP_TO_SIGN else ours, host(t))
+
+    def _replace(self, number: int, ours: Any, theirs: Any) -> None:
+        """Give a slot torch's value, in place where possible: ours may be a view of memory that is written to later."""
+        if isinstance(ours, np.ndarray) and ours.flags.writeable and ours.dtype == np.asarray(theirs).dtype:
+            ours[...] = theirs
+        else:
+            self.shadows[number] = theirs
 
     def _operand(self, a: Any) -> Any:
         if isinstance(a, torch.Tensor):

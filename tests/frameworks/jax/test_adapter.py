@@ -44,6 +44,12 @@ RULES = """
 
     off = jax.custom_vjp(product)
     off.defvjp(fwd_off, bwd)
+
+    def scale(x, c):
+        return x * x * c
+
+    scaled = jax.custom_vjp(scale)
+    scaled.defvjp(lambda x, c: (scale(x, c), (x, c)), lambda saved, ybar: (2 * ybar * saved[0] * saved[1], None))
 """
 
 RIGHT = {
@@ -51,6 +57,8 @@ RIGHT = {
     "several results": ("def f(x):\n    return {'s': jnp.sin(x), 'k': jnp.argmax(x)}", "x=randn(3)"),
     "jit": ("@jax.jit\ndef f(x):\n    return jnp.sum(lax.cumsum(x) ** 2)", "x=randn(3)"),
     "custom_vjp": ("f = right", "x=randn(3), w=randn(3)"),
+    "custom_vjp of a number": ("def f(x):\n    return jnp.sum(jnp.sin(scaled(x, 0.3)))", "x=randn(3)"),
+    "custom_vjp of a mask": ("M = jnp.array([1.0, 0.0, 2.0])\ndef f(x):\n    return jnp.sum(jnp.sin(scaled(x, M)))", "x=randn(3)"),
     "custom_vjp inside": ("def f(x, w):\n    return jnp.sum(right(x, w) ** 2)", "x=randn(3), w=randn(3)"),
     "scan": ("@jax.jit\ndef f(x, w):\n    return lax.scan(lambda c, a: (right(c, a), a), w, x)[0]", "x=randn(2,3), w=randn(3)"),
     "a branch": ("def f(x):\n    return jnp.sum(x**2) if x[0] > 0 else -jnp.sum(x)", "x=randn(3)"),
@@ -78,6 +86,7 @@ RIGHT = {
 
 #        what: source, point, the function whose own gradient is wrong
 WRONG: dict[str, tuple[str, str, str | None]] = {
+    "a derivative that is missing": ("def f(x):\n    return jnp.sum(scaled(x, 2 * x))", "x=randn(3)", "scale"),
     "custom_vjp": ("f = wrong", "x=randn(3), w=randn(3)", None),
     "inside": ("def f(x, w):\n    return jnp.sum(wrong(right(x, w), w) ** 2)", "x=randn(3), w=randn(3)", "product"),
     "in jit": ("@jax.jit\ndef f(x, w):\n    return jnp.sum(wrong(x, w) ** 2)", "x=randn(3), w=randn(3)", "product"),

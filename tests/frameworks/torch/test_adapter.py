@@ -51,10 +51,51 @@ HEAD = """
         @staticmethod
         def jvp(ctx, xdot):
             return 2 * xdot * torch.cos(ctx.saved_tensors[0])
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, c):
+            ctx.save_for_backward(x)
+            ctx.c = c
+            return x * x * c
+
+        @staticmethod
+        def backward(ctx, ybar):
+            return 2 * ybar * ctx.saved_tensors[0] * ctx.c, None
+
+    class Written(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp_()
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, ybar):
+            return ybar * ctx.saved_tensors[0]
 """
 
 #       what: source, point
 RIGHT = {
+    "a custom function of a number": ("def f(x):\n    return Scaled.apply(x, 0.3).sin().sum()", "x=randn(3)"),
+    "a custom function of a mask": ("M = torch.tensor([1.0, 0.0, 2.0])\ndef f(x):\n    return Scaled.apply(x, M).sin().sum()", "x=randn(3)"),
+    "a custom function that writes into its input": ("def f(x):\n    return Written.apply(x * 2).sum()", "x=randn(3)"),
+    "jacfwd inside": ("def f(x):\n    return torch.func.jacfwd(lambda y: (y.sin() * y).cumsum(0))(x).pow(2).sum()", "x=randn(3)"),
+    "what vmap cannot do": ("def f(x):\n    return x.flip(0) * x.view(1)[0]", "x=1.3"),
+    "integers that are counted": (
+        "def f(x):\n    n = torch.zeros(3, dtype=torch.long)\n    n[0] += 1\n    n[0] %= 5\n    return (x**2 * (n >= 1) + x).sum()",
+        "x=randn(3,3)"),
+    "a mask that is written to": (
+        "def f(x):\n    m = torch.zeros(3, dtype=torch.bool)\n    m[0] = True\n    return x.masked_fill(m, 0.0).pow(2).sum()", "x=randn(3)"),
+    "a view of integers": (
+        "def f(x):\n    i = torch.zeros(3, dtype=torch.long)\n    i[1:] = 2\n    return (x[i] ** 2).sum()", "x=randn(3)"),
+    "torch.equal": ("def f(x):\n    return x.sum() if torch.equal(x, x.flip(0)) else (x**2).sum()", "x=randn(3)"),
+    "a distribution": (
+        "def f(x):\n    return torch.distributions.Normal(x, torch.ones(3)).log_prob(torch.zeros(3)).sum()", "x=randn(3)"),
+    "a transformer in evaluation": (
+        "L = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).double().eval()\ndef f(x):\n    return L(x).sin().sum()",
+        "x=randn(1,3,4)"),
     "a function": ("def f(x, w):\n    return torch.tanh(x @ w).sum()", "x=randn(3,4), w=randn(4)"),
     "several results": ("def f(x, y):\n    return {'a': x * y, 'b': (x.sum(), y.argmax())}", "x=randn(3), y=randn(3)"),
     "complex numbers": (
@@ -98,6 +139,7 @@ RIGHT = {
 
 #        what: source, point, words of the report
 WRONG = {
+    "a derivative that is missing": ("def f(x):\n    return Scaled.apply(x, 2 * x).sum()", "x=randn(3)", ["Scaled"]),
     "a custom function": ("f = Wrong", "x=randn(3)", ["the sign is flipped"]),
     "inside": ("def f(x):\n    return (Sine.apply(x) * Wrong.apply(x)).sum()", "x=randn(3)", ["Wrong alone is wrong", "Sine alone is right"]),
     "forward mode": ("f = Tangent", "x=randn(3)", ["forward (jvp)", "wrong"]),

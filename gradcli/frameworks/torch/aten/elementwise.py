@@ -33,7 +33,7 @@ add({
     "lerp": lambda start, end, weight: start + weight * (end - start),
     "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)),
     "frexp": lambda x: _parts(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
-    "equal": np.array_equal, "allclose": np.allclose, "isclose": np.isclose,
+    "_is_all_true": np.all, "_is_any_true": np.any, "isclose": np.isclose,
     "lgamma": lambda x: _log_gamma(x), "polygamma": lambda n, x: _polygamma(n, x),
     "special_spherical_bessel_j0": lambda x: np.sinc(x / pi(x)),
     "special_hermite_polynomial_h": lambda x, n: _polynomial("hermite", x, n),
@@ -110,4 +110,6 @@ def clamp(x: Value, min: Value = None, max: Value = None) -> Value:
 @aten()
 def copy(x: Value, src: Value) -> Value:
     """Return `src` in the shape of x."""
-    return np.broadcast_to(src, shape(x)) if shape(src) != shape(x) else np.positive(src)
+    if shape(src) != shape(x):
+        return np.broadcast_to(src, shape(x))
+    return np.positive(src) if src.dtype != np.bool_ else np.array(src)

@@ -1,0 +1,116 @@
+"""The custom gradients in a framework's function, each checked alone at the values it was called with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradcli.errors import BadClaim, GradcliError
+from gradcli.frameworks.framework import Call, Framework, Prepared
+from gradcli.frameworks.native import Native
+from gradcli.reports.check import CheckReport
+from gradcli.reports.native import Part
+from gradcli.source.python import signature_of
+from gradcli.source.structure import taken_apart
+from gradcli.verify.native import FrameworkClaim, own_gradient
+from gradcli.verify.probe import LocateOptions, function_at
+from gradcli.words import Verdict
+
+if TYPE_CHECKING:
+    from gradcli.verify.request import Request
+
+Verify = Callable[["Request"], CheckReport]
+
+
+def checked_parts(request: "Request", own: FrameworkClaim, verify: Verify) -> tuple[Part, ...]:
+    """Return what a check of each custom gradient in a run of the function found."""
+    return tuple(_part(call, request, own.native, verify) for call in _calls(request, own))
+
+
+def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
+    """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
+    values = request.points[0].values
+    try:
+        found = own.native.framework.calls(
+            own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
+        )
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return []  # the check of the gradient reports this error
+    return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
+
+
+def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
+    """Check one custom gradient alone, at the values it was called with."""
+    part = Part(call.name, Verdict.INCONCLUSIVE)
+    if call.rule is not None:
+        part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
+    try:
+        alone = _alone(call, request, native)
+        if alone is None:
+            return replace(part, message="it gets no floats")
+        report = verify(alone)
+    except GradcliError as error:
+        return replace(
+            part, verdict=Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE, message=error.what
+        )
+    part = replace(part, verdict=report.verdict)
+    if report.verdict == Verdict.PASS:
+        return part if report.detects.relative is None else replace(part, detects=report.detects.relative)
+    diagnosis = report.points[0].diagnosis
+    return replace(part, message=diagnosis.message if diagnosis else report.sentence())
+
+
+def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
+    """Return the request to check the custom gradient of a call; None if it takes no floats."""
+    framework = native.framework
+    prepared = Prepared(call.function, call.name, {})
+    if framework.owns(call.function):
+        prepared = framework.prepared(call.function, native.placed, native.seed)
+    alone = Native(prepared, framework, native.placed, native.seed)
+    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
+    point = _by_name(held, prepared) | {
+        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
+    }
+    found = function_at(alone, call.name, [point], LocateOptions(request.seed))
+    constants = _constants(call, framework, _by_name(range(len(call.args)), prepared))
+    found = replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
+    if not found.wrt:
+        return None
+    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
+    if made is None:
+        return None
+    located, claim, _ = made
+    return replace(
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), derivative="gradient",
+        command=(),
+    )  # fmt: skip
+
+
+def _constants(call: Call, framework: Framework, places: Mapping[str, Any]) -> set[str]:
+    """Return the parameters of a call that carry no derivative: constants of its trace, and numbers of Python.
+
+    `places` has the position of each argument that is passed by position, and the positions of `*args`.
+    """
+
+    def is_constant(key: int | str, x: Any) -> bool:
+        leaves = taken_apart("", x)[1].values()
+        return key in call.constants or not any(framework.holds(leaf) or framework.owns(leaf) for leaf in leaves)
+
+    fixed = {key for key, x in (dict(enumerate(call.args)) | call.kwargs).items() if is_constant(key, x)}
+    by_position = {name for name, k in places.items() if {k} <= fixed or (isinstance(k, tuple) and set(k) <= fixed)}
+    return by_position | {key for key in fixed if isinstance(key, str)}
+
+
+def _parameter(path: str) -> str:
+    """Return the parameter that holds a leaf: its path up to the first member."""
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _by_name(args: Sequence[Any], prepared: Prepared) -> dict[str, Any]:
+    """Return the positional arguments of a call by parameter name; extra ones under the name of `*args`."""
+    signature = signature_of(prepared.function)
+    parameters = list(signature.parameters.values()) if signature else []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = {p.name: tuple(args[len(names) :]) for p in parameters if p.kind is p.VAR_POSITIONAL}
+    return dict(zip(names, args, strict=False)) | rest
