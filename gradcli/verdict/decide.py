@@ -13,7 +13,7 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis
 from gradcli.verdict.detects import detects_of
 from gradcli.verdict.entries import AGREE, DISAGREE
-from gradcli.verdict.evidence import Evidence, Hull, Look, NotSeen, Projections, known
+from gradcli.verdict.evidence import Evidence, EvidenceKind, HullDistance, MissingEvidence, Projections, require
 from gradcli.words import Kind, Severity, Verdict
 
 Findings = tuple[Finding, ...]
@@ -29,30 +29,30 @@ class Decision:
     verdict: Verdict
     findings: Findings
     diagnosis: Diagnosis | None = None
-    hull: Hull | None = None
+    hull: HullDistance | None = None
     detects: Detects = NO_SIZE
 
 
-def decide(seen: Evidence) -> Decision | Look:
-    """Return the verdict, or the `Look` that names the evidence needed before there can be a verdict."""
+def decide(seen: Evidence) -> Decision | EvidenceKind:
+    """Return the verdict, or the `EvidenceKind` that names the evidence needed before there can be a verdict."""
     try:
         decision = _by_modes(seen)
         if (
             decision.verdict == Verdict.INCONCLUSIVE
-            and seen.may_doubt_trace
+            and seen.may_retry_without_trace
             and _lost_its_trace(seen, decision.findings)
         ):
-            return Look.VALUES_ALONE
+            return EvidenceKind.VALUES_ALONE
         if seen.may_keep_state and seen.outcomes:
-            changed = known(seen.function_again, Look.FUNCTION_AGAIN).changed
+            changed = require(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
             if changed is not None:
                 return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
         if seen.wants_mutants and seen.outcomes:
             decision = _with_mutants(seen, decision)
-        if decision.verdict == Verdict.INCONCLUSIVE and seen.many_entries:
+        if decision.verdict == Verdict.INCONCLUSIVE and seen.needs_projections:
             return _by_projections(seen, decision)
-    except NotSeen as missing:
-        return missing.look
+    except MissingEvidence as missing:
+        return missing.kind
     return replace(decision, detects=detects_of(seen, decision.verdict, decision.hull))
 
 
@@ -110,9 +110,9 @@ def _kinds(findings: Findings) -> set[str]:
 
 def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
     """Return the decision where two witnesses inside one mode contradict each other: a rule or the trace is wrong."""
-    blame = known(seen.blame, Look.BLAME)
-    values = seen.answered("finite-difference") is not None and seen.contradicts("finite-difference")
-    if blame.rule is None and (values or blame.flat_kink):
+    blame = require(seen.blame, EvidenceKind.BLAME)
+    values = seen.estimate_or_none("finite-difference") is not None and seen.contradicts("finite-difference")
+    if blame.rule is None and (values or blame.operation_at_kink):
         return _open(seen.findings, _blamed(seen, seen.findings, "function values contradict the traced gradient"))
     own = seen.claimed is None
     severity = Severity.ERROR if own else Severity.INCONCLUSIVE
@@ -123,11 +123,11 @@ def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
 
 def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
     """Return a finding with the cause if function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
-    blame = known(seen.blame, Look.BLAME)
+    blame = require(seen.blame, EvidenceKind.BLAME)
     if blame.rule is not None:
         whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
         return _inconclusive(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
-    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.flat_kink:
+    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.operation_at_kink:
         return _inconclusive(
             Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
         )
@@ -155,12 +155,12 @@ def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findin
     settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
     if seen.reference is None or settled or not _needs_a_guard(seen):
         return confirmed, ()
-    agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.words[seen.reference].items()}
+    agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.agreement[seen.reference].items()}
     if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules
         return agreed, ()
-    direction = known(seen.direction, Look.DIRECTION)
+    direction = require(seen.direction, EvidenceKind.DIRECTION)
     if direction.agrees:
-        says = f"the untouched function confirms one random direction to {direction.relative:.0e}"
+        says = f"the untouched function confirms one random direction to {direction.relative_bound:.0e}"
         return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
     if direction.agrees is False and not _has_two_slopes(seen):
         says = "a difference of the untouched function contradicts the traced gradient"
@@ -170,14 +170,14 @@ def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findin
 
 def _has_two_slopes(seen: Evidence) -> bool:
     """Whether differences of an entry show a second slope over wider steps; then they contradict no other mode."""
-    found = seen.answered("finite-difference")
+    found = seen.estimate_or_none("finite-difference")
     slopes = {} if found is None else found.slopes
     return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
 
 
 def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
     """Return a mask of the wrong entries of the claim, by input: they differ from a value that two modes confirm."""
-    return {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in seen.words["claim"].items()}
+    return {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in seen.agreement["claim"].items()}
 
 
 def entries_to_explain(seen: Evidence) -> dict[str, Any]:
@@ -186,19 +186,21 @@ def entries_to_explain(seen: Evidence) -> dict[str, Any]:
 
 
 def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
-    words = seen.words["claim"]
+    agreement = seen.agreement["claim"]
     if any(np.any(mask) for mask in wrong_entries(seen, confirmed).values()):
-        changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+        changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
-        return Decision(Verdict.FAIL, findings, known(seen.diagnosis, Look.DIAGNOSIS).diagnosis)
+        return Decision(Verdict.FAIL, findings, require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis)
     findings, hull = _at_kinks(seen, findings)
-    open_ = seen.undecided if hull is not None else {}
+    at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_contradicted(seen, findings))
-    right = all(np.all(((word == AGREE) & confirmed[name]) | open_.get(name, False)) for name, word in words.items())
+    right = all(
+        np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
+    )
     if not right or _blocked(findings):
         return replace(_open(findings, *_why_not(seen, findings, confirmed)), hull=hull)
-    changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed), hull=hull)
     return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull)
@@ -211,25 +213,26 @@ def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decis
     return _open(findings, *_why_not(seen, findings, confirmed))
 
 
-def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, Hull | None]:
+def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistance | None]:
     """Return the findings with one on the claim at kinks, and the hull if the claim is a subgradient there."""
     kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
     if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
         return findings, None
-    hull = known(seen.pieces, Look.PIECES).hull
+    hull = require(seen.pieces, EvidenceKind.PIECES).hull
     if hull is None:
         return findings, None
     if not hull.holds:
         why = (
             "function values contradict the pieces that meet there"
-            if hull.contradicted
+            if hull.contradicted_by_values
             else f"an entry is {hull.distance:.1e} of its largest slope away from every mean of the gradients of the "
-            f"{hull.pieces} pieces"
+            f"{hull.piece_count} pieces"
         )
         says = f"the claim at the kink is not a subgradient: {why}"
         return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
     accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
-    says = f"at the kink the claim is a subgradient: a mean of the gradients of the {hull.pieces} smooth pieces that meet there"
+    pieces = f"{hull.piece_count} smooth pieces"
+    says = f"at the kink the claim is a subgradient: a mean of the gradients of the {pieces} that meet there"
     return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
 
 
@@ -239,7 +242,7 @@ def _contradicted(seen: Evidence, findings: Findings) -> Findings:
         return (_blamed(seen, findings, f"function values contradict {seen.reference}"),)
     return tuple(
         _inconclusive(Kind.DISAGREEMENT, f"{mode} disagrees with {seen.reference}", "compare-modes shows both")
-        for mode in seen.own_modes
+        for mode in seen.modes_without_claim
         if seen.contradicts(mode)
     )
 
@@ -248,23 +251,23 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     """Return findings that say why there is no verdict, if no finding says so yet."""
     if _blocked(findings):
         return ()
-    if seen.scales:
-        return seen.scales
+    if seen.scale_findings:
+        return seen.scale_findings
     if seen.untraced is not None and seen.claimed is None:
         says = f"only function values are available, and nothing independent confirms them: {seen.untraced.what}"
         hint = "give a gradient of your own to check: --grad"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
-    rests = [seen.rests_on(name) for name in answered]
-    if seen.untraced is None and not any(not (a & b) for a in rests for b in rests):
-        values = any(rest == {Witness.FUNCTION_VALUES} for rest in rests)
+    dependencies = [seen.dependencies(name) for name in answered]
+    if seen.untraced is None and not any(not (a & b) for a in dependencies for b in dependencies):
+        values = any(needed == {Witness.FUNCTION_VALUES} for needed in dependencies)
         missing = "forward or certified" if values else "finite-difference"
         alone = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
         says = f"{' and '.join(answered)} alone cannot confirm a gradient: {alone}"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
-    words = seen.words["claim"] if seen.claimed is not None else {}
+    agreement = seen.agreement["claim"] if seen.claimed is not None else {}
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
-    doubtful = sum(int(np.sum(word != AGREE)) for word in words.values())
+    doubtful = sum(int(np.sum(word != AGREE)) for word in agreement.values())
     count = max(unconfirmed, doubtful)
     narrow = any(o.estimate is not None and o.estimate.narrow for o in seen.outcomes.values())
     says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
@@ -290,35 +293,37 @@ def _lost_its_trace(seen: Evidence, findings: Findings) -> bool:
 
 def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
     """Return the decision with the result of planted mistakes: there is no pass if one of them was not caught."""
-    survived = known(seen.mutants, Look.MUTANTS).survived
-    if survived is None:
+    problem = require(seen.mutants, EvidenceKind.MUTANTS).problem
+    if problem is None:
         return decision
-    fails = decision.verdict == Verdict.PASS and survived.severity == Severity.INCONCLUSIVE
+    fails = decision.verdict == Verdict.PASS and problem.severity == Severity.INCONCLUSIVE
     verdict = Verdict.INCONCLUSIVE if fails else decision.verdict
-    return replace(decision, verdict=verdict, findings=(*decision.findings, survived))
+    return replace(decision, verdict=verdict, findings=(*decision.findings, problem))
 
 
 def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
     """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
     claim = seen.estimate("claim").value
     if not all(np.all(np.isfinite(g)) for g in claim.values()):
-        return replace(so_far, verdict=Verdict.FAIL, diagnosis=known(seen.diagnosis, Look.DIAGNOSIS).diagnosis)
-    found = known(seen.projections, Look.PROJECTIONS)
+        return replace(
+            so_far, verdict=Verdict.FAIL, diagnosis=require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis
+        )
+    found = require(seen.projections, EvidenceKind.PROJECTIONS)
     findings = tuple(
         f
-        for f in (*so_far.findings, found.coverage, *found.open_)
+        for f in (*so_far.findings, found.coverage, *found.undecided_because)
         if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE)
     )
-    if found.agrees is None or (found.open_ and not found.wrong):
-        return _open(findings, *(() if found.open_ else (_too_noisy(found),)))
+    if found.agrees is None or (found.undecided_because and not found.wrong):
+        return _open(findings, *(() if found.undecided_because else (_too_noisy(found),)))
     if found.agrees and _blocked(findings):
         return _open(findings)
-    changed = known(seen.claim_again, Look.CLAIM_AGAIN).changed
+    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed))
     if found.agrees:
         return Decision(Verdict.PASS, findings, detects=found.detects)
-    diagnosis = known(seen.diagnosis, Look.DIAGNOSIS).diagnosis if found.wrong else None
+    diagnosis = require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis if found.wrong else None
     return Decision(Verdict.FAIL, findings, diagnosis)
 
 

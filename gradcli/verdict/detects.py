@@ -7,11 +7,11 @@ import numpy as np
 from gradcli.point import Array, Estimate
 from gradcli.reports.point_report import NO_SIZE, Detects
 from gradcli.verdict.entries import AGREE, allowed
-from gradcli.verdict.evidence import Evidence, Hull
+from gradcli.verdict.evidence import Evidence, HullDistance
 from gradcli.words import Verdict
 
 
-def detects_of(seen: Evidence, verdict: Verdict, hull: Hull | None) -> Detects:
+def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
     """Return the largest relative error that could have gone undetected, over the nonzero entries.
 
     If all entries are zero, return the largest absolute error instead. The limit of an entry is the larger of two: the
@@ -53,11 +53,11 @@ def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | 
 
 def _room(seen: Evidence, right: Estimate, name: str) -> Array | None:
     """Return the largest undetected absolute error of each entry of one input; None if it is unknown."""
-    claim = seen.answered("claim") if seen.claimed is not None else None
+    claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
     own = _claimed_room(seen, right, name)
     if own is None:
         return None
-    if claim is not None and seen.trace.limit is None and not seen.trace.untested:
+    if claim is not None and seen.trace.limit is None and not seen.trace.untested_reason:
         return own  # nothing is traced, or the recorder compares every operation
     lost = _by_function_values(seen, name)
     if seen.trace.limit is not None:
@@ -72,7 +72,7 @@ def _claimed_room(seen: Evidence, right: Estimate, name: str) -> Array | None:
     """Return the allowed difference of each entry of claim and reference; without a claim, the bound of the reference."""
     if seen.claimed is None:
         return np.asarray(right.bound[name])
-    claim = seen.answered("claim")
+    claim = seen.estimate_or_none("claim")
     if claim is None or name not in claim.value:
         return None
     return np.asarray(allowed(claim, right, name, seen.tolerance))
@@ -84,8 +84,8 @@ def _by_function_values(seen: Evidence, name: str) -> Array | None:
         return None
     rooms = []
     for a, b in seen.independent_pairs:
-        both = (seen.words[a][name] == AGREE) & (seen.words[b][name] == AGREE)
+        both = (seen.agreement[a][name] == AGREE) & (seen.agreement[b][name] == AGREE)
         rooms.append(np.where(both, allowed(seen.estimate(a), seen.estimate(b), name, None), np.inf))
     if not rooms and seen.direction is not None and seen.direction.agrees:
-        return seen.direction.room_of(name)
+        return seen.direction.bound_of(name)
     return np.min(np.stack(rooms), axis=0) if rooms else None

@@ -17,13 +17,14 @@ from gradcli.verdict.entries import AGREE, DISAGREE, Tolerance
 from gradcli.words import ModeStatus
 
 T = TypeVar("T")
-Masks = Mapping[str, Any]  # a value for each entry, by input
+PerEntry = Mapping[str, Any]  # a value for each entry, by input
 
 
-class Look(Enum):
+class EvidenceKind(Enum):
     """Evidence that costs evaluations of f or of the claim, and is gathered only if the verdict depends on it.
 
-    The value is the name of the field of `Evidence` that holds it.
+    Each value but the last names the field of `Evidence` that holds it. `VALUES_ALONE` asks for the whole check to be
+    repeated without the trace.
     """
 
     DIRECTION = "direction"
@@ -37,12 +38,12 @@ class Look(Enum):
     VALUES_ALONE = "values_alone"
 
 
-class NotSeen(Exception):
+class MissingEvidence(Exception):
     """The verdict depends on evidence that has not been gathered yet."""
 
-    def __init__(self, look: Look) -> None:
-        super().__init__(look.value)
-        self.look = look
+    def __init__(self, kind: EvidenceKind) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,90 +57,90 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class DirectionalCheck:
     """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide."""
 
     agrees: bool | None
-    relative: float
+    relative_bound: float
     calls: int
-    room: float = np.inf
-    steps: dict[str, Array] = field(default_factory=dict)
+    bound: float = np.inf
+    displacements: dict[str, Array] = field(default_factory=dict)
 
-    def room_of(self, name: str) -> Array:
-        """Return the largest undetected error of each entry of one input, if it is the only wrong entry."""
+    def bound_of(self, name: str) -> Array:
+        """Return the error bound of the difference, per unit of each entry; an error up to three times this may still agree."""
         with np.errstate(all="ignore"):
-            return self.room / np.abs(self.steps[name]) if name in self.steps else np.inf
+            return self.bound / np.abs(self.displacements[name]) if name in self.displacements else np.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
-    """Why function values may contradict the trace: the wrong rule and its place, or a kink through which no slope flows."""
+class Cause:
+    """The likely cause if values contradict the trace: a wrong rule and its place, or an operation evaluated at its kink."""
 
     rule: str | None = None
     at: Place | Span | None = None
-    flat_kink: bool = False
+    operation_at_kink: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RepeatedCall:
     """The result of another call with the same arguments: a finding if the value changed, else None."""
 
     changed: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Hull:
-    """The distance of a claim from the convex hull of the pieces' gradients, and the number of pieces.
+class HullDistance:
+    """The distance of a claim from the convex hull of the pieces' gradients, and the number of these pieces.
 
     Units  `distance` is that of the worst entry, and `limit` the largest distance that counts as none, both relative to
            each entry's largest slope.
     """
 
     distance: float
-    pieces: int
+    piece_count: int
     limit: float
-    contradicted: bool = False
+    contradicted_by_values: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the claim is a subgradient."""
-        return self.distance <= self.limit and not self.contradicted
+        return self.distance <= self.limit and not self.contradicted_by_values
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """The convex hull of the gradients of the pieces that meet at a kink; None if they could not be computed."""
 
-    hull: Hull | None = None
+    hull: HullDistance | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class LikelyMistake:
     """The likely mistake in the claim, if one is known."""
 
     diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """The results of planted mistakes, and a finding if one of them was not caught or none was planted."""
+class MutationResult:
+    """The mistakes that were planted, and a finding if one was missed or none could be planted."""
 
     mutants: tuple[Mutant, ...]
-    survived: Finding | None = None
+    problem: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Projections:
     """The result of random projections of function values; `agrees` is None if they are too noisy or too few.
 
-    `wrong` are the entries that were measured alone and differ from the claim. `open_` are findings that leave the claim
-    undecided: kinks and second slopes.
+    `wrong` are the entries that were measured alone and differ from the claim. `undecided_because` are findings that leave
+    the claim undecided: kinks and second slopes.
     """
 
     agrees: bool | None
     coverage: Finding
     entries: Entries
-    open_: tuple[Finding, ...] = ()
+    undecided_because: tuple[Finding, ...] = ()
     wrong: tuple[Mismatch, ...] = ()
     complete: bool = True
     calls: int = 0
@@ -147,7 +148,7 @@ class Projections:
 
 
 @dataclass(frozen=True)
-class TraceSeen:
+class TraceComparison:
     """Whether the recorded program gives the function's values near the point; None if this could not be compared.
 
     Units  `limit` is the smallest lost term that the test would have detected, relative to all slopes.
@@ -155,41 +156,41 @@ class TraceSeen:
 
     agrees: bool | None = None
     limit: float | None = None
-    untested: str = ""  # why the values were not compared
+    untested_reason: str = ""  # why the values were not compared
     evaluations: int = 0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All evidence at one point; a field that a `Look` names is None until it has been gathered.
+    """All evidence at one point; a field that a `EvidenceKind` names is None until it has been gathered.
 
-    Shapes  `words[mode][x]` and `undecided[x]` have the shape of the estimates' values of input x, or broadcast to it.
+    Shapes  `agreement[mode][x]` and `undecided[x]` have the shape of the estimates' values of input x, or broadcast to it.
     """
 
     inputs: tuple[str, ...]
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     reference: str | None = None  # the mode that the others are compared with
-    words: Mapping[str, Masks] = field(default_factory=dict)  # the verdict of each entry against the reference, by mode
+    agreement: Mapping[str, PerEntry] = field(default_factory=dict)  # of each entry with the reference, by mode
     claimed: tuple[str, ...] | None = None  # the inputs that the claim covers; None without a claim
     findings: tuple[Finding, ...] = ()
-    undecided: Masks = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
-    scales: tuple[Finding, ...] = ()  # findings of differences at several scales on undecided entries
+    undecided: PerEntry = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
+    scale_findings: tuple[Finding, ...] = ()  # of differences at several scales, on undecided entries
     wrong_shape: Diagnosis | None = None
     tolerance: Tolerance | None = None
-    trace: TraceSeen = TraceSeen()
+    trace: TraceComparison = TraceComparison()
     untraced: GradcliError | None = None  # the error that ended the trace
     written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
-    may_doubt_trace: bool = False  # function values were requested, and the trace is not rejected yet
+    may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
     may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
     wants_mutants: bool = False
-    many_entries: bool = False  # a claim without a trace, with too many entries to move one by one
-    direction: Direction | None = None
-    blame: Blame | None = None
-    claim_again: Again | None = None
+    needs_projections: bool = False  # a claim without a trace, with too many entries to move one by one
+    direction: DirectionalCheck | None = None
+    blame: Cause | None = None
+    claim_again: RepeatedCall | None = None
     pieces: Pieces | None = None
-    diagnosis: Explained | None = None
-    function_again: Again | None = None
-    mutants: Planted | None = None
+    diagnosis: LikelyMistake | None = None
+    function_again: RepeatedCall | None = None
+    mutants: MutationResult | None = None
     projections: Projections | None = None
 
     def estimate(self, mode: str) -> Estimate:
@@ -199,18 +200,18 @@ class Evidence:
             raise KeyError(mode)
         return found
 
-    def answered(self, mode: str) -> Estimate | None:
+    def estimate_or_none(self, mode: str) -> Estimate | None:
         """The estimate of a mode, or None if it gave none."""
         return self.outcomes[mode].estimate if mode in self.outcomes else None
 
     @cached_property
-    def own_modes(self) -> tuple[str, ...]:
+    def modes_without_claim(self) -> tuple[str, ...]:
         """The modes that were compared, without the claim."""
-        return tuple(mode for mode in self.words if mode != "claim")
+        return tuple(mode for mode in self.agreement if mode != "claim")
 
     @cached_property
     def confirmed(self) -> dict[str, Any]:
-        """A mask of the confirmed entries, by input: two modes that rest on nothing in common agree on them.
+        """A mask of the confirmed entries, by input: two modes that share no dependency agree on them.
 
         If there is no trace, the claim itself is the second witness, beside differences with a known error bound.
         """
@@ -221,33 +222,36 @@ class Evidence:
             return {name: np.isfinite(right.bound[name]) & np.isfinite(right.value[name]) for name in self.inputs}
         seen = {}
         for name in self.inputs:
-            agree = {mode: self.words[mode][name] == AGREE for mode in self.own_modes}
+            agree = {mode: self.agreement[mode][name] == AGREE for mode in self.modes_without_claim}
             pairs = [agree[a] & agree[b] for a, b in self.independent_pairs]
             mask = np.logical_or.reduce(pairs) if pairs else np.zeros(np.shape(agree[self.reference]), dtype=bool)
-            for mode in self.own_modes:  # a contradicted entry is not confirmed, whichever modes agree on it
-                mask = mask & (self.words[mode][name] != DISAGREE)
+            for mode in self.modes_without_claim:  # a contradicted entry is not confirmed, whichever modes agree on it
+                mask = mask & (self.agreement[mode][name] != DISAGREE)
             seen[name] = np.asarray(mask)
         return seen
 
     @cached_property
     def independent_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of compared modes that rest on nothing in common."""
-        modes = self.own_modes
+        """The pairs of compared modes that share no dependency."""
+        modes = self.modes_without_claim
         return tuple(
-            (a, b) for i, a in enumerate(modes) for b in modes[i + 1 :] if not self.rests_on(a) & self.rests_on(b)
+            (a, b)
+            for i, a in enumerate(modes)
+            for b in modes[i + 1 :]
+            if not self.dependencies(a) & self.dependencies(b)
         )
 
-    def rests_on(self, mode: str) -> frozenset[Witness]:
+    def dependencies(self, mode: str) -> frozenset[Witness]:
         """What the answer of a mode depends on."""
         return self.outcomes[mode].mode.rests_on
 
     def contradicts(self, mode: str) -> bool:
         """Whether a mode differs from the reference in some entry."""
-        return any(np.any(word == DISAGREE) for word in self.words.get(mode, {}).values())
+        return any(np.any(word == DISAGREE) for word in self.agreement.get(mode, {}).values())
 
 
-def known(seen: T | None, look: Look) -> T:
-    """Return gathered evidence. Raises NotSeen if it has not been gathered yet."""
-    if seen is None:
-        raise NotSeen(look)
-    return seen
+def require(value: T | None, kind: EvidenceKind) -> T:
+    """Return gathered evidence. Raises MissingEvidence if it has not been gathered yet."""
+    if value is None:
+        raise MissingEvidence(kind)
+    return value

@@ -18,11 +18,11 @@ from gradcli.reports.encode import Absent
 from gradcli.reports.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
-from gradcli.verdict.evidence import Look, Outcome
+from gradcli.verdict.evidence import EvidenceKind, Outcome
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
 from gradcli.verify.gather import add_claim, compare_all, place_findings
-from gradcli.verify.look import ALONE, evidence_of, look
+from gradcli.verify.look import ALONE, evidence_of, with_evidence
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.point_reports import report_of, unfinished
 from gradcli.verify.projection import projected
@@ -186,10 +186,10 @@ def _by_modes(
 def _decided(case: PointCheck, request: Request) -> PointReport:
     """Return the report of a point, after gathering all evidence that its verdict depends on."""
     seen = evidence_of(case, request)
-    while isinstance(decision := decide(seen), Look):
-        if decision is Look.VALUES_ALONE:
+    while isinstance(decision := decide(seen), EvidenceKind):
+        if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
-        seen = look(case, seen, decision)
+        seen = with_evidence(case, seen, decision)
     return report_of(case.q, seen, decision, case.not_claimed)
 
 

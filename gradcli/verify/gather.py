@@ -256,7 +256,7 @@ def compare_all(case: PointCheck) -> None:
         if outcome.estimate is None:
             continue
         fixed = case.fixed if mode == "claim" else None
-        words = {}
+        agreement = {}
         for k, name in enumerate(case.q.wrt):
             if name in outcome.estimate.value:
                 word = entrywise(outcome.estimate, right, name, scale, fixed)
@@ -270,8 +270,10 @@ def compare_all(case: PointCheck) -> None:
                 if mode == "claim":
                     word = settled_zeros(case, name, word)
                 open_ = case.q.undecided[k]
-                words[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
-        case.words[mode] = words
+                agreement[name] = (
+                    np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
+                )
+        case.agreement[mode] = agreement
 
 
 def _too_coarse(claim: Outcome) -> bool:

@@ -14,7 +14,7 @@ from gradcli.modes.mode import Question
 from gradcli.reports.common import finding
 from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
-from gradcli.verdict.evidence import Again, Blame, Evidence, Explained, Look, Pieces, TraceSeen
+from gradcli.verdict.evidence import Cause, Evidence, EvidenceKind, LikelyMistake, Pieces, RepeatedCall, TraceComparison
 from gradcli.verify.blame import hits_a_kink, wrong_rule
 from gradcli.verify.gather import claim_again
 from gradcli.verify.mutate import plant_mistakes
@@ -34,67 +34,67 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
     q = case.q
     ran = bool(case.outcomes)
     return Evidence(
-        inputs=q.wrt, outcomes=case.outcomes, reference=case.reference, words=case.words, claimed=case.claimed,
+        inputs=q.wrt, outcomes=case.outcomes, reference=case.reference, agreement=case.agreement, claimed=case.claimed,
         findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
         undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
-        scales=tuple(scale_findings(case)), trace=_trace_seen(q) if ran else TraceSeen(),
+        scale_findings=tuple(scale_findings(case)), trace=_trace_comparison(q) if ran else TraceComparison(),
         untraced=q.untraced, written_as_text=bool(WRITTEN),
-        may_doubt_trace=q.blind is None and "finite-difference" in request.modes and ran,
-        may_keep_state=q.f.kind == "python", wants_mutants=request.mutate, many_entries=ran and applies(case),
+        may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
+        may_keep_state=q.f.kind == "python", wants_mutants=request.mutate, needs_projections=ran and applies(case),
     )  # fmt: skip
 
 
-def _trace_seen(q: Question) -> TraceSeen:
+def _trace_comparison(q: Question) -> TraceComparison:
     test = q.trace_test
     measurable = test.agrees and q.affords_slopes
     limit = test.detects([q.slopes[name] for name in q.wrt]) if measurable else None
-    return TraceSeen(test.agrees, limit, test.why, test.evaluations)
+    return TraceComparison(test.agrees, limit, test.why, test.evaluations)
 
 
-def look(case: PointCheck, seen: Evidence, what: Look) -> Evidence:
-    """Return the evidence with the field that `what` names filled in."""
-    return replace(seen, **{what.value: _LOOKS[what](case, seen)})
+def with_evidence(case: PointCheck, seen: Evidence, kind: EvidenceKind) -> Evidence:
+    """Return the evidence with the field that `kind` names filled in."""
+    return replace(seen, **{kind.value: _GATHER[kind](case, seen)})
 
 
-def _blame(case: PointCheck, seen: Evidence) -> Blame:
+def _blame(case: PointCheck, seen: Evidence) -> Cause:
     wrong = wrong_rule(case.q)
     if wrong is None:
-        return Blame(flat_kink=hits_a_kink(case.q))
-    return Blame(wrong[0].name, place(wrong[1]))
+        return Cause(operation_at_kink=hits_a_kink(case.q))
+    return Cause(wrong[0].name, place(wrong[1]))
 
 
-def _diagnosis(case: PointCheck, seen: Evidence) -> Explained:
+def _diagnosis(case: PointCheck, seen: Evidence) -> LikelyMistake:
     """Return the likely mistake in a claim, found from the wrong entries."""
-    if seen.many_entries:
+    if seen.needs_projections:
         return explained(case, seen.projections)
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
     masks = entries_to_explain(seen)
     room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
     said = diagnose(Wrong(case.q, {n: claim.value[n] for n in masks}, {n: right.value[n] for n in masks}, masks, room))
-    return Explained(said)
+    return LikelyMistake(said)
 
 
-def _function_again(case: PointCheck, seen: Evidence) -> Again:
+def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
     """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
     try:
         if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
-            return Again()
+            return RepeatedCall()
         says = (
             "the function's value at this point has changed since the first call: the function or the claim keeps state"
         )
     except TraceEnded:
         says = "the function returns a value that it stored in an earlier call"
-    return Again(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
+    return RepeatedCall(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
 
 
-_LOOKS: dict[Look, Callable[[PointCheck, Evidence], Any]] = {
-    Look.DIRECTION: lambda case, seen: directional(case.q, seen.estimate(str(seen.reference))),
-    Look.BLAME: _blame,
-    Look.CLAIM_AGAIN: lambda case, seen: Again(claim_again(case)),
-    Look.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),
-    Look.DIAGNOSIS: _diagnosis,
-    Look.FUNCTION_AGAIN: _function_again,
-    Look.MUTANTS: plant_mistakes,
-    Look.PROJECTIONS: lambda case, seen: projections(case),
+_GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
+    EvidenceKind.DIRECTION: lambda case, seen: directional(case.q, seen.estimate(str(seen.reference))),
+    EvidenceKind.BLAME: _blame,
+    EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
+    EvidenceKind.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),
+    EvidenceKind.DIAGNOSIS: _diagnosis,
+    EvidenceKind.FUNCTION_AGAIN: _function_again,
+    EvidenceKind.MUTANTS: plant_mistakes,
+    EvidenceKind.PROJECTIONS: lambda case, seen: projections(case),
 }

@@ -12,7 +12,7 @@ from gradcli.point import Array, Estimate, Witness
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Mutant
 from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
-from gradcli.verdict.evidence import Evidence, Planted
+from gradcli.verdict.evidence import Evidence, MutationResult
 from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
@@ -21,16 +21,16 @@ _GROSS = 0.01  # relative: entries that a mistake without a size changes by less
 Makes = Callable[[Array], Array]
 
 
-def plant_mistakes(case: PointCheck, seen: Evidence) -> Planted:
+def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     """Return how many planted mistakes would be caught, and a finding if a gross one is missed or none was planted.
 
     The gradient under test is the claim, or gradcli's own gradient if there is no claim. No mode is run again.
     """
     tested, right = _tested(seen)
     if tested is None or right is None:
-        return Planted((), _unplanted("no other mode checks the gradient entry by entry"))
+        return MutationResult((), _unplanted("no other mode checks the gradient entry by entry"))
     if seen.wrong_shape is not None or seen.diagnosis is not None or seen.contradicts("claim"):
-        return Planted((), _unplanted("the claim already disagrees without a planted mistake"))
+        return MutationResult((), _unplanted("the claim already disagrees without a planted mistake"))
     trial = _Trial(case.q, seen, tested, right)
     found = [
         _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
@@ -42,11 +42,11 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> Planted:
     ]
     survived = [m for m in found if m.sizeless and m.caught < m.planted]
     if not survived:
-        return Planted(tuple(found))
+        return MutationResult(tuple(found))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     hint = "the bounds of the modes are too wide for these entries"
-    return Planted(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
+    return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 
 
 def _unplanted(why: str) -> Finding:
@@ -54,12 +54,12 @@ def _unplanted(why: str) -> Finding:
 
 
 def _tested(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
-    """Return the gradient under test and its reference; for gradcli's own, a mode that rests on function values alone."""
+    """Return the gradient under test and its reference; for gradcli's own, a mode that depends on function values alone."""
     if seen.reference is None:
         return None, None
     own = seen.estimate(seen.reference)
-    if seen.claimed is not None and seen.answered("claim") is not None:
-        return seen.answered("claim"), own
+    if seen.claimed is not None and seen.estimate_or_none("claim") is not None:
+        return seen.estimate_or_none("claim"), own
     for mode, outcome in seen.outcomes.items():
         by_values = outcome.mode.rests_on == {Witness.FUNCTION_VALUES}
         if outcome.estimate is not None and by_values and mode != seen.reference:

@@ -14,7 +14,7 @@ from gradcli.words import Severity
 
 @dataclass
 class PointCheck:
-    """The evidence gathered at one point so far; `words` holds the verdict of each entry, by mode and input."""
+    """The evidence gathered at one point so far; `agreement` is that of each entry with the reference, by mode and input."""
 
     q: Question
     outcomes: dict[str, Outcome]
@@ -23,7 +23,7 @@ class PointCheck:
     claimed: tuple[str, ...] | None = None
     not_claimed: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
-    words: dict[str, dict[str, Any]] = field(default_factory=dict)
+    agreement: dict[str, dict[str, Any]] = field(default_factory=dict)
     wrong_shape: Diagnosis | None = None
 
     def estimate(self, mode: str) -> Estimate:

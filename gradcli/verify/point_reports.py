@@ -28,7 +28,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
     """Return the report of a point, with the smallest error that would have been detected."""
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
     vector = shape(q.value) != ()
-    compared = seen.words.get("claim") or (seen.words.get(seen.reference) if seen.reference else None) or {}
+    compared = seen.agreement.get("claim") or (seen.agreement.get(seen.reference) if seen.reference else None) or {}
     report = PointReport(
         at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
         differentiated=seen.claimed or q.wrt,
@@ -38,7 +38,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=_counted(compared),
         mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
-        modes={name: mode_result(o, seen.words.get(name), vector) for name, o in seen.outcomes.items()},
+        modes={name: mode_result(o, seen.agreement.get(name), vector) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
         trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
@@ -46,9 +46,9 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
     return report if seen.projections is None else _projected(report, seen.projections)
 
 
-def _counted(words: Mapping[str, Any]) -> Entries:
+def _counted(agreement: Mapping[str, Any]) -> Entries:
     """Return how many entries of all inputs were compared, and how many of them are wrong or undecided."""
-    whole = [np.asarray(word) for word in words.values()]
+    whole = [np.asarray(word) for word in agreement.values()]
     wrong, open_ = (sum(int(np.sum(word == what)) for word in whole) for what in (DISAGREE, CANNOT_TELL))
     return Entries(sum(word.size for word in whole), wrong, open_)
 
@@ -66,12 +66,12 @@ def _projected(report: PointReport, found: Projections) -> PointReport:
 def _trace_report(seen: Evidence) -> TraceReport | Absent:
     """Return the result of the trace test, or ABSENT if none was made."""
     test = seen.trace
-    if test.agrees is None and not test.untested:
+    if test.agrees is None and not test.untested_reason:
         return ABSENT
-    return TraceReport(test.agrees, test.limit, test.evaluations, test.untested or ABSENT)
+    return TraceReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
 
 
-def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool) -> ModeResult:
+def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: bool) -> ModeResult:
     """Return the outcome of one mode in the form of the report; `vector` means that f is no scalar."""
     rests = tuple(witness.value for witness in Witness if witness in outcome.mode.rests_on)
     if outcome.estimate is None:
@@ -82,7 +82,7 @@ def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool)
     estimate = outcome.estimate
     result = ModeResult(
         "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
-        verdict=word_of(words.values()) if words is not None else ABSENT,
+        verdict=word_of(agreement.values()) if agreement is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
     )  # fmt: skip
     return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
@@ -90,11 +90,11 @@ def mode_result(outcome: Outcome, words: Mapping[str, Any] | None, vector: bool)
 
 def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
     """Return the wrong entries, largest ratio of difference to bound first; `outputs` is the number of output axes."""
-    if "claim" not in seen.words or seen.reference is None:
+    if "claim" not in seen.agreement or seen.reference is None:
         return ()
     claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
     found = []
-    for name, word in seen.words["claim"].items():
+    for name, word in seen.agreement["claim"].items():
         room = np.broadcast_to(allowed(claim, right, name, seen.tolerance), word.shape)
         for where in np.argwhere(word == DISAGREE)[:1000]:
             k = tuple(int(n) for n in where)

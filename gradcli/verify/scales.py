@@ -64,7 +64,7 @@ def scale_findings(case: PointCheck) -> list[Finding]:
     found = []
     for name, slopes in outcome.estimate.slopes.items():
         open_ = np.zeros(np.shape(slopes.h), dtype=bool)
-        for mode, words in case.words.items():
+        for mode, words in case.agreement.items():
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
         both = kinked(slopes)

@@ -14,7 +14,7 @@ from gradcli.numerics.screening import Limits, Screened, WrongEntry, screen
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
-from gradcli.verdict.evidence import Explained, Projections
+from gradcli.verdict.evidence import LikelyMistake, Projections
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
 from gradcli.words import Kind, Severity
@@ -50,23 +50,23 @@ def projections(case: PointCheck) -> Projections:
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
     kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
-    open_ = (*kinks, *_along(q, names, found))
-    unplaced = found.agrees is False and not wrong and not open_  # an entry is wrong, but it was not found
+    undecided_because = (*kinks, *_along(q, names, found))
+    unplaced = found.agrees is False and not wrong and not undecided_because  # an entry is wrong, but it was not found
     return Projections(
-        agrees=found.agrees, coverage=_coverage(found, flat), open_=open_, wrong=tuple(wrong),
+        agrees=found.agrees, coverage=_coverage(found, flat), undecided_because=undecided_because, wrong=tuple(wrong),
         entries=Entries(len(flat), len(wrong) + unplaced, sum(len(group) for group in found.suspected)),
         complete=found.complete, calls=found.calls,
         detects=_detects(q, names, found, flat) if found.agrees else NO_SIZE,
     )  # fmt: skip
 
 
-def explained(case: PointCheck, found: Projections | None) -> Explained:
+def explained(case: PointCheck, found: Projections | None) -> LikelyMistake:
     """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
     q = case.q
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
     if found is None:
         masks = {name: ~np.isfinite(x) for name, x in claim.items()}
-        return Explained(diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks)))
+        return LikelyMistake(diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks)))
     right = {name: np.array(x, dtype=float) for name, x in claim.items()}
     masks = {name: np.zeros(shape(x), dtype=bool) for name, x in claim.items()}
     room = {name: np.array(EPS * np.abs(x)) for name, x in right.items()}
@@ -74,7 +74,7 @@ def explained(case: PointCheck, found: Projections | None) -> Explained:
         right[entry.input][entry.index], masks[entry.input][entry.index] = entry.reference, True
         room[entry.input][entry.index] = 3 * entry.bound
     said = diagnose(Wrong(q, claim, right, masks, room))
-    return Explained(None if said.kind in ("unknown", "approximation") else said)
+    return LikelyMistake(None if said.kind in ("unknown", "approximation") else said)
 
 
 def _names(case: PointCheck) -> tuple[str, ...]:

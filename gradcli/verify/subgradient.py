@@ -16,7 +16,7 @@ from gradcli.interpreters.tape import Line, Tape
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows
 from gradcli.point import Array, Estimate
-from gradcli.verdict.evidence import Hull
+from gradcli.verdict.evidence import HullDistance
 
 MOST_PIECES = 64
 _STEP = 1e-7  # relative to the point: so small that pieces further away are not reached
@@ -28,7 +28,7 @@ _ALONE = (1e-4, 1e-6)  # relative to the step of one entry: the steps of the oth
 _LONGER = 10  # times the step of gradients: the step of function values, whose differences lose digits
 
 
-def hull(q: Question, claim: Estimate) -> Hull | None:
+def hull(q: Question, claim: Estimate) -> HullDistance | None:
     """Return the distance of a claim from the convex hull of the pieces' gradients at a kink; None if it is unknown.
 
     It is unknown if f has no trace or is no scalar, if the claim leaves out inputs, or if no piece is found. Only the
@@ -56,7 +56,7 @@ def hull(q: Question, claim: Estimate) -> Hull | None:
         limits = np.where(slopes > 0, allowed / unit, CLOSE)
         worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
     distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])
-    return Hull(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
+    return HullDistance(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
 
 
 class Pieces:

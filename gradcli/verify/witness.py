@@ -7,7 +7,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.point import Estimate
 from gradcli.source.derived import either_way
-from gradcli.verdict.evidence import Direction
+from gradcli.verdict.evidence import DirectionalCheck
 
 _DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
 _JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
@@ -15,7 +15,7 @@ _SHARP = 1e-7  # relative to the slope: a bound this small is good enough
 _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
 
 
-def directional(q: Question, gradient: Estimate) -> Direction:
+def directional(q: Question, gradient: Estimate) -> DirectionalCheck:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
     Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
@@ -23,7 +23,7 @@ def directional(q: Question, gradient: Estimate) -> Direction:
     """
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
-        return Direction(None, 0.0, 0)
+        return DirectionalCheck(None, 0.0, 0)
     rng = np.random.default_rng([q.seed, 0xD1EC])
     weights = either_way(rng, shape(q.value))
     moved = [either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
@@ -49,13 +49,13 @@ def directional(q: Question, gradient: Estimate) -> Direction:
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
             found = derivative(Line(phi, at=np.sum(weights * q.value), most=most))
-        room = float(found.bound) + rounding
+        bound = float(found.bound) + rounding
         distance = abs(float(found.value) - along)
-    relative = room / scale if scale else 0.0
-    if not np.isfinite(distance) or not np.isfinite(room) or relative > 1e-2:
-        return Direction(None, relative, found.calls)
-    steps = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
-    return Direction(distance <= 3 * room, relative, found.calls, room, steps)
+    relative_bound = bound / scale if scale else 0.0
+    if not np.isfinite(distance) or not np.isfinite(bound) or relative_bound > 1e-2:
+        return DirectionalCheck(None, relative_bound, found.calls)
+    displacements = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
+    return DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
 
 
 def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:

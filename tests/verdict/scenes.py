@@ -17,17 +17,17 @@ from gradcli.reports.point_report import Diagnosis, Entries
 from gradcli.verdict.decide import Decision, decide
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verdict.evidence import (
-    Again,
-    Blame,
-    Direction,
+    Cause,
+    DirectionalCheck,
     Evidence,
-    Explained,
-    Hull,
-    Look,
+    EvidenceKind,
+    HullDistance,
+    LikelyMistake,
+    MutationResult,
     Outcome,
     Pieces,
-    Planted,
     Projections,
+    RepeatedCall,
 )
 from gradcli.words import Kind, Severity, Verdict
 
@@ -56,21 +56,21 @@ MOVED = finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, "the value has change
 COVERAGE = finding(Kind.COVERAGE, Severity.INFO, "20 projections")
 
 # What is seen where a row says nothing of it: nothing amiss.
-CALM: dict[Look, Any] = {
-    Look.DIRECTION: Direction(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
-    Look.BLAME: Blame(),
-    Look.CLAIM_AGAIN: Again(),
-    Look.PIECES: Pieces(),
-    Look.DIAGNOSIS: Explained(SIGN),
-    Look.FUNCTION_AGAIN: Again(),
-    Look.MUTANTS: Planted(()),
-    Look.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
+CALM: dict[EvidenceKind, Any] = {
+    EvidenceKind.DIRECTION: DirectionalCheck(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
+    EvidenceKind.BLAME: Cause(),
+    EvidenceKind.CLAIM_AGAIN: RepeatedCall(),
+    EvidenceKind.PIECES: Pieces(),
+    EvidenceKind.DIAGNOSIS: LikelyMistake(SIGN),
+    EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
+    EvidenceKind.MUTANTS: MutationResult(()),
+    EvidenceKind.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
 }
 
 
 def scene(modes: str, value: float = 2.0, bound: float = 1e-12, **more: Any) -> Evidence:
     """Return the evidence that a line of text states; `value` and `bound` are those of every entry."""
-    outcomes, words = {}, {}
+    outcomes, agreement = {}, {}
     for part in modes.split():
         name, letters = part.split(":")
         name = SHORT.get(name, name)
@@ -82,14 +82,14 @@ def scene(modes: str, value: float = 2.0, bound: float = 1e-12, **more: Any) -> 
         inputs = dict(zip("xy", letters.split("/"), strict=False))
         entries = {n: np.full(len(word), value) for n, word in inputs.items()}
         outcomes[name] = Outcome(mode, "ok", Estimate(entries, {n: np.full(len(g), bound) for n, g in entries.items()}))
-        words[name] = {n: np.array([_LETTERS[letter] for letter in word]) for n, word in inputs.items()}
-    reference = next((name for name in _REFERENCES if name in words), None)
-    inputs = tuple("xy"[: max((len(word) for word in words.values()), default=1)])
+        agreement[name] = {n: np.array([_LETTERS[letter] for letter in word]) for n, word in inputs.items()}
+    reference = next((name for name in _REFERENCES if name in agreement), None)
+    inputs = tuple("xy"[: max((len(word) for word in agreement.values()), default=1)])
     given: dict[str, Any] = {
         "undecided": {name: np.zeros(1, dtype=bool) for name in inputs},
         "claimed": inputs if "claim" in outcomes else None,
     }
-    return Evidence(inputs, outcomes, reference, words if reference else {}, **{**given, **more})
+    return Evidence(inputs, outcomes, reference, agreement if reference else {}, **{**given, **more})
 
 
 def found(kind: Kind, severity: Severity = Severity.INCONCLUSIVE) -> tuple[Finding, ...]:
@@ -116,21 +116,21 @@ def _with_estimates(seen: Evidence, **change: Any) -> Evidence:
     return replace(seen, outcomes=changed)
 
 
-def settled(seen: Evidence, looks: Mapping[Look, Any]) -> tuple[Decision | None, list[str]]:
+def settled(seen: Evidence, gathered: Mapping[EvidenceKind, Any]) -> tuple[Decision | None, list[str]]:
     """Return the decision, and what was looked at for it; None where the trace is given up."""
     asked = []
-    while isinstance(decision := decide(seen), Look):
+    while isinstance(decision := decide(seen), EvidenceKind):
         asked.append(decision.value)
         assert asked.count(decision.value) == 1, "it was looked at already"
-        if decision is Look.VALUES_ALONE:
+        if decision is EvidenceKind.VALUES_ALONE:
             return None, asked
-        seen = replace(seen, **{decision.value: {**CALM, **looks}[decision]})
+        seen = replace(seen, **{decision.value: {**CALM, **gathered}[decision]})
     return decision, asked
 
 
-def in_words(seen: Evidence, looks: Mapping[Look, Any]) -> str:
-    """Return a decision as tables state it: `inconclusive: noise < direction`, the kinds that are new, and the looks."""
-    decision, asked = settled(seen, looks)
+def in_words(seen: Evidence, gathered: Mapping[EvidenceKind, Any]) -> str:
+    """Return a decision as tables state it: `inconclusive: noise < direction`, the kinds that are new, and what was gathered."""
+    decision, asked = settled(seen, gathered)
     if decision is None:
         return f"give up the trace < {', '.join(asked)}"
     new = [str(f.kind) for f in decision.findings if f not in seen.findings]
@@ -139,4 +139,4 @@ def in_words(seen: Evidence, looks: Mapping[Look, Any]) -> str:
     return str(decision.verdict) + (f": {', '.join(new)}" if new else "") + (f" < {', '.join(asked)}" if asked else "")
 
 
-HULL = Hull(distance=0.0, pieces=2, limit=1e-8)
+HULL = HullDistance(distance=0.0, piece_count=2, limit=1e-8)

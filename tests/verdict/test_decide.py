@@ -17,23 +17,23 @@ from gradcli.reports.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.verdict.decide import decide, entries_to_explain
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE, Tolerance, entrywise, scale_of, word_of
 from gradcli.verdict.evidence import (
-    Again,
-    Blame,
-    Direction,
+    Cause,
+    DirectionalCheck,
     Evidence,
-    Explained,
-    Look,
+    EvidenceKind,
+    LikelyMistake,
+    MutationResult,
     Pieces,
-    Planted,
     Projections,
-    TraceSeen,
+    RepeatedCall,
+    TraceComparison,
 )
 from gradcli.words import Kind, Severity, Verdict
 
 from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
 
 UNTRACED = NotSupported("the function calls code that is no Python")
-TRACED_WELL = TraceSeen(True, 1e-12)
+TRACED_WELL = TraceComparison(True, 1e-12)
 WHOLE = "cert:a rev:a fwd:a fd:a"
 
 TESTED = ("cert:a rev:a fwd:a", {"trace": TRACED_WELL})  # the program was compared with the function beside the point
@@ -139,32 +139,32 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
 
 KINK, JUMP, STAIRCASE = found(Kind.KINK), found(Kind.JUMP), found(Kind.STAIRCASE)
 OPEN = {"undecided": {"x": np.ones(1, dtype=bool)}}  # a kink leaves the entry open
-A_RULE = {Look.BLAME: Blame("tanh")}
-FLAT = {Look.BLAME: Blame(flat_kink=True)}
-NO_DIRECTION = {Look.DIRECTION: Direction(None, 0.1, 6)}
-AGAINST = {Look.DIRECTION: Direction(False, 1e-9, 6)}
-OTHER_GRADIENT = {Look.CLAIM_AGAIN: Again(CHANGED)}
-OTHER_VALUE = {Look.FUNCTION_AGAIN: Again(MOVED)}
-DOUBT = {"may_doubt_trace": True}
+A_RULE = {EvidenceKind.BLAME: Cause("tanh")}
+FLAT = {EvidenceKind.BLAME: Cause(operation_at_kink=True)}
+NO_DIRECTION = {EvidenceKind.DIRECTION: DirectionalCheck(None, 0.1, 6)}
+AGAINST = {EvidenceKind.DIRECTION: DirectionalCheck(False, 1e-9, 6)}
+OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: RepeatedCall(CHANGED)}
+OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: RepeatedCall(MOVED)}
+DOUBT = {"may_retry_without_trace": True}
 STATE = {"may_keep_state": True}
-MANY = {"untraced": UNTRACED, "many_entries": True}
-CAUGHT = {Look.MUTANTS: Planted(())}
-SURVIVED = {Look.MUTANTS: Planted((), finding(Kind.MUTANT, Severity.INCONCLUSIVE, "2 of 9 unseen"))}
-UNPLANTED = {Look.MUTANTS: Planted((), finding(Kind.MUTANT, Severity.INFO, "none was planted"))}
+MANY = {"untraced": UNTRACED, "needs_projections": True}
+CAUGHT = {EvidenceKind.MUTANTS: MutationResult(())}
+SURVIVED = {EvidenceKind.MUTANTS: MutationResult((), finding(Kind.MUTANT, Severity.INCONCLUSIVE, "2 of 9 unseen"))}
+UNPLANTED = {EvidenceKind.MUTANTS: MutationResult((), finding(Kind.MUTANT, Severity.INFO, "none was planted"))}
 SCALES = (finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, "two slopes"),)
 SHAPE = Diagnosis("shape", "the claim has shape (3,)")
 FAR = "rev:unsupported fd:not-run claim:a"
 WRONG = (Mismatch("x", (4,), 1.0, 2.0, -1.0, 1e-9, 0.5),)
 
 
-def hull(**change: Any) -> dict[Look, Any]:
+def hull(**change: Any) -> dict[EvidenceKind, Any]:
     """What the pieces at a kink show."""
-    return {Look.PIECES: Pieces(replace(HULL, **change))}
+    return {EvidenceKind.PIECES: Pieces(replace(HULL, **change))}
 
 
-def projected(agrees: bool | None, **more: Any) -> dict[Look, Any]:
+def projected(agrees: bool | None, **more: Any) -> dict[EvidenceKind, Any]:
     """What projections show."""
-    return {Look.PROJECTIONS: Projections(agrees, COVERAGE, Entries(9000, 0, 0), **more)}
+    return {EvidenceKind.PROJECTIONS: Projections(agrees, COVERAGE, Entries(9000, 0, 0), **more)}
 
 
 ROWS = [  # evidence, what more is known of it, what looking shows, what is decided
@@ -196,7 +196,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (
         "rev:? fd:? claim:?",
         {"findings": KINK, **OPEN},
-        hull(contradicted=True),
+        hull(contradicted_by_values=True),
         "inconclusive: not a subgradient < pieces",
     ),
     ("rev:? fd:? claim:?", {"findings": KINK + JUMP, **OPEN}, hull(), "inconclusive"),
@@ -263,7 +263,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("fd:a claim:a", {}, {}, "inconclusive: no second witness"),
     ("cert:a", {"trace": TRACED_WELL}, {}, "pass"),
     ("cert:a", {}, NO_DIRECTION, "inconclusive: no second witness < direction"),
-    ("cert:a", {"trace": TraceSeen(None, None, "it draws numbers")}, {}, "pass: direction < direction"),
+    ("cert:a", {"trace": TraceComparison(None, None, "it draws numbers")}, {}, "pass: direction < direction"),
     # modes that disagree
     ("cert:a rev:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
     ("cert:a rev:d fd:a claim:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
@@ -303,7 +303,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     # claims
     (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
     (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
-    (WHOLE + " claim:d", {}, {Look.DIAGNOSIS: Explained()}, "fail < claim_again, diagnosis"),
+    (WHOLE + " claim:d", {}, {EvidenceKind.DIAGNOSIS: LikelyMistake()}, "fail < claim_again, diagnosis"),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE}, {}, "fail: [shape]"),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE, "findings": found(Kind.NON_FINITE)}, {}, "fail: [shape]"),
     ("cert:differs claim:not-run", {"wrong_shape": SHAPE}, {}, "inconclusive: trace"),
@@ -327,10 +327,10 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (WHOLE, {"wants_mutants": True}, UNPLANTED, "pass: mutant < mutants"),
     (WHOLE + " claim:d", {"wants_mutants": True}, SURVIVED, "fail: mutant, [sign] < claim_again, diagnosis, mutants"),
     # bounds that decide nothing
-    ("rev:a fd:?", {"scales": SCALES}, {}, "inconclusive: fine structure"),
-    ("rev:a fd:? claim:a", {"scales": SCALES}, {}, "inconclusive: fine structure"),
-    ("rev:a fd:a claim:?", {"scales": SCALES}, {}, "inconclusive: fine structure"),
-    ("fd:?", {"untraced": UNTRACED, "scales": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:?", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:? claim:a", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:a claim:?", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
+    ("fd:?", {"untraced": UNTRACED, "scale_findings": SCALES}, {}, "inconclusive: fine structure"),
     (
         "fd:a claim:a",
         {"untraced": UNTRACED, "findings": found(Kind.UNTRACED, Severity.WARNING)},
@@ -341,19 +341,19 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (FAR, MANY, projected(True), "pass: coverage < projections, claim_again"),
     (FAR, MANY, projected(True) | OTHER_GRADIENT, "fail: coverage, not deterministic < projections, claim_again"),
     (FAR, {**MANY, "findings": found(Kind.MUTATES_INPUT)}, projected(True), "inconclusive: coverage < projections"),
-    (FAR, MANY, projected(True, open_=KINK), "inconclusive: coverage, kink < projections"),
+    (FAR, MANY, projected(True, undecided_because=KINK), "inconclusive: coverage, kink < projections"),
     (FAR, MANY, projected(None), "inconclusive: coverage, noise < projections"),
     (FAR, MANY, projected(None, complete=False, calls=20), "inconclusive: coverage, budget < projections"),
-    (FAR, MANY, projected(None, open_=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (FAR, MANY, projected(None, undecided_because=SCALES), "inconclusive: coverage, fine structure < projections"),
     (FAR, MANY, projected(False), "fail: coverage < projections, claim_again"),
     (FAR, MANY, projected(False, wrong=WRONG), "fail: coverage, [sign] < projections, claim_again, diagnosis"),
     (
         FAR,
         MANY,
-        projected(False, wrong=WRONG, open_=SCALES),
+        projected(False, wrong=WRONG, undecided_because=SCALES),
         "fail: coverage, fine structure, [sign] < projections, claim_again, diagnosis",
     ),
-    (FAR, MANY, projected(False, open_=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (FAR, MANY, projected(False, undecided_because=SCALES), "inconclusive: coverage, fine structure < projections"),
     (
         FAR,
         MANY,
@@ -384,9 +384,9 @@ def _rows() -> list[Any]:
 TABLE = _rows()
 
 
-@pytest.mark.parametrize(("modes", "more", "looks", "wanted"), TABLE)
-def test_the_truth_table(modes: str, more: dict[str, Any], looks: dict[Look, Any], wanted: str) -> None:
-    assert in_words(scene(modes, **more), looks) == wanted
+@pytest.mark.parametrize(("modes", "more", "gathered", "wanted"), TABLE)
+def test_the_truth_table(modes: str, more: dict[str, Any], gathered: dict[EvidenceKind, Any], wanted: str) -> None:
+    assert in_words(scene(modes, **more), gathered) == wanted
 
 
 def test_the_table_is_long_and_has_no_row_twice() -> None:
@@ -394,10 +394,10 @@ def test_the_table_is_long_and_has_no_row_twice() -> None:
     assert len({str(row[:3]) for row in TABLE}) == len(TABLE)
 
 
-def test_every_verdict_and_every_look_is_in_the_table() -> None:
+def test_every_verdict_and_every_kind_of_evidence_is_in_the_table() -> None:
     text = " ".join(row[3] for row in TABLE)
     assert all(verdict in text for verdict in Verdict)
-    assert all(look.value in text for look in Look)
+    assert all(kind.value in text for kind in EvidenceKind)
 
 
 @pytest.mark.parametrize("change", ["letter", "severity"])
@@ -413,7 +413,7 @@ def test_the_table_would_see_a_change(change: str) -> None:
 def test_a_decision_leaves_the_evidence_as_it_was() -> None:
     seen = scene(WHOLE + " claim:d")
     before = str(seen)
-    assert decide(seen) == decide(seen) == Look.CLAIM_AGAIN
+    assert decide(seen) == decide(seen) == EvidenceKind.CLAIM_AGAIN
     assert str(seen) == before
 
 
@@ -422,9 +422,9 @@ def test_function_values_do_not_contradict_what_has_another_slope_over_wider_ste
     assert in_words(seen, AGAINST) == "inconclusive: no second witness < direction"
 
 
-def last(seen: Evidence, looks: dict[Look, Any] | None = None) -> Finding:
+def last(seen: Evidence, gathered: dict[EvidenceKind, Any] | None = None) -> Finding:
     """Return the last finding of the decision."""
-    decision, _ = settled(seen, looks or {})
+    decision, _ = settled(seen, gathered or {})
     assert decision is not None
     return decision.findings[-1]
 
@@ -483,14 +483,14 @@ def test_a_mode_that_did_not_answer_has_no_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("modes", "more", "looks", "relative"),
+    ("modes", "more", "gathered", "relative"),
     [
         ("rev:a fd:a", {}, {}, 1e-6),  # by the pair of modes
-        (WHOLE, {"trace": TraceSeen(True, 1e-9)}, {}, 5e-7),  # by the bound of the entry
-        ("cert:a", {"trace": TraceSeen(True, 1e-3)}, {}, 1e-3),  # by what could be lost in tracing
+        (WHOLE, {"trace": TraceComparison(True, 1e-9)}, {}, 5e-7),  # by the bound of the entry
+        ("cert:a", {"trace": TraceComparison(True, 1e-3)}, {}, 1e-3),  # by what could be lost in tracing
         ("cert:a", {}, {}, 5e-7),  # by one direction
         ("fd:a claim:a", {"untraced": UNTRACED}, {}, 1e-6),
-        ("rev:a fd:a claim:a", {"trace": TraceSeen(None, None, "it draws numbers")}, {}, 1e-6),
+        ("rev:a fd:a claim:a", {"trace": TraceComparison(None, None, "it draws numbers")}, {}, 1e-6),
         ("rev:a fd:a claim:a", {"tolerance": Tolerance(0.01, 0.0)}, {}, 0.01),
         ("rev:a fd:d", {}, {}, None),
         ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(), 1e-8),
@@ -498,9 +498,9 @@ def test_a_mode_that_did_not_answer_has_no_estimate() -> None:
     ],
 )
 def test_how_small_an_error_would_be_seen(
-    modes: str, more: dict[str, Any], looks: dict[Look, Any], relative: float | None
+    modes: str, more: dict[str, Any], gathered: dict[EvidenceKind, Any], relative: float | None
 ) -> None:
-    decision, _ = settled(scene(modes, bound=1e-6, **more), looks)
+    decision, _ = settled(scene(modes, bound=1e-6, **more), gathered)
     assert decision is not None
     assert decision.detects.relative == (None if relative is None else pytest.approx(relative))
 

@@ -10,7 +10,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Estimate
 from gradcli.reports.check import CheckReport
 from gradcli.verify.probe import locate
-from gradcli.verify.subgradient import CLOSE, Hull, hull
+from gradcli.verify.subgradient import CLOSE, HullDistance, hull
 from tests.diagnosis.planting import checked
 
 FORTY = "[" + ", ".join(["0"] * 40) + "]"
@@ -181,7 +181,7 @@ def test_a_step_at_the_tie_is_no_kink_to_have_subgradients() -> None:
     assert "subgradient" not in kinds(report)
 
 
-def lies(text: str, at: str, **claim: Any) -> Hull:
+def lies(text: str, at: str, **claim: Any) -> HullDistance:
     found = locate(text, [at])
     value = {name: np.asarray(x, dtype=float)[()] for name, x in claim.items()}
     bound = {name: np.zeros(np.shape(x))[()] for name, x in value.items()}
@@ -205,10 +205,10 @@ def test_the_hull_counts_the_pieces_and_measures_the_distance(
     text: str, at: str, claim: Any, pieces: int, distance: float
 ) -> None:
     found = lies(text, at, x=claim)
-    assert found.pieces == pieces
+    assert found.piece_count == pieces
     assert abs(found.distance - distance) <= 10 * CLOSE
     assert found.holds == (distance == 0)
-    assert not found.contradicted
+    assert not found.contradicted_by_values
 
 
 def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
