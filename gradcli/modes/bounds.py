@@ -11,7 +11,7 @@ from gradcli.interpreters.shake import SIZE, Shake, shaken
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
 from gradcli.numerics.jacobians import directions, stacked
-from gradcli.numerics.rounding import EPS, ULPS, rounding_bounds
+from gradcli.numerics.rounding import EPS, FUNCTION_ERROR, rounding_bounds
 from gradcli.point import Array
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
@@ -54,7 +54,7 @@ def _largest(q: Recording) -> float:
 
 def _bounds(q: Recording, spread: list[Array]) -> dict[str, Array]:
     return {
-        name: np.asarray(2 * s + ULPS * np.abs(q.slopes[name]) + 1e-320)[()]
+        name: np.asarray(2 * s + FUNCTION_ERROR * np.abs(q.slopes[name]) + 1e-320)[()]
         for name, s in zip(q.wrt, spread, strict=True)
     }
 

@@ -28,7 +28,7 @@ from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.jacobians import by_rows
-from gradcli.numerics.rounding import ULPS
+from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.point import Array, Cost, Estimate, Witness
 from gradcli.source.derived import either_way
 
@@ -38,7 +38,7 @@ ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
 MOST_OPERATIONS = 1_000  # of a program whose zeros are looked at with all bits
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
-_LOST = 16 * ULPS  # of what the value is made of: digits that cancel in the untouched function and not in the trace
+_LOST = 16 * FUNCTION_ERROR  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
 _EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
 
@@ -93,7 +93,7 @@ class Certified:
                 distance, allowed = error_of(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
-        excess = distance - 3 * allowed - ULPS * np.abs(q.value) * np.sqrt(len(q.lines) + 1)
+        excess = distance - 3 * allowed - FUNCTION_ERROR * np.abs(q.value) * np.sqrt(len(q.lines) + 1)
         excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
         if factored(q.lines):
             excess = excess - _FACTORED * np.abs(q.value)

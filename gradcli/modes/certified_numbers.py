@@ -15,7 +15,7 @@ from flint import arb
 from gradcli.errors import GradcliError, Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.modes.mode import Question
-from gradcli.numerics.rounding import ULPS
+from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.point import Cost, Estimate
 from gradcli.programs.balls import InBalls, in_balls
 from gradcli.source.derived import either_way
@@ -39,7 +39,7 @@ def of_numbers(q: Question) -> Estimate | None:
     try:
         with precision(53):
             y = Ball(code.value(*at))
-            if not error_of(y, q.value) <= 3 * radius(y) + ULPS * abs(q.value):
+            if not error_of(y, q.value) <= 3 * radius(y) + FUNCTION_ERROR * abs(q.value):
                 return None
         with precision(FIRST_BITS):
             _, found = code.both(*at)

@@ -5,7 +5,7 @@ import numpy as np
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.work import TRACED
 from gradcli.numerics.jacobians import by_columns
-from gradcli.numerics.rounding import ULPS
+from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.point import Cost, Estimate, Witness
 
 
@@ -32,5 +32,5 @@ class Forward:
         with np.errstate(all="ignore"):
             value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         cost = Cost(evaluations=count, operations=3 * q.operations * count)
-        bound = {name: q.rounding[name] + ULPS * np.max(np.abs(x), initial=0.0) for name, x in value.items()}
+        bound = {name: q.rounding[name] + FUNCTION_ERROR * np.max(np.abs(x), initial=0.0) for name, x in value.items()}
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)

@@ -11,7 +11,7 @@ from gradcli.frameworks.native import native_of
 from gradcli.interpreters.ball import radius
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
-from gradcli.numerics.rounding import ULPS
+from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
 from gradcli.point import Array
 from gradcli.source.derived import gradient_in, root_of
@@ -81,6 +81,6 @@ def _rounding(q: Recording, value: Array) -> Array:
     own = np.abs(q.value)
     grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
     if 53 in q.balls and not factored(q.lines):
-        several = ULPS * np.sqrt(len(q.lines) + 1)
+        several = FUNCTION_ERROR * np.sqrt(len(q.lines) + 1)
         return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
     return np.asarray(grown * roundings(contributions(q.recording, q.bars)) + roundings(1.0) * np.abs(value))

@@ -1,4 +1,4 @@
-"""Bounds on the rounding error of a float64 gradient, by the same sweep in balls of 53 bits."""
+"""Bound the rounding error of a float64 gradient by repeating its reverse sweep in ball arithmetic (Arb) at 53 bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,26 +13,27 @@ from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.primitives.kinds import KERNELS
 
 EPS = float(np.finfo(np.float64).eps)
-ULPS = 8 * EPS  # how far a kernel or a numpy function may be from the correctly rounded result
+FUNCTION_ERROR = 8 * EPS  # relative: the assumed largest rounding error of a kernel or of a numpy function
 
 
 def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:
-    """Return f(*xs) in balls and the radius of each entry of its gradient, at 53 bits.
+    """Return f(*xs) in balls, and the radius of each entry of its gradient, both at 53 bits.
 
-    With `kernels`, the partials are those that gradcli computes in float64; else the textbook's formulas.
+    With `kernels`, partials are computed by the kernels that float64 sweeps use, else by the textbook's formulas.
 
-    Error   a bound for the operations in the order they were done; numpy's functions may add a few ulps each.
+    Error   a bound on the rounding of the operations in the order in which they were recorded; each numpy function may add
+            FUNCTION_ERROR.
     Raises  Undecided if 53 bits cannot decide a comparison.
     Source  Johansson (2017), Arb: efficient arbitrary-precision midpoint-radius interval arithmetic.
     """
     token = KERNELS.set(kernels)
     try:
-        return _radii(f, xs)
+        return _value_and_radii(f, xs)
     finally:
         KERNELS.reset(token)
 
 
-def _radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Any]]:
+def _value_and_radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Any]]:
     with precision(53):
         program = record(f, [Ball.lift(x) for x in xs])
         rows = by_rows(program, Ball.lift(1))

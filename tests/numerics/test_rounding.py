@@ -11,7 +11,7 @@ from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.program import record
 from gradcli.numerics.jacobians import by_rows as jacobian
 from gradcli.numerics.jacobians import stacked
-from gradcli.numerics.rounding import ULPS, rounding_bounds
+from gradcli.numerics.rounding import FUNCTION_ERROR, rounding_bounds
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
 V = np.array([0.3, -1.1, 2.2])
@@ -38,7 +38,7 @@ def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
     with precision(256):
         in_balls = record(f, [Ball.lift(x) for x in xs])
         y_right, right = in_balls.y, jacobian(in_balls, Ball.lift(1))
-        assert np.all(error_of(y_right.primal, y.primal) <= value_bound + ULPS * np.abs(y.primal))
+        assert np.all(error_of(y_right.primal, y.primal) <= value_bound + FUNCTION_ERROR * np.abs(y.primal))
         for k, bound in enumerate(bounds):
             found = stacked(rows, y, k, xs[k])
             errors = stacked(
@@ -48,7 +48,7 @@ def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
                 xs[k],
             )
             assert bound.shape == found.shape == y.shape + np.shape(xs[k])
-            assert np.all(errors <= bound + ULPS * np.abs(found))
+            assert np.all(errors <= bound + FUNCTION_ERROR * np.abs(found))
 
 
 def test_cancellation_is_in_the_radius() -> None:
