@@ -157,7 +157,7 @@ def black_box(rounds: int) -> Iterator[Figure]:
         def f(step: Any, x: Any = x, c: Any = c) -> Any:
             return np.sum(np.sin(c * (x + step) ** 2))
 
-        ask: dict[str, Any] = {"seed": seed, "by_complex": f, "value": float(f(0.0))}
+        ask: dict[str, Any] = {"seed": seed, "complex_phi": f, "phi_at_zero": float(f(0.0))}
         right = screen(f, 2 * c * x * np.cos(c * x * x), x, **ask)
         found = screen(f, claim, x, **ask)
         calls.append(right.calls)

@@ -38,7 +38,9 @@ ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
 MOST_OPERATIONS = 1_000  # of a program whose zeros are looked at with all bits
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
-_LOST = 16 * FUNCTION_ERROR  # of what the value is made of: digits that cancel in the untouched function and not in the trace
+_LOST = (
+    16 * FUNCTION_ERROR
+)  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
 _EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
 

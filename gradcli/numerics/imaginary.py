@@ -29,17 +29,17 @@ _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e
 class Steps:
     """Derivatives of a function along directions by complex steps, compared with those of a claimed gradient.
 
-    `f` takes a displacement, real or complex. `room(terms)` bounds the rounding of a sum of terms of the claim. `within`
+    `f` takes a displacement, real or complex. `room(terms)` bounds the rounding of a sum of terms of the claim. `claim_error`
     holds absolute errors of the claim that are no mistake.
 
-    Shapes  claim, within, displacements and directions (n,).
+    Shapes  claim, claim_error, displacements and directions (n,).
     """
 
     f: Callable[[Array], complex]
     value: float
     claim: Array
     room: Callable[[Array], float]
-    within: Array
+    claim_error: Array
     calls: int = 0
     rounding: float = 0.0  # of a slope, relative to the sum of the sizes of its terms
 
@@ -64,7 +64,7 @@ class Steps:
         """Return the difference between the slope along v and the claim's, and how much of it rounding explains."""
         terms = self.claim * v
         bound = self.rounding * float(np.sum(np.abs(terms)))
-        bound += self.room(terms) + _CHANCE * float(np.linalg.norm(self.within * v))
+        bound += self.room(terms) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
         return self.slope(v) - float(np.sum(terms)), bound
 
     def odd_entry(self, v: Array, entries: Array, disagrees: float) -> tuple[int, float, float] | None:

@@ -10,7 +10,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.screening import Limits, Screened, WrongEntry, screen
+from gradcli.numerics.screening import Limits, ScreeningResult, WrongEntry, screen
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
@@ -83,7 +83,7 @@ def _names(case: PointCheck) -> tuple[str, ...]:
     return tuple(name for name in case.q.wrt if name in claim)
 
 
-def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
+def _screen(q: Question, names: tuple[str, ...], claim: Array) -> ScreeningResult:
     xs = dict(zip(q.wrt, q.xs, strict=True))
     scales = end_to_end([q.stepping.sizes(name, xs[name]) for name in names])
 
@@ -92,7 +92,7 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
         at = [x + moved[name] if name in moved else x for name, x in xs.items()]
         return float(q.near(*at))
 
-    def by_complex(step: Array) -> complex:
+    def complex_phi(step: Array) -> complex:
         moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -103,12 +103,12 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> Screened:
 
     budget = q.stepping.budget or _MOST_CALLS
     return screen(
-        phi, claim, scales, seed=q.seed, limits=Limits(budget), within=_GRANT * np.abs(claim), by_complex=by_complex,
-        value=float(q.value),
+        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=_GRANT * np.abs(claim),
+        complex_phi=complex_phi, phi_at_zero=float(q.value),
     )  # fmt: skip
 
 
-def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding]:
+def _along(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[Finding]:
     """Return findings that leave the claim undecided: kinks, or a slope along a direction that fits only wider steps."""
     said = []
     for kink in found.kinks:
@@ -129,7 +129,7 @@ def _along(q: Question, names: tuple[str, ...], found: Screened) -> list[Finding
     return said
 
 
-def _placed(q: Question, names: tuple[str, ...], found: Screened) -> list[_Odd]:
+def _placed(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[_Odd]:
     return [(suspect, *_place(q, names, suspect.index)) for suspect in found.wrong]
 
 
@@ -143,9 +143,9 @@ def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[
     raise IndexError(index)
 
 
-def _coverage(found: Screened, claim: Array) -> Finding:
+def _coverage(found: ScreeningResult, claim: Array) -> Finding:
     with np.errstate(all="ignore"):
-        relative = found.sees[claim != 0] / np.abs(claim[claim != 0])
+        relative = found.detectable[claim != 0] / np.abs(claim[claim != 0])
     half = float(np.median(relative)) if relative.size else np.inf
     seen = float(np.mean(relative < 1)) if relative.size else 0.0
     says = (
@@ -168,11 +168,11 @@ def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: WrongEntr
     return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
 
 
-def _detects(q: Question, names: tuple[str, ...], found: Screened, claim: Array) -> Detects:
-    if not np.any(claim) and np.all(np.isfinite(found.sees)):
-        return Detects(None, None, float(np.max(found.sees, initial=0.0)))
+def _detects(q: Question, names: tuple[str, ...], found: ScreeningResult, claim: Array) -> Detects:
+    if not np.any(claim) and np.all(np.isfinite(found.detectable)):
+        return Detects(None, None, float(np.max(found.detectable, initial=0.0)))
     with np.errstate(all="ignore"):
-        relative = np.where(claim != 0, found.sees / np.abs(claim), -1.0)
+        relative = np.where(claim != 0, found.detectable / np.abs(claim), -1.0)
     worst = int(np.argmax(relative))
     if not 0 <= relative[worst] < 1:
         return NO_SIZE

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.numerics.screening import Limits, Screened, screen
+from gradcli.numerics.screening import Limits, ScreeningResult, screen
 
 Problem = tuple[Any, Callable[[Any], float], Any]
 BASE, EACH = 60, 10  # calls: 60 (k log2(n) + 10)
@@ -34,19 +34,24 @@ def logsumexp(n: int) -> Problem:
 
 
 def screened(
-    x: Any, f: Callable[[Any], float], claim: Any, seed: int = 0, within: Any = 0.0, **options: Any
-) -> Screened:
+    x: Any, f: Callable[[Any], float], claim: Any, seed: int = 0, claim_error: Any = 0.0, **options: Any
+) -> ScreeningResult:
     return screen(
-        lambda d: f(x + d), claim, np.where(x == 0, 1.0, np.abs(x)), seed=seed, within=within, limits=Limits(**options)
+        lambda d: f(x + d),
+        claim,
+        np.where(x == 0, 1.0, np.abs(x)),
+        seed=seed,
+        claim_error=claim_error,
+        limits=Limits(**options),
     )
 
 
-def indices(s: Screened) -> list[int]:
+def indices(s: ScreeningResult) -> list[int]:
     return sorted(suspect.index for suspect in s.wrong)
 
 
-def cheap(s: Screened, k: int) -> bool:
-    return s.calls <= BASE * (k * np.log2(len(s.sees)) + EACH)
+def cheap(s: ScreeningResult, k: int) -> bool:
+    return s.calls <= BASE * (k * np.log2(len(s.detectable)) + EACH)
 
 
 PROBLEMS = pytest.mark.parametrize("problem", [quadratic, chain, logsumexp])
@@ -61,7 +66,7 @@ def test_a_right_claim_agrees(problem: Any, n: int) -> None:
     assert s.agrees is True and s.complete and not s.wrong and not s.suspected
     assert cheap(s, 0) or n > 1_000  # the bounds of 100,000 entries need wide and many steps
     assert s.calls <= 1_000
-    assert np.median(s.sees / np.abs(g)) < 1e-3
+    assert np.median(s.detectable / np.abs(g)) < 1e-3
 
 
 @PROBLEMS
@@ -77,7 +82,7 @@ def test_one_wrong_entry_is_found_and_measured(problem: Any, n: int, error: floa
             assert indices(s) in ([k], []) and (s.wrong or any(k in group for group in s.suspected))
             assert all(abs(w.measured - g[k]) <= w.bound + 1e-12 * abs(g[k]) for w in s.wrong)
         else:
-            assert s.sees[k] > error * abs(g[k])  # it says so
+            assert s.detectable[k] > error * abs(g[k])  # it says so
             assert n > 1_000
         assert cheap(s, 1)
 
@@ -129,15 +134,15 @@ def test_noise_hides_what_it_says_it_hides(problem: Any, n: int) -> None:
         assert s.agrees is not False
         k = int(np.argmax(np.abs(g * x)))
         claim = g.copy()
-        claim[k] += 3 * s.sees[k]
-        assert not np.isfinite(s.sees[k]) or indices(screened(x, rough, claim)) == [k]
+        claim[k] += 3 * s.detectable[k]
+        assert not np.isfinite(s.detectable[k]) or indices(screened(x, rough, claim)) == [k]
 
 
 def test_noise_above_everything_decides_nothing() -> None:
     x, f, g = quadratic(1_000)
     rng = np.random.default_rng(1)
     s = screened(x, lambda x: f(x) + rng.normal(), g)
-    assert s.agrees is None and np.median(s.sees) > np.median(np.abs(g))
+    assert s.agrees is None and np.median(s.detectable) > np.median(np.abs(g))
 
 
 def random_function(seed: int) -> Problem:
@@ -179,18 +184,23 @@ def test_the_budget_is_never_exceeded_and_the_seed_decides() -> None:
         assert s.complete == (budget == 10_000) and set(indices(s)) <= {7, 70, 170}
         assert s.agrees is not True
     one, two = (screened(x, f, claim, seed=4) for _ in range(2))
-    assert one.wrong == two.wrong and one.calls == two.calls and np.array_equal(one.sees, two.sees)
+    assert one.wrong == two.wrong and one.calls == two.calls and np.array_equal(one.detectable, two.detectable)
 
 
 def test_allowed_errors_and_entries_without_a_claim() -> None:
     x, f, g = quadratic(100)
     rounded = g.astype(np.float32).astype(float)
     assert screened(x, f, rounded).agrees is False
-    assert screened(x, f, rounded, within=1e-7 * np.abs(g)).agrees is True
+    assert screened(x, f, rounded, claim_error=1e-7 * np.abs(g)).agrees is True
     claim = g.copy()
     claim[3] = np.nan
     s = screened(x, f, claim)
-    assert s.agrees is True and not s.complete and np.isinf(s.sees[3]) and np.all(np.isfinite(np.delete(s.sees, 3)))
+    assert (
+        s.agrees is True
+        and not s.complete
+        and np.isinf(s.detectable[3])
+        and np.all(np.isfinite(np.delete(s.detectable, 3)))
+    )
 
 
 def complex_case(seed: int) -> tuple[Any, Any, Any]:
@@ -202,16 +212,16 @@ def complex_case(seed: int) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("seed", range(5))
 def test_complex_steps_confirm_a_right_claim_by_a_dozen_calls(seed: int) -> None:
     f, claim, x = complex_case(seed)
-    found = screen(f, claim, x, seed=seed, by_complex=f, value=float(f(0.0)))
+    found = screen(f, claim, x, seed=seed, complex_phi=f, phi_at_zero=float(f(0.0)))
     assert (found.agrees, found.calls <= 12, found.complete) == (True, True, True)
-    assert np.median(found.sees / np.abs(claim)) < 1e-8
+    assert np.median(found.detectable / np.abs(claim)) < 1e-8
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_complex_steps_find_one_entry_wrong_by_1e_8(seed: int) -> None:
     f, claim, x = complex_case(seed)
     wrong = claim * (1 + 1e-8 * (np.arange(1000) == seed))
-    found = screen(f, wrong, x, seed=seed, by_complex=f, value=float(f(0.0)))
+    found = screen(f, wrong, x, seed=seed, complex_phi=f, phi_at_zero=float(f(0.0)))
     assert found.agrees is False
     assert [suspect.index for suspect in found.wrong] == [seed]
     assert abs(found.wrong[0].measured / claim[seed] - 1) < 1e-11
@@ -223,10 +233,10 @@ def test_a_function_that_is_not_analytic_is_judged_by_real_differences() -> None
     def f(step: Any) -> Any:
         return np.sum(np.abs(x + step) ** 3)
 
-    found = screen(f, 3 * x**2, x, seed=0, by_complex=f, value=float(f(0.0)))
+    found = screen(f, 3 * x**2, x, seed=0, complex_phi=f, phi_at_zero=float(f(0.0)))
     assert found.agrees is True
     assert found.calls > 12
-    zero = screen(f, np.zeros(50), x, seed=0, by_complex=f, value=float(f(0.0)))
+    zero = screen(f, np.zeros(50), x, seed=0, complex_phi=f, phi_at_zero=float(f(0.0)))
     assert zero.agrees is False
 
 
@@ -234,6 +244,6 @@ def test_complex_steps_stay_within_the_budget() -> None:
     f, claim, x = complex_case(0)
     wrong = claim * (1 + 1e-6 * (np.arange(1000) % 50 == 0))
     for budget in (200, 400, 800):
-        found = screen(f, wrong, x, seed=0, by_complex=f, value=float(f(0.0)), limits=Limits(budget))
+        found = screen(f, wrong, x, seed=0, complex_phi=f, phi_at_zero=float(f(0.0)), limits=Limits(budget))
         assert found.calls <= budget
         assert found.agrees is not True or budget < 300
