@@ -84,7 +84,7 @@ class Kind(StrEnum):
 
 
 class Exit(IntEnum):
-    """What the process says to the shell; the README's table has the same rows."""
+    """The exit status of the process; the README's table has the same rows."""
 
     CONFIRMED = 0
     WRONG = 1

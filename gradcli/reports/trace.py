@@ -16,7 +16,7 @@ class Contribution:
 
     from_    The name of the node that uses this one.
     adjoint  The adjoint of the node that uses this one, shaped as its value.
-    partial  The local partial, or the name of a linear operation's transpose.
+    partial  The local partial, or `transpose of NAME` for a linear operation on arrays.
     product  What this use adds to the adjoint, shaped as the value of this node.
     formula  The same as a product of matrices, such as `(dL/dz) xᵀ`.
     """
@@ -33,12 +33,13 @@ class Node:
     """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
 
     id             The number of the node in the recorded program, counted from 0.
-    name           The name of the node: an input, a name of the user's, `result`, or % and a number.
+    name           The name of the node: an input, a variable of the user's, `result`, or `t` and a number; a repeated name
+                   gets `#2`, `#3`.
     operation      The operation, `input` for an input.
     inputs         The operands: names of nodes, and constants as text.
     value          The forward value.
-    adjoint        The derivative of the sum of all outputs by this node, shaped as its value.
-    partials       The local partial by operand, or the name of a linear operation's transpose.
+    adjoint        The derivative of the sum of all outputs with respect to this node, shaped as its value.
+    partials       The local partial by operand, or `transpose of NAME` for a linear operation on arrays.
     contributions  What each use of the node adds to its adjoint.
     line           The line of the code, counted from 1; null where it is not known.
     text           The operation as the user wrote it.
@@ -147,7 +148,7 @@ def _product(c: Contribution) -> str:
 
 
 def _record(x: Values) -> object:
-    """Return a scalar as a number, an array in short."""
+    """Return a scalar as a number, an array as a summary."""
     return float(x) if getattr(x, "ndim", 0) == 0 else numbers.value(x)
 
 

@@ -16,7 +16,7 @@ import gradcli as gradcli_package
 from gradcli.commands.schema import TYPES
 from gradcli.errors import ErrorKind, GradcliError
 from gradcli.reports.encode import document_fields
-from gradcli.reports.schema import described
+from gradcli.reports.schema import field_descriptions
 from gradcli.words import Kind, Severity, Verdict
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -215,17 +215,17 @@ def reported(kind: Any, found: dict[str, type] | None = None) -> dict[str, type]
 
 
 REPORTED = {
-    name: kind
+    name: report_type
     for module, report in TYPES.values()
-    for name, kind in reported(getattr(importlib.import_module(module), report)).items()
+    for name, report_type in reported(getattr(importlib.import_module(module), report)).items()
 }
 
 
 @pytest.mark.parametrize("name", sorted(REPORTED))
 def test_a_docstring_describes_every_field_of_a_report_and_no_other(name: str) -> None:
-    said = described(REPORTED[name])
-    assert list(said) == [field.name for field in document_fields(REPORTED[name])]
-    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in said.values())
+    descriptions = field_descriptions(REPORTED[name])
+    assert list(descriptions) == [field.name for field in document_fields(REPORTED[name])]
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in descriptions.values())
 
 
 def test_a_description_goes_on_in_lines_that_are_indented() -> None:
@@ -241,7 +241,7 @@ def test_a_description_goes_on_in_lines_that_are_indented() -> None:
         Cost  nothing
         """
 
-    assert described(Told) == {"x": "The first word, and the second.", "long": "The third."}
+    assert field_descriptions(Told) == {"x": "The first word, and the second.", "long": "The third."}
 
 
 def properties(schema: Any) -> Iterator[tuple[str, Any]]:
