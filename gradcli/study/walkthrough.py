@@ -13,7 +13,7 @@ from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.errors import Place
 from gradcli.interpreters import lines
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back, transpose
+from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports import numbers
@@ -24,12 +24,12 @@ from gradcli.study.adjoints import Use, formula
 from gradcli.verify.environment import environment
 from gradcli.words import Kind, Severity
 
-SHAPING = ("reshape", "transpose", "broadcast_to")
+_SHAPE_PRIMITIVES = ("reshape", "transpose", "broadcast_to")
 
 
 @dataclass(frozen=True)
 class Step:
-    """The lines that one operation in the user's source recorded; of several, only the last is used elsewhere."""
+    """The lines recorded by one operation in the user's source; lines outside the step read only the value of its last line."""
 
     tape: Tape
     slots: tuple[int, ...]
@@ -47,7 +47,9 @@ class Step:
 
     def operation(self, text: str) -> str:
         """Return the name of the primitive, or of the called function if its call recorded several primitives."""
-        made = [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in SHAPING]
+        made = [
+            p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
+        ]
         names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
         called = text.partition("(")[0].rpartition(".")[2]
         return called if len(names) > 1 and called.isidentifier() else names[-1]
@@ -59,28 +61,31 @@ class Step:
         same = all(shape(self.tape.value(s)) in ((), shape(self.tape.value(self.last))) for s in self.operands)
         return same and all(kind == "elementwise" for kind in kinds)
 
-    def pulled(self, ybar: Value) -> list[tuple[int, Value]]:
-        """Return each outside operand of the step with its cotangent, once for each use, from the cotangent of the result."""
-        count, place_of = len(self.operands), {k: len(self.operands) + n for n, k in enumerate(self.slots)}
-        outside = iter(range(count))
-        own: list[Line] = [(None, (), (), None, None, None)] * count
+    def vjp(self, ybar: Value) -> list[tuple[int, Value]]:
+        """Pull the cotangent of the result back: return each operand with its cotangent, once for each use."""
+        count = len(self.operands)
+        local_slot = {k: count + n for n, k in enumerate(self.slots)}
+        operand_slots = iter(range(count))
+        local_lines: list[Line] = [SPENT] * count
         for k in self.slots:
             primitive, slots, xs, y, params, position = self.tape.lines[k]
-            moved = tuple(s if s == CONSTANT else place_of[s] if s in place_of else next(outside) for s in slots)
-            own.append((primitive, moved, xs, y, params, position))
-        bars: list[Any] = [None] * len(own)
-        bars[-1] = ybar
-        sweep_back(own, bars, len(own) - 1)
-        return list(zip(self.operands, bars[:count], strict=True))
+            local_slots = tuple(
+                s if s == CONSTANT else local_slot[s] if s in local_slot else next(operand_slots) for s in slots
+            )
+            local_lines.append((primitive, local_slots, xs, y, params, position))
+        cotangents: list[Any] = [None] * len(local_lines)
+        cotangents[-1] = ybar
+        sweep_back(local_lines, cotangents, len(local_lines) - 1)
+        return list(zip(self.operands, cotangents[:count], strict=True))
 
 
 def walkthrough(q: Question) -> TraceReport:
-    """Return the report of the computation, step by step; adjoints are derivatives of the sum of all outputs."""
+    """Return the report of the computation, step by step; each adjoint is the derivative of the sum of all outputs."""
     y, inputs, tape = q.recording
     steps = _steps(tape, y.slot if isinstance(y, Recorded) else CONSTANT)
     names = _names(q, y, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
-        nodes = _Nodes(q, steps, names).made()
+        nodes = _NodeBuilder(q, steps, names).build()
     findings = [
         finding(kind, Severity.WARNING, mark.says, at=place(mark.position))
         for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
@@ -93,22 +98,23 @@ def walkthrough(q: Question) -> TraceReport:
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:
-    """Return the steps: lines with the same source position form one, unless its inner values are used elsewhere."""
+    """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it."""
     runs: list[list[int]] = []
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
-        before = tape.position(runs[-1][-1]) if runs else None
-        if primitive is not None and position is not None and position == before:
+        last_position = tape.position(runs[-1][-1]) if runs else None
+        if primitive is not None and position is not None and position == last_position:
             runs[-1].append(k)
         else:
             runs.append([k])
     groups = [part for run in runs for part in _loop_iterations(tape, run)]
-    of = {k: n for n, group in enumerate(groups) for k in group}
-    used = {s for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT and of[s] != of[k]} | {result}
-    found: list[Step] = []
+    group_of = {k: n for n, group in enumerate(groups) for k in group}
+    operands = ((s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT)
+    read_outside = {s for s, k in operands if group_of[s] != group_of[k]} | {result}
+    steps: list[Step] = []
     for group in groups:
-        parts = [group] if not used.intersection(group[:-1]) else [[k] for k in group]
-        found += [Step(tape, tuple(part)) for part in parts]
-    return found
+        parts = [group] if not read_outside.intersection(group[:-1]) else [[k] for k in group]
+        steps += [Step(tape, tuple(part)) for part in parts]
+    return steps
 
 
 def _loop_iterations(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
@@ -120,42 +126,47 @@ def _loop_iterations(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
 
 def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
     """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`."""
-    own = lines.names(tape.lines)
+    variable_names = lines.names(tape.lines)
     result = y.slot if isinstance(y, Recorded) else CONSTANT
-    used = {*q.point.values, *filter(None, own)}
-    free = (name for k in range(1, len(tape.lines) + len(used) + 2) if (name := f"t{k}") not in used)
+    reserved = {*q.point.values, *filter(None, variable_names)}
+    numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
+    fresh_names = (name for name in numbered if name not in reserved)
     names: dict[int, str] = {}
-    taken: dict[str, int] = defaultdict(int)
+    occurrences: dict[str, int] = defaultdict(int)
     for step in steps:
         slot = step.last
-        name = q.wrt[slot] if slot < inputs else own[slot] or ("result" if slot == result else next(free))
-        taken[name] += 1
-        names[slot] = name if taken[name] == 1 else f"{name}#{taken[name]}"
+        name = (
+            q.wrt[slot]
+            if slot < inputs
+            else variable_names[slot] or ("result" if slot == result else next(fresh_names))
+        )
+        occurrences[name] += 1
+        names[slot] = name if occurrences[name] == 1 else f"{name}#{occurrences[name]}"
     return names
 
 
 @dataclass(frozen=True)
-class _Nodes:
-    """Makes the nodes of the report from steps."""
+class _NodeBuilder:
+    """Builds the nodes of the report from the steps."""
 
     q: Question
     steps: Sequence[Step]
     names: Mapping[int, str]
 
-    def made(self) -> tuple[Node, ...]:
+    def build(self) -> tuple[Node, ...]:
         uses: dict[int, list[Contribution]] = defaultdict(list)
         partials = {}
         for step in self.steps:
             if self._is_input(step):
                 continue
             found = self._partials(step)
-            partials[step.last] = self._summed(found)
-            self._contribute(uses, step, found)
+            partials[step.last] = self._sum_by_operand(found)
+            self._add_contributions(uses, step, found)
         return tuple(
             self._node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in enumerate(self.steps)
         )
 
-    def _summed(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
+    def _sum_by_operand(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
         """Return the local partials by operand, summed over its uses."""
         found: dict[str, Any] = {}
         for slot, partial in partials:
@@ -170,7 +181,10 @@ class _Nodes:
         return step.tape.primitive(step.last) is None
 
     def _partials(self, step: Step) -> list[tuple[int, Any]]:
-        """Return each operand with its local partial, once for each use: an array, or the name of the transpose."""
+        """Return `(slot, partial)` for each use of an operand.
+
+        A partial is an array, or the string `transpose of NAME` if the local Jacobian is not elementwise.
+        """
         if len(step.slots) == 1:
             line = step.tape.lines[step.last]
             return [
@@ -178,39 +192,47 @@ class _Nodes:
             ]
         value = step.tape.value(step.last)
         if shape(value) == () or step.elementwise:
-            return [(slot, np.asarray(x, dtype=float)[()]) for slot, x in step.pulled(np.ones(shape(value))[()])]
+            return [(slot, np.asarray(x, dtype=float)[()]) for slot, x in step.vjp(np.ones(shape(value))[()])]
         says = f"transpose of {step.operation(self._text(step))}"
-        return [(slot, says) for slot, _ in step.pulled(np.zeros(shape(value)))]
+        return [(slot, says) for slot, _ in step.vjp(np.zeros(shape(value)))]
 
-    def _contribute(self, uses: dict[int, list[Contribution]], step: Step, partials: Sequence[tuple[int, Any]]) -> None:
+    def _add_contributions(
+        self, uses: dict[int, list[Contribution]], step: Step, partials: Sequence[tuple[int, Any]]
+    ) -> None:
+        """Add to `uses` what the step contributes to the adjoint of each of its operands."""
         ybar = self.q.bars[step.last]
         if ybar is None:
             return
-        use, sources = self._use(step)
-        for (slot, partial), (_, product) in zip(partials, step.pulled(ybar), strict=True):
-            i = sources.index(slot) if slot in sources else len(sources)
-            said = formula(use, i)
-            if slot in sources:
-                sources[i] = CONSTANT  # so that a second use matches the next operand
-            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, said))
+        use, unmatched_slots = self._use_and_operands(step)
+        for (slot, partial), (_, product) in zip(partials, step.vjp(ybar), strict=True):
+            i = unmatched_slots.index(slot) if slot in unmatched_slots else len(unmatched_slots)
+            adjoint_formula = formula(use, i)
+            if slot in unmatched_slots:
+                unmatched_slots[i] = CONSTANT  # so that a second use matches the next operand
+            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula))
 
-    def _use(self, step: Step) -> tuple[Use, list[int]]:
+    def _use_and_operands(self, step: Step) -> tuple[Use, list[int]]:
         """Return the data of a step that the formula of an adjoint needs, and the slots of its operands."""
-        made = [k for k in step.slots if (p := step.tape.primitive(k)) is not None and p.name not in SHAPING]
-        core = step.tape.lines[made[0] if len(made) == 1 else step.last]
-        primitive, _, _, _, params, _ = core
-        given = self._operands(step, core) if len(made) <= 1 else [(s, step.tape.value(s)) for s in step.operands]
-        names = tuple(self.names[slot] if slot != CONSTANT else self._constant(x) for slot, x in given)
-        one = primitive is not None and len(made) <= 1
-        name = primitive.name if primitive is not None and one else step.operation(self._text(step))
-        shapes = tuple(shape(x) for _, x in given)
+        primitive_slots = [
+            k for k in step.slots if (p := step.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
+        ]
+        line = step.tape.lines[primitive_slots[0] if len(primitive_slots) == 1 else step.last]
+        primitive, _, _, _, params, _ = line
+        is_single_primitive = primitive is not None and len(primitive_slots) <= 1
+        operands = (
+            self._operands(step, line) if is_single_primitive else [(s, step.tape.value(s)) for s in step.operands]
+        )
+        names = tuple(self.names[slot] if slot != CONSTANT else self._constant(x) for slot, x in operands)
+        name = primitive.name if primitive is not None and is_single_primitive else step.operation(self._text(step))
+        shapes = tuple(shape(x) for _, x in operands)
         y = shape(step.tape.value(step.last))
-        use = Use(name, names, shapes, self.names[step.last], y, params or {} if one else None, step.elementwise)
-        return use, [slot for slot, _ in given]
+        parameters = params or {} if is_single_primitive else None
+        use = Use(name, names, shapes, self.names[step.last], y, parameters, step.elementwise)
+        return use, [slot for slot, _ in operands]
 
-    def _operands(self, step: Step, core: Line) -> list[tuple[int, Value]]:
+    def _operands(self, step: Step, line: Line) -> list[tuple[int, Value]]:
         """Return the operands as the user wrote them, before reshaping and broadcasting inside the step."""
-        _, slots, xs, _, _, _ = core
+        _, slots, xs, _, _, _ = line
         inside = set(step.slots)
         found = []
         for slot, x in zip(slots, xs, strict=True):
@@ -222,8 +244,8 @@ class _Nodes:
 
     def _constant(self, x: Value) -> str:
         """Return the name of the first input outside `wrt` with the same numbers, else the value as text."""
-        held = (n for n, v in self.q.point.values.items() if n not in self.q.wrt and _same(v, x))
-        return next(held, numbers.value(x))
+        matching = (n for n, v in self.q.point.values.items() if n not in self.q.wrt and _same(v, x))
+        return next(matching, numbers.value(x))
 
     def _text(self, step: Step) -> str:
         where = place(step.tape.position(step.last))
@@ -250,7 +272,10 @@ class _Nodes:
 
 
 def _partial(line: Line, i: int) -> Any:
-    """Return one local partial: an array if it is elementwise or the result is a scalar, else the transpose by name."""
+    """Return the local partial with respect to operand i.
+
+    It is an array if the operation is elementwise or its result a scalar, else the string `transpose of NAME`.
+    """
     primitive, _, xs, y, params, _ = line
     if primitive is None:
         raise ValueError("an input has no partials")
