@@ -15,7 +15,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NotSupported
 from gradcli.frameworks.ops.convolution import Convolution
-from gradcli.frameworks.ops.elementwise import camel, converted, shared
+from gradcli.frameworks.ops.elementwise import by_framework_name, camel, converted
 from gradcli.frameworks.ops.indexing import corner
 from gradcli.frameworks.ops.places import added, blocks, gathered, padded, put, put_with
 from gradcli.frameworks.ops.reductions import TABLE as RUNNING
@@ -30,7 +30,7 @@ _WRITTEN: tuple[Entry, ...] = (put_with(np.maximum), put_with(np.minimum), added
 _LOGS: tuple[Entry, ...] = (np.log2, np.log10, np.log)
 
 
-def plainly(function: Entry) -> Entry:
+def ignoring_params(function: Entry) -> Entry:
     """Return an entry that ignores the primitive's own parameters."""
     return lambda *xs, own: function(*xs)
 
@@ -174,14 +174,14 @@ def eigh(a: Value, *, own: Own) -> Any:
 
 # fmt: off
 TABLE: dict[str, Entry] = {
-    **{name: plainly(function) for name, function in (shared(
-        "abs exp expm1 log1p square sin cos tan sinh cosh tanh floor ceil sign add remainder floor_divide "
+    **{name: ignoring_params(function) for name, function in (by_framework_name(
+        same="abs exp expm1 log1p square sin cos tan sinh cosh tanh floor ceil sign add remainder floor_divide "
         "logical_not logical_and logical_or matmul erf",
-        "Negative=neg ArcSin=asin ArcCos=acos ArcTan=atan ArcSinh=asinh ArcCosh=acosh ArcTanh=atanh ArcTan2=atan2 Round=rint "
-        "Subtract=sub Multiply=mul Divide=div Power=pow Maximum=max Minimum=min LogAddExp=logaddexp NotEqual=ne Less=lt "
-        "LessEqual=le Greater=gt GreaterEqual=ge BitwiseInvert=not Select=where Sigmoid=logistic ErfInv=erf_inv "
+        renamed="Negative=neg ArcSin=asin ArcCos=acos ArcTan=atan ArcSinh=asinh ArcCosh=acosh ArcTanh=atanh ArcTan2=atan2 "
+        "Round=rint Subtract=sub Multiply=mul Divide=div Power=pow Maximum=max Minimum=min LogAddExp=logaddexp NotEqual=ne "
+        "Less=lt LessEqual=le Greater=gt GreaterEqual=ge BitwiseInvert=not Select=where Sigmoid=logistic ErfInv=erf_inv "
         "Full=identity Copy=identity Contiguous=identity StopGradient=identity",
-        camel,
+        spelled=camel,
     ) | {
         "DivMod": lambda a, b: [np.floor_divide(a, b), np.remainder(a, b)], "QRF": lambda a: list(np.linalg.qr(a)),
         "Softmax": lambda x: softmax(x, -1), "LogSumExp": lambda x: logsumexp(x, -1, keepdims=True),

@@ -1,7 +1,7 @@
 """Operations in numpy, with lax's names and arguments, that replay the programs recorded from frameworks.
 
 `TABLE` runs the equations of JAX. The tables of torch, TensorFlow and MLX reuse these functions under their own names:
-`elementwise.FUNCTIONS` through `shared`; `convolution`, `places` (gathers, scatters, windows), `elimination` and the
+`elementwise.FUNCTIONS` through `by_framework_name`; `convolution`, `places` (gathers, scatters, windows), `elimination` and the
 running operations through calls. Integers and booleans are never traced: they are computed from plain numbers only.
 """
 

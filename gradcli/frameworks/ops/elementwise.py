@@ -17,8 +17,8 @@ AWAY_FROM_ZERO = 0  # lax.RoundingMethod
 Entry = Callable[..., Any]
 
 
-def shared(same: str, renamed: str, spelled: Callable[[str], str] = str) -> dict[str, Entry]:
-    """Return functions keyed by a framework's names: the `same` names through `spelled`, and `renamed` pairs `theirs=ours`."""
+def by_framework_name(same: str, renamed: str, spelled: Callable[[str], str] = str) -> dict[str, Entry]:
+    """Return functions by a framework's names: the `same` names through `spelled`, and `renamed` pairs `theirs=ours`."""
     pairs = [pair.split("=") for pair in renamed.split()]
     return {spelled(name): FUNCTIONS[name] for name in same.split()} | {
         theirs: FUNCTIONS[ours] for theirs, ours in pairs
@@ -30,14 +30,14 @@ def camel(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def plainly(function: Entry) -> Entry:
+def ignoring_params(function: Entry) -> Entry:
     """Return an entry that ignores the operation's parameters (accuracy, out_dtype, ...)."""
     return lambda *xs, **params: function(*xs)
 
 
 def plain_entries(functions: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return table entries that ignore the operations' parameters."""
-    return {name: plainly(function) for name, function in functions.items()}
+    return {name: ignoring_params(function) for name, function in functions.items()}
 
 
 def special(name: str) -> Entry:
@@ -45,14 +45,14 @@ def special(name: str) -> Entry:
     return lambda *xs: named(name)(*xs)
 
 
-def whole(x: Value) -> bool:
+def holds_integers(x: Value) -> bool:
     """Whether a value holds integers."""
     return not isinstance(x, Tracer) and np.asarray(x).dtype.kind in "iu"
 
 
 def divide(x: Value, y: Value) -> Value:
     """Return x / y; integer quotients are rounded towards 0."""
-    if not whole(x):
+    if not holds_integers(x):
         return np.divide(x, y)
     safe = np.where(np.equal(y, 0), 1, y)
     return np.where(np.equal(y, 0), -1, (x - np.fmod(x, safe)) // safe).astype(np.asarray(x).dtype)
@@ -60,7 +60,7 @@ def divide(x: Value, y: Value) -> Value:
 
 def truncated(x: Value, y: Value) -> Value:
     """Return x / y rounded towards 0."""
-    return (x - np.fmod(x, y)) // y if whole(x) else np.trunc(x / y)
+    return (x - np.fmod(x, y)) // y if holds_integers(x) else np.trunc(x / y)
 
 
 def select_n(which: Any, *cases: Value, **params: Any) -> Value:
@@ -72,12 +72,12 @@ def select_n(which: Any, *cases: Value, **params: Any) -> Value:
 
 
 def integer_pow(x: Value, *, y: int, **params: Any) -> Value:
-    """Return x**y for a whole number y."""
+    """Return x**y for an integer y."""
     return np.power(x, y) if y >= 0 or isinstance(x, Tracer) else np.power(x, float(y))
 
 
 def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
-    """Return the nearest whole number; halves round away from 0 or to even, by `rounding_method`."""
+    """Return the nearest integer; halves round away from 0 or to even, by `rounding_method`."""
     if int(rounding_method) != AWAY_FROM_ZERO:
         return np.rint(x)
     below = np.trunc(x)
@@ -112,7 +112,7 @@ def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
 
 
 def polygamma(m: Value, x: Value) -> Value:
-    """Return the m-th derivative of digamma. Raises NotSupported unless m is one untraced whole number, 0 or more."""
+    """Return the m-th derivative of digamma. Raises NotSupported unless m is one untraced integer, 0 or more."""
     orders = np.unique(np.asarray(plain(m)))
     if isinstance(m, Tracer) or orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
         raise NotSupported("polygamma of orders that are not one plain whole number is not replayed", do="one order")
@@ -153,15 +153,15 @@ FUNCTIONS |= {ours: special(name) for ours, name in {
     "bessel_i0": "i0", "bessel_i0e": "i0e", "bessel_i1": "i1", "bessel_i1e": "i1e", "bessel_j0": "j0", "bessel_j1": "j1",
     "bessel_y0": "y0", "bessel_y1": "y1", "bessel_k0": "k0", "bessel_k0e": "k0e", "bessel_k1": "k1", "bessel_k1e": "k1e",
 }.items()}
-_OF_INPUTS: dict[str, Entry] = shared(
-    "neg add sub mul rem pow square sqrt rsqrt cbrt abs sign floor ceil max min exp exp2 expm1 log log1p sin cos tan asin acos "
-    "atan atan2 sinh cosh tanh asinh acosh atanh eq ne lt le gt ge and or xor not is_finite real imag conj complex clamp "
+_WITHOUT_PARAMS: dict[str, Entry] = by_framework_name(
+    same="neg add sub mul rem pow square sqrt rsqrt cbrt abs sign floor ceil max min exp exp2 expm1 log log1p sin cos tan asin "
+    "acos atan atan2 sinh cosh tanh asinh acosh atanh eq ne lt le gt ge and or xor not is_finite real imag conj complex clamp "
     "logistic erf erfc erf_inv lgamma digamma polygamma igamma igammac regularized_incomplete_beta bessel_i0e bessel_i1e",
-    "add_any=add lt_to=lt le_to=le eq_to=eq copy=identity copy_p=identity stop_gradient=identity reduce_precision=identity "
-    "name=identity sharding_constraint=identity layout_constraint=identity reshard=identity",
+    renamed="add_any=add lt_to=lt le_to=le eq_to=eq copy=identity copy_p=identity stop_gradient=identity "
+    "reduce_precision=identity name=identity sharding_constraint=identity layout_constraint=identity reshard=identity",
 )
 TABLE: dict[str, Entry] = {
-    **plain_entries(_OF_INPUTS), "div": plainly(divide), "device_put": lambda *xs, **params: xs,
+    **plain_entries(_WITHOUT_PARAMS), "div": ignoring_params(divide), "device_put": lambda *xs, **params: xs,
     "optimization_barrier": lambda *xs, **params: xs, "pvary": lambda *xs, **params: xs,
     "select_n": select_n, "integer_pow": integer_pow, "round": round_, "bitcast_convert_type": bitcast_convert_type,
     "convert_element_type": lambda x, *, new_dtype, **params: converted(x, new_dtype),

@@ -13,13 +13,13 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, plain
 from gradcli.frameworks.ops.elementwise import (
     FUNCTIONS,
+    by_framework_name,
     camel,
     converted,
+    holds_integers,
+    ignoring_params,
     plain_entries,
-    plainly,
-    shared,
     truncated,
-    whole,
 )
 
 Entry = Callable[..., Any]
@@ -28,7 +28,7 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.673263242354377284
 
 def divide(x: Value, y: Value) -> Value:
     """Return x / y; integer quotients are rounded towards 0."""
-    return truncated(x, y) if whole(x) else np.divide(x, y)
+    return truncated(x, y) if holds_integers(x) else np.divide(x, y)
 
 
 def unless_0(function: Entry) -> Entry:
@@ -99,19 +99,19 @@ IDENTITIES = (
     "PlaceholderWithDefault", "ReadVariableOp",
 )
 TABLE: dict[str, Entry] = {
-    **{name: plainly(lambda x: x) for name in IDENTITIES},
+    **{name: ignoring_params(lambda x: x) for name in IDENTITIES},
     "IdentityN": lambda *xs, **attrs: xs,
-    **plain_entries(shared(
-        "neg add sub mul truncate_div square squared_difference sqrt rsqrt reciprocal abs sign floor ceil rint exp expm1 log "
-        "log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh logical_and logical_or logical_not "
+    **plain_entries(by_framework_name(
+        same="neg add sub mul truncate_div square squared_difference sqrt rsqrt reciprocal abs sign floor ceil rint exp expm1 "
+        "log log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh logical_and logical_or logical_not "
         "is_nan is_inf is_finite complex real imag conj angle softplus softsign relu erf erfc ndtri lgamma digamma polygamma "
         "igamma igammac dawsn spence bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1 "
         "bessel_k0 bessel_k0e bessel_k1 bessel_k1e",
-        "AddV2=add RealDiv=div FloorDiv=floor_divide FloorMod=remainder Mod=rem TruncateMod=rem Inv=reciprocal Round=rint "
-        "Maximum=max Minimum=min Equal=eq NotEqual=ne Less=lt LessEqual=le Greater=gt GreaterEqual=ge SelectV2=where "
+        renamed="AddV2=add RealDiv=div FloorDiv=floor_divide FloorMod=remainder Mod=rem TruncateMod=rem Inv=reciprocal "
+        "Round=rint Maximum=max Minimum=min Equal=eq NotEqual=ne Less=lt LessEqual=le Greater=gt GreaterEqual=ge SelectV2=where "
         "ComplexAbs=abs BitwiseAnd=and BitwiseOr=or BitwiseXor=xor Invert=not Sigmoid=logistic Erfinv=erf_inv "
         "Betainc=regularized_incomplete_beta Expint=expi FresnelSin=fresnel_s FresnelCos=fresnel_c",
-        camel,
+        spelled=camel,
     ) | {
         "Div": divide, "DivNoNan": unless_0(np.divide), "MulNoNan": lambda x, y: nothing_of(np.multiply)(y, x),
         "Xdivy": nothing_of(np.divide), "Xlogy": nothing_of(FUNCTIONS["xlogy"]), "Xlog1py": nothing_of(FUNCTIONS["xlog1py"]),

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape, size
-from gradcli.frameworks.torch.aten.rows import add, aten, axis, refuse
+from gradcli.frameworks.torch.aten.rows import aten, axis, refuse, register
 from gradcli.primitives import composites
 from gradcli.primitives.composites import relu, sigmoid, silu, softplus
 from gradcli.primitives.reductions import log_softmax, softmax
@@ -21,7 +21,7 @@ def _exponential(x: Value, alpha: float, scale: float = 1, input_scale: float = 
 
 
 # fmt: off
-add({
+register({
     "relu": relu, "sigmoid": sigmoid, "silu": silu, "mish": lambda x: x * np.tanh(softplus(x)),
     "gelu": lambda x, *, approximate="none": composites.gelu(x, approximate),
     "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high), 

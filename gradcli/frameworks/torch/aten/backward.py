@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.torch.aten.rows import TABLE, Row, add, aten
+from gradcli.frameworks.torch.aten.rows import TABLE, Row, aten, register
 from gradcli.frameworks.torch.aten.windows import adaptive_average, max_pool
 from gradcli.interpreters.program import vjp
 
@@ -54,11 +54,11 @@ def _largest(n: int) -> Row:
 
 
 # fmt: off
-add({f"{name}_backward": _of(name) for name in SAME.split()} | {"log_sigmoid_backward": _of("log_sigmoid", 0)})
+register({f"{name}_backward": _of(name) for name in SAME.split()} | {"log_sigmoid_backward": _of("log_sigmoid", 0)})
 for n in (2, 3):
-    add({f"_adaptive_avg_pool{n}d_backward": _adaptive(n), f"max_pool{n}d_with_indices_backward": _largest(n)})
+    register({f"_adaptive_avg_pool{n}d_backward": _adaptive(n), f"max_pool{n}d_with_indices_backward": _largest(n)})
 for way in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d"):
-    add({f"upsample_{way}_backward": _resized(f"upsample_{way}")})
+    register({f"upsample_{way}_backward": _resized(f"upsample_{way}")})
 # fmt: on
 
 

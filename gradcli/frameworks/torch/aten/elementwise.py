@@ -7,17 +7,17 @@ import numpy as np
 from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
-from gradcli.frameworks.ops.elementwise import shared
-from gradcli.frameworks.torch.aten.rows import add, aten, scaled
+from gradcli.frameworks.ops.elementwise import by_framework_name
+from gradcli.frameworks.torch.aten.rows import aten, register, scaled
 from gradcli.primitives.elementwise import pi
 
 # fmt: off
-add(shared(
-    "abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinc sinh cosh "
-    "tanh asinh acosh atanh deg2rad rad2deg angle floor ceil trunc sign mul hypot copysign fmax fmin remainder floor_divide "
-    "logaddexp logaddexp2 eq ne lt le gt ge logical_and logical_or logical_xor logical_not gcd lcm signbit where "
+register(by_framework_name(
+    same="abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinc "
+    "sinh cosh tanh asinh acosh atanh deg2rad rad2deg angle floor ceil trunc sign mul hypot copysign fmax fmin remainder "
+    "floor_divide logaddexp logaddexp2 eq ne lt le gt ge logical_and logical_or logical_xor logical_not gcd lcm signbit where "
     "erf erfc digamma igamma igammac xlogy matmul dot outer",
-    "sgn=sign maximum=max minimum=min fmod=rem bitwise_and=and bitwise_or=or bitwise_xor=xor bitwise_not=not "
+    renamed="sgn=sign maximum=max minimum=min fmod=rem bitwise_and=and bitwise_or=or bitwise_xor=xor bitwise_not=not "
     "bitwise_left_shift=shift_left bitwise_right_shift=shift_right_arithmetic isnan=is_nan isinf=is_inf isfinite=is_finite "
     "isposinf=is_posinf isneginf=is_neginf erfinv=erf_inv special_erfcx=erfcx special_ndtri=ndtri special_log_ndtr=log_ndtr "
     "special_entr=entr special_ndtr=ndtr i0=bessel_i0 special_i0e=bessel_i0e special_i1=bessel_i1 special_i1e=bessel_i1e "
@@ -28,11 +28,11 @@ add(shared(
     "special_xlog1py=xlog1py "
     "mm=matmul bmm=matmul mv=matmul vdot=matmul",
 ))
-add({
+register({
     "round": lambda x, *, decimals=0: np.round(x, decimals), "frac": lambda x: x - np.trunc(x),
     "lerp": lambda start, end, weight: start + weight * (end - start),
     "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)),
-    "frexp": lambda x: _parts(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
+    "frexp": lambda x: _frexp(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
     "_is_all_true": np.all, "_is_any_true": np.any, "isclose": np.isclose,
     "lgamma": lambda x: _log_gamma(x), "polygamma": lambda n, x: _polygamma(n, x),
     "special_spherical_bessel_j0": lambda x: np.sinc(x / pi(x)),
@@ -42,26 +42,26 @@ add({
     "special_legendre_polynomial_p": lambda x, n: _polynomial("legendre", x, n),
 })
 for chebyshev, x_of in (("chebyshev_polynomial", lambda x: x), ("shifted_chebyshev_polynomial", lambda x: 2 * x - 1)):
-    add({
+    register({
         f"special_{chebyshev}_t": lambda x, n, at=x_of: _polynomial("chebyt", at(x), n),
         f"special_{chebyshev}_u": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n),
-        f"special_{chebyshev}_v": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) - _lower("chebyu", at(x), n),
-        f"special_{chebyshev}_w": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) + _lower("chebyu", at(x), n),
+        f"special_{chebyshev}_v": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) - _one_degree_lower("chebyu", at(x), n),
+        f"special_{chebyshev}_w": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) + _one_degree_lower("chebyu", at(x), n),
     })
 # fmt: on
 
 
 def _polynomial(name: str, x: Value, n: Any) -> Value:
-    """Return the polynomial of a family (`name`) of whole degree n; 0 for a negative degree."""
+    """Return the polynomial of a family (`name`) of integer degree n; 0 for a negative degree."""
     degree = np.trunc(plain(n)).astype(int)
     return np.where(degree < 0, 0.0, named(f"eval_{name}")(np.maximum(degree, 0), x))
 
 
-def _lower(name: str, x: Value, n: Any) -> Value:
+def _one_degree_lower(name: str, x: Value, n: Any) -> Value:
     return _polynomial(name, x, np.subtract(n, 1))
 
 
-def _parts(x: Value) -> Any:
+def _frexp(x: Value) -> Any:
     """Return the mantissas and the exponents."""
     return tuple(np.frexp(x))
 
@@ -71,10 +71,10 @@ def _log_gamma(x: Value) -> Value:
     left = np.less(plain(x), 0.5)
     if not np.any(left):
         return named("gammaln")(x)
-    right = np.where(left, 1 - x, x)
-    angle = np.where(left, x - np.floor(plain(x)), 0.5)
-    mirrored = np.log(pi(x) / np.abs(np.sin(pi(x) * angle))) - named("gammaln")(right)
-    return np.where(left, mirrored, named("gammaln")(right))
+    reflected = np.where(left, 1 - x, x)
+    fraction = np.where(left, x - np.floor(plain(x)), 0.5)
+    by_reflection = np.log(pi(x) / np.abs(np.sin(pi(x) * fraction))) - named("gammaln")(reflected)
+    return np.where(left, by_reflection, named("gammaln")(reflected))
 
 
 def _polygamma(n: int, x: Value) -> Value:
@@ -82,7 +82,7 @@ def _polygamma(n: int, x: Value) -> Value:
 
 
 def _neighbour(x: Value, y: Value) -> Value:
-    """Return the next float64 after x towards y, as x plus a constant, so that its derivative by x is 1."""
+    """Return the next float64 after x towards y, as x plus a constant, so that its derivative with respect to x is 1."""
     return x + (np.nextafter(plain(x), plain(y)) - plain(x))
 
 

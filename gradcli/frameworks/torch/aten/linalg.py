@@ -8,7 +8,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.elimination import triangle
-from gradcli.frameworks.torch.aten.rows import add, aten, refuse, scaled
+from gradcli.frameworks.torch.aten.rows import aten, refuse, register, scaled
 from gradcli.primitives.decompositions import symmetric
 from gradcli.primitives.linalg import T
 
@@ -20,7 +20,7 @@ def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
 
 
 # fmt: off
-add({
+register({
     "addmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
     "addbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
     "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), 

@@ -20,7 +20,7 @@ TABLE: dict[str, Row] = {}
 Axes = tuple[int, ...]
 
 
-def add(rows: dict[str, Row]) -> None:
+def register(rows: dict[str, Row]) -> None:
     """Add rows to the table. Raises ValueError for a name that is in it already."""
     for name, row in rows.items():
         if name in TABLE:
@@ -32,7 +32,7 @@ def aten(*names: str) -> Callable[[Row], Row]:
     """Return a decorator that adds a function to the table under these names, or under its own."""
 
     def declare(row: Row) -> Row:
-        add(dict.fromkeys(names or (row.__name__,), row))
+        register(dict.fromkeys(names or (row.__name__,), row))
         return row
 
     return declare

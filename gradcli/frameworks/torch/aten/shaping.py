@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.frameworks.torch.aten.rows import Row, add, at_axis, aten, axis, refuse
+from gradcli.frameworks.torch.aten.rows import Row, at_axis, aten, axis, refuse, register
 from gradcli.primitives.shaping import PUT
 
 
@@ -153,9 +153,9 @@ VIEWS: dict[str, Row] = {
     "split": split, "split_with_sizes": split, "unbind": unbind, "diagonal": diagonal, "as_strided": as_strided,
     "unfold": lambda x, dim, size, step: _unfold(x, dim, size, step), 
 }
-add(VIEWS)
-add({f"{name}_copy": row for name, row in VIEWS.items()} | {"_reshape_copy": view})
-add({
+register(VIEWS)
+register({f"{name}_copy": row for name, row in VIEWS.items()} | {"_reshape_copy": view})
+register({
     "_unsafe_view": view, 
     "lift_fresh_copy": _copy, "clone": _copy, "_to_copy": _copy,
     "_neg_view": np.negative,  

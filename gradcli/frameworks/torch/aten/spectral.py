@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.torch.aten.rows import add
+from gradcli.frameworks.torch.aten.rows import register
 
 FORWARD: tuple[Any, ...] = (
     "backward",
@@ -34,7 +34,7 @@ def _complex_to_complex(x: Value, dim: Sequence[int], normalization: int, forwar
 
 
 # fmt: off
-add({
+register({
     "_fft_r2c": _real_to_complex, "_fft_c2r": _complex_to_real, "_fft_c2c": _complex_to_complex,
     "conj_physical": np.conj, "_conj": np.conj, "conj": np.conj, "_conj_physical": np.conj,
     "complex": lambda re, im: re + 1j * im, "polar": lambda size, angle: size * np.cos(angle) + 1j * (size * np.sin(angle)),

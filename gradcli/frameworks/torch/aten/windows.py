@@ -12,7 +12,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.convolution import Convolution
 from gradcli.frameworks.ops.places import gathered, padded, windowed
-from gradcli.frameworks.torch.aten.rows import add, at_axis, aten
+from gradcli.frameworks.torch.aten.rows import at_axis, aten, register
 from gradcli.primitives.shaping import GETITEM
 
 Sizes = tuple[int, ...]
@@ -160,7 +160,7 @@ def _adaptive_max(n: int, x: Value, output_size: Any) -> tuple[Value, Any]:
 
 
 for n in (2, 3):
-    add({
+    register({
         f"max_pool{n}d_with_indices": lambda x, *args, n=n, **kw: max_pool(n, x, *args, **kw),
         f"avg_pool{n}d": lambda x, *args, n=n, **kw: _average_pool(n, x, *args, **kw),
         f"_adaptive_avg_pool{n}d": lambda x, to, n=n: adaptive_average(n, x, to),
@@ -233,7 +233,7 @@ def upsample_bicubic2d(x: Value, output_size: Any, align_corners: bool, *scales:
 
 
 for n, name in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
-    add({
+    register({
         f"upsample_nearest{n}d": lambda x, to, *scales, n=n: _nearest(n, x, to, scales, 0.0),
         f"_upsample_nearest_exact{n}d": lambda x, to, *scales, n=n: _nearest(n, x, to, scales, 0.5),
         f"upsample_{name}": lambda x, to, align_corners, *scales, n=n: _linear(n, x, to, align_corners, *scales),
