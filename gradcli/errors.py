@@ -11,7 +11,7 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text that the user wrote: `text[start:start + length]`, in characters."""
+    """A part of a string that the user wrote: `text[start:start + length]`, in characters."""
 
     text: str
     start: int

@@ -1,4 +1,4 @@
-"""Convert the texts of options to their values. The first argument, `flag`, is the option's name in messages."""
+"""Convert the strings of options to their values. The first argument, `flag`, is the option's name in messages."""
 
 import re
 import secrets
@@ -24,7 +24,7 @@ def duration(flag: str, text: str) -> float:
 
 
 def seed(flag: str, text: str) -> int:
-    """Return the seed in a text; a random one for `random`. Raises BadOption."""
+    """Return the seed in a string; a random one for `random`. Raises BadOption."""
     if text.strip() == "random":
         return secrets.randbelow(2**31)
     if not text.strip().isdecimal() or len(text.strip()) > 18:
@@ -65,14 +65,14 @@ def inches(flag: str, text: str) -> tuple[float, float]:
 
 
 def dots(flag: str, text: str) -> int:
-    """Return the number of dots per inch in a text. Raises BadOption."""
+    """Return the number of dots per inch in a string. Raises BadOption."""
     if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:
         raise BadOption(f"{flag} takes {_DOTS[0]} to {_DOTS[1]} dots per inch, not '{text}'", do=f"write {flag} 300")
     return int(text)
 
 
 def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
-    """Return the lower and upper edge of each input in texts such as `k=0:inf`. Raises BadOption."""
+    """Return the lower and upper edge of each input in strings such as `k=0:inf`. Raises BadOption."""
     found = {}
     for name, text in _named(flag, texts, "k=0:inf"):
         low, colon, high = text.partition(":")
@@ -83,7 +83,7 @@ def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
 
 
 def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
-    """Return the typical size of each input in texts such as `x=1e-3`. Raises BadOption."""
+    """Return the typical size of each input in strings such as `x=1e-3`. Raises BadOption."""
     return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
 
 
@@ -112,7 +112,7 @@ def _number(text: str, flag: str, absent: float) -> float:
 
 
 def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-    """Return the allowed kinds of findings; texts may have blanks or hyphens in a kind. Raises BadOption."""
+    """Return the allowed kinds of findings; strings may have blanks or hyphens in a kind. Raises BadOption."""
     slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
     wanted = frozenset(slugs.get(word, word) for word in (words_of(text) if isinstance(text, str) else text))
     unknown = wanted - set(ALLOWED)
@@ -127,7 +127,7 @@ def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:
 
 
 def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts of a repeated option."""
+    """Return the strings of a repeated option."""
     return tuple(texts)
 
 

@@ -39,8 +39,8 @@ _ROW = "option"
 class Option:
     """How one option is written and read.
 
-    `kind` is the type on the command line: a text, which `read` converts to the value, a number, or a flag. `write`
-    returns the texts of the value in a replayed command, and `take` converts the value of Python's keyword. An option
+    `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
+    returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
     without `write` is not replayed, and one without `take` is no keyword.
     """
 

@@ -88,7 +88,7 @@ class Process:
                 self._wait(None)
 
     def close(self) -> str:
-        """Close the pipes and return the stack that the child wrote at its end, or an empty text."""
+        """Close the pipes and return the stack that the child wrote at its end, or an empty string."""
         size = os.lseek(self._stack, 0, os.SEEK_END)
         os.lseek(self._stack, 0, os.SEEK_SET)
         text = os.read(self._stack, size).decode(errors="replace")

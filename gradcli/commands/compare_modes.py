@@ -95,7 +95,7 @@ def _varied(name: str, ask: TargetRequest, wanted: CheckOptions, f: "Function") 
 
 
 def sizes_of(text: str | None) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the sorted values of `n=10,100,1000`; an empty name without a text. Raises BadOption."""
+    """Return the name and the sorted values of `n=10,100,1000`; an empty name without a string. Raises BadOption."""
     if text is None:
         return "", ()
     name, _, listed = text.partition("=")

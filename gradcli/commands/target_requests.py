@@ -24,7 +24,7 @@ _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
 class TargetRequest:
     """One target, with the options that belong to it alone.
 
-    `at` and `values` give its point: texts as for `--at`, and the values of a JSON line. `claim` is the option that claims a
+    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `claim` is the option that claims a
     derivative, and its text. `target_index` is the position of the command-line target that it came from, counted from 0;
     all lines of standard input have that of `-`. `line` is its line of standard input, `text` the text of that line,
     `texts_from_line` the `grad` and `at` of a JSON line, which may name Python code, and `problem` what is wrong with the
@@ -148,7 +148,7 @@ def _object(
 
 
 def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
-    """Return the texts of the point, with the values of a JSON line's `at` written as NAME=VALUE.
+    """Return the strings of the point, with the values of a JSON line's `at` written as NAME=VALUE.
 
     Raises  BadOption for a malformed line; NotSupported for Python code from standard input that is not allowed; BadPoint
             for a value that is not numeric, or a key that cannot be the name of an input.
@@ -167,7 +167,7 @@ def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
 
 
 def _written(name: str, x: Any, formulas: bool = False) -> str:
-    """Return a JSON value as text for `--at` or `--grad`; with `formulas`, a text is passed on as a formula. Raises BadPoint."""
+    """Return a JSON value as a string for `--at` or `--grad`; with `formulas`, strings are formulas. Raises BadPoint."""
     if formulas and isinstance(x, str):
         return x
     if isinstance(x, bool) or not isinstance(x, int | float | list):

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 _UNIQUE = 2.0**-40
 _depth: ContextVar[int] = ContextVar("depth", default=0)
 _number = itertools.count(1)
-LIVE: set[float] = {0, 1, 2, 3, math.inf}  # levels of open sweeps, and whole numbers, which no sweep gets
+LIVE: set[float] = {0, 1, 2, 3, math.inf}  # levels of open sweeps, and integers, which no sweep gets
 
 
 def depth() -> int:

@@ -291,7 +291,7 @@ def _largest(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:
 
 
 def _at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
-    """Whether p >= q is sure for whole numbers: terms in which q is larger are covered by multiples of them in p."""
+    """Whether p >= q is sure for integers: terms in which q is larger are covered by multiples of them in p."""
     more = dict((p - q).terms())
     for powers in [m for m, c in more.items() if c < 0]:
         for other in [m for m, c in more.items() if c > 0 and _divides(powers, m)]:

@@ -78,7 +78,10 @@ class Derivation:
         return point_of(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
 
     def by(self, wrt: str) -> "Derivation":
-        """Return the derivation by one input; of order two, it begins with the gradient's form and may have a direction."""
+        """Return the derivation with respect to one input.
+
+        One of order two begins with the gradient's form and may have a direction.
+        """
         if self.problem.order == 1 or self.wrt == wrt:
             return self
         own = Derivation(directed(self.problem, wrt), self.sizes)
@@ -109,7 +112,7 @@ class Derivation:
         return Begun(f, closed.made, {e: name for e, name in closed.known.items() if name != problem.direction})
 
     def closed(self, wrt: str) -> Closed:
-        """Return the closed form of the derivative by one input, not yet verified. Raises NotSupported."""
+        """Return the closed form of the derivative with respect to one input, not yet verified. Raises NotSupported."""
         sweeps = [self._swept(wrt, k) for k in range(RECORDINGS)]
         reader = self.reader()
         try:
@@ -138,7 +141,7 @@ class Derivation:
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, made)
 
     def result(self, wrt: str) -> Result:
-        """Return the derivative by one input, verified. Raises NotSupported, Unverified."""
+        """Return the derivative with respect to one input, verified. Raises NotSupported, Unverified."""
         own = self.by(wrt)
         return own._checked(wrt, own.closed(wrt))
 
@@ -245,7 +248,7 @@ def _spread(e: E) -> int:
 
 
 def _tied(x: Tensor) -> Tensor:
-    """Return the gradient by a symmetric matrix whose mirrored entries move together: G + G.T - diag(G)."""
+    """Return the gradient with respect to a symmetric matrix whose mirrored entries move together: G + G.T - diag(G)."""
     i, j = x.free
     turned = x.renamed({i: j, j: i})
     diagonal = multiply(x, of_atom(identity(i.dim), (i, j)))

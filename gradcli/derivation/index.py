@@ -53,7 +53,7 @@ class Atom:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for equal atoms."""
+        """A string that is equal for equal atoms."""
         inside = ",".join(arg.key for arg in self.args)
         rest = f"{self.axes}" if self.axes else ""
         return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"
@@ -113,7 +113,7 @@ class Tensor:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for equal tensors, whatever the names of their bound indices."""
+        """A string that is equal for equal tensors, whatever the names of their bound indices."""
         return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._named().items())) or "0"
 
     def _named(self) -> dict[str, Term]:
@@ -150,12 +150,12 @@ def unbound(term: Term, free: Iterable[Index]) -> Term:
 
 
 def key_of(term: Term, names: Mapping[Index, str]) -> str:
-    """Return a text that is equal for terms that differ only in the names of bound indices and the order of factors."""
+    """Return a string that is equal for terms that differ only in the names of bound indices and the order of factors."""
     return "*".join(text for text, _ in _ordered(term, dict(names)))
 
 
 def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
-    """Return the factors in canonical order, with their texts; bound indices are named by the factors they connect."""
+    """Return the factors in canonical order, with their strings; bound indices are named by the factors they connect."""
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
     marks = {i: f"b{i.dim}" for i in bound}
     heads = [(f"{f.atom.key}^{f.power}@", f) for f in term.factors] if bound else []
@@ -176,7 +176,7 @@ def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
 def _walked(
     factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> list[tuple[str, Factor]]:
-    """Return the factors with their texts, in order; bound indices are named in the order in which they are met."""
+    """Return the factors with their strings, in order; bound indices are named in the order in which they are met."""
     named = dict(names)
     for f in factors:
         for i in _positions(f, named, marks):

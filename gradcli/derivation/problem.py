@@ -65,7 +65,7 @@ FACTS: dict[str, Fact] = {
 
 
 def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
-    """Return the assumptions about each input, read from texts such as `S: spd, tied; y: simplex`.
+    """Return the assumptions about each input, read from strings such as `S: spd, tied; y: simplex`.
 
     Raises  BadOption for an unknown assumption or input, or an assumption that cannot hold.
     """
@@ -106,7 +106,7 @@ def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
 
 
 def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
-    """Return the sizes of inputs, read from texts such as `W: m n; x: n; lam:`. Raises BadOption."""
+    """Return the sizes of inputs, read from strings such as `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
     for name, words in pairs(texts):
         if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):

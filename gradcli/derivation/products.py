@@ -94,7 +94,7 @@ def power(x: Tensor, p: Fraction) -> Tensor:
 
 
 def _times_root(term: Term, c: Number, p: Fraction) -> Term:
-    """Return a term times c**p, exactly: an irrational root is kept as a power of a whole number."""
+    """Return a term times c**p, exactly: an irrational root is kept as a power of an integer."""
     if p.denominator == 1:
         return replace(term, coef=term.coef * c**p.numerator)
     if not isinstance(c, Fraction):

@@ -86,7 +86,7 @@ def _cotangents(program: Program, seed: str) -> list[Value]:
 
 
 def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
-    """Return the gradient of a scalar function by one input, as a function that can itself be recorded.
+    """Return the gradient of a scalar function with respect to one input, as a function that can itself be recorded.
 
     Raises  NotSupported, when it is called, if the result does not depend on the input.
     """

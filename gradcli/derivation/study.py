@@ -187,7 +187,7 @@ class DeriveOptions:
 
 
 def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
-    """Return the verified closed form of the derivative by each input, or the reason why there is none.
+    """Return the verified closed form of the derivative with respect to each input, or the reason why there is none.
 
     Raises  BadOption, BadShape.
     """

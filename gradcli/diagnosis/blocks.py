@@ -85,7 +85,7 @@ def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
 
 
 def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
-    """Return the diagonal of the Jacobian of `v` by `u`, and whether the rest is zero; None if it is too large."""
+    """Return the diagonal of the Jacobian of `v` with respect to `u`, and whether the rest is zero; None if it is too large."""
     x = tape.value(u)
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]

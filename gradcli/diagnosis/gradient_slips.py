@@ -17,7 +17,7 @@ _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing facto
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A mistake: a function from the right gradient of one input to the wrong one (None if it does not apply), and a text."""
+    """A mistake: a function from the right gradient of one input to the wrong one (None if it does not apply), and a sentence."""
 
     kind: str
     makes: Callable[[Array], Array | None]

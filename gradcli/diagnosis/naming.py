@@ -27,7 +27,7 @@ _RULES = {
 
 
 def passed_on(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alone: bool = True) -> str:
-    """Say that the derivative by argument `i` is missing; `alone` says whether the code is this one operation."""
+    """Say that the derivative with respect to argument `i` is missing; `alone` says whether the code is this one operation."""
     constant = _constant(xs, 1 - i) if len(xs) == 2 else None
     called = _called(code)
     if primitive.name in ("multiply", "divide") and (primitive.name, i) != ("divide", 1):

@@ -10,7 +10,7 @@ from gradcli.core.provenance import place
 from gradcli.errors import Place, Span
 from gradcli.interpreters.tape import Line
 
-Statement = tuple[int, int, str]  # its first and its last line, and the name that it assigns, or an empty text
+Statement = tuple[int, int, str]  # its first and its last line, and the name that it assigns, or an empty string
 
 
 def where(position: Any) -> str | None:

@@ -62,7 +62,7 @@ class WrongShape(BadClaim):
 class ClaimedExpressions:
     """A claim written as `x=2*x, y=1`, with shared statements first, or as one bare expression; it may use named sizes.
 
-    Raises  BadClaim for an empty text, an input that is claimed twice or not differentiated, and a shared name that
+    Raises  BadClaim for an empty string, an input that is claimed twice or not differentiated, and a shared name that
             looks like a claim; BadExpression, TooLarge.
     """
 

@@ -88,7 +88,7 @@ class FiniteDifference:
     def entry(
         self, q: Question, k: int, at: tuple[int, ...], around: "Surroundings", most: float = np.inf
     ) -> Difference:
-        """Return the derivative by one entry, with at most `most` calls."""
+        """Return the derivative with respect to one entry, with at most `most` calls."""
         x = q.xs[k]
 
         def phi(t: float) -> Any:

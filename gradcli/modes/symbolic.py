@@ -16,7 +16,7 @@ from gradcli.modes.workers import WORKERS, Late
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Cost, Estimate, Witness
 
-MOST_TERMS = 20_000  # of the formula, times the entries it is differentiated by: about ten seconds of sympy
+MOST_TERMS = 20_000  # of the formula, times the entries of the inputs: about ten seconds of sympy
 OPERATIONS_BY_DEFAULT = 30  # of the formula, over all entries: a few milliseconds of sympy
 MEMORY_BYTES = 2 * 2**30
 

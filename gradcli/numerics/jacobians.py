@@ -48,7 +48,7 @@ def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
 
 
 def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
-    """Return the Jacobian of f by its k-th input.
+    """Return the Jacobian of f with respect to its k-th input.
 
     Cost    one dual evaluation for each entry of that input.
     """

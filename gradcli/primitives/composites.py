@@ -159,7 +159,7 @@ def cross_entropy(z: Value, y: Value, axis: int = -1) -> Value:
     The targets are one-hot rows, probabilities, or class indices.
 
     Shapes  `z` has the classes along `axis`; `y` has the shape of `z`, or for class indices that shape without `axis`.
-    Raises  ValueError for class indices that are not whole numbers from 0 to the number of classes - 1.
+    Raises  ValueError for class indices that are not integers from 0 to the number of classes - 1.
     """
     logp = log_softmax(z, axis)
     if len(shape(y)) == len(shape(z)) - 1:

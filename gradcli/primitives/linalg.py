@@ -55,7 +55,7 @@ WELL_CONDITIONED = 1e6  # condition number; above it, the inverse does not give 
 
 
 def cofactors(y: Value, a: Value) -> Value:
-    """Return the derivative of det(a) = y by each entry, also where the matrix is singular.
+    """Return the derivative of det(a) = y with respect to each entry, also where the matrix is singular.
 
     Small matrices use minors. Larger ones use singular values in float64, and the inverse or traces in other arithmetics.
 

@@ -30,7 +30,7 @@ class CompareReport(Printed):
     f_seconds     The time of one evaluation of f, in seconds.
     reference     The mode that the others are compared with; null where none answered.
     modes         What each mode answered and what it cost, by its name; `claim` is the claimed gradient.
-    sweep         Error against step size in short, one entry for each difference scheme.
+    sweep         A summary of error against step size, one entry for each difference scheme.
     findings      What is worth knowing of the function and the point.
     exit_status   The exit status of this command.
     environment   The versions of what the result depends on, by name, and the number of threads.

@@ -35,8 +35,8 @@ class ModeRow:
     for each output, or forward for each entry of the inputs.
 
     status           Whether the mode answered, and if not, why.
-    gradient         The gradient by input, each shaped as the input, for a scalar result.
-    jacobian         The Jacobian by input, indexed [output, input], for a result that is no scalar.
+    gradient         The gradient with respect to each input, shaped as the input, for a scalar result.
+    jacobian         The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
     right_digits     The decimal digits in which it agrees with the reference.
     bound            A bound on the error of each entry by input, shaped as the gradient or Jacobian.
     proved           Whether the bound is proved, not estimated.

@@ -111,9 +111,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The derivative by one input.
+    """The derivative with respect to one input.
 
-    wrt          The input that is differentiated by.
+    wrt          The input with respect to which the derivative is taken.
     shape        The sizes of this input, by name or number; empty for a number.
     kind         Which derivative it is.
     formula      The closed form in several notations.
@@ -165,7 +165,7 @@ class DeriveReport(Printed):
     shapes       The sizes of every input by name; empty for a number.
     assume       What is assumed of inputs, by name.
     layout       How derivatives are laid out, in words.
-    results      The derivative by each input that has a closed form.
+    results      The derivative with respect to each input, where it has a closed form.
     findings     What is worth knowing of the function, and what was refused.
     exit_status  The exit status of this command.
     environment  The versions of what the result depends on, by name, and the number of threads.

@@ -27,7 +27,7 @@ def workflow_data(text: str) -> str:
 
 
 def cut(text: str, width: int = 40) -> str:
-    """Return the beginning of a text, or the end of a file's name with as many of its folders as fit."""
+    """Return the beginning of a string, or the end of a file's name with as many of its folders as fit."""
     flat = " ".join(text.split())
     if len(flat) <= width:
         return flat

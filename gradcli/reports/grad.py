@@ -19,8 +19,8 @@ class GradReport:
     at           The value of every input by name.
     drawn        The inputs whose values were drawn at random.
     value        The value of f at the point.
-    gradient     The gradient by input, each shaped as the input, for a scalar result.
-    jacobian     The Jacobian by input, indexed [output, input], for a result that is no scalar.
+    gradient     The gradient with respect to each input, shaped as the input, for a scalar result.
+    jacobian     The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
     environment  The versions of what the result depends on, by name, and the number of threads.
     schema       The name of this schema, with its number.
     exit_status  The exit status of this command.

@@ -58,7 +58,7 @@ class Row:
     size              The value of the size.
     run               Whether anything was run at this size.
     predicted         Whether the counts come from smaller sizes.
-    entries           The number of entries that are differentiated by; null where it is not known.
+    entries           The number of entries with respect to which derivatives are taken; null where it is not known.
     outputs           The number of entries of the result; null where it is not known.
     input_bytes       The memory of the inputs, in bytes; null where it is not known.
     jacobian_bytes    The memory of the derivative, in bytes; null where it is not known.

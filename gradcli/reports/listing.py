@@ -80,7 +80,7 @@ class Operation:
     name       The name of the primitive.
     kind       How its derivative is formed.
     domain     Where it is smooth, by operand; empty where it is not elementwise.
-    partials   The partial derivative by each operand as a formula, or its kind where it is not elementwise.
+    partials   The partial derivative with respect to each operand as a formula, or its kind where it is not elementwise.
     kinks      Where it is not smooth, in words; null where it is smooth all over its domain.
     ulps       The worst error of its partials in float64, in units in the last place; null where it was not measured.
     reason     Why the partials may be less exact than others; null where they are not.

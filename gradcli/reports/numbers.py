@@ -37,7 +37,7 @@ def two(x: Any) -> str:
 
 
 def count(x: Any) -> str:
-    """Return a whole number in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
+    """Return an integer in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
     return f"{int(x):,}" if x < _COUNTED else short(x, 2)
 
 

@@ -30,7 +30,7 @@ NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no 
 class Mismatch:
     """One entry of a claim that is wrong.
 
-    input       The input that the entry differentiates by.
+    input       The input with respect to which the entry is a derivative.
     index       The index of the entry in this input, counted from 0; empty for a number.
     claimed     The claimed value, in units of f per unit of the input.
     reference   The right value, in the same units.
@@ -116,8 +116,8 @@ class ModeResult:
     """What one mode answered, or why it did not.
 
     status       Whether the mode answered, and if not, why.
-    gradient     The gradient by input, each shaped as the input, for a scalar result.
-    jacobian     The Jacobian by input, indexed [output, input], for a result that is no scalar.
+    gradient     The gradient with respect to each input, shaped as the input, for a scalar result.
+    jacobian     The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
     bound        A bound on the error of each entry by input, shaped as the gradient or Jacobian.
     decimals     The entries as decimal strings by input, where more digits are known than float64 holds.
     proved       Whether the bound is proved, not estimated.
@@ -174,12 +174,12 @@ class PointReport:
     at              The value of every input by name.
     drawn           The inputs whose values were drawn at random.
     differentiated  The inputs whose derivatives were compared.
-    constant        The inputs that no derivative is taken by.
+    constant        The inputs with respect to which no derivative is taken.
     value           The value of f at the point, left out where there is none.
     verdict         The verdict at this point.
     reference       The mode that the others are compared with; null where none answered.
-    gradient        The gradient of the reference by input, each shaped as the input.
-    jacobian        The Jacobian of the reference by input, indexed [output, input].
+    gradient        The gradient of the reference with respect to each input, shaped as the input.
+    jacobian        The Jacobian of the reference with respect to each input, indexed [output, input].
     entries         How many entries were compared, and how many are wrong or open.
     mismatches      The wrong entries of the claim, the worst first, at most 1000 of each input.
     modes           What each mode answered, by its name; `claim` is the claimed gradient.

@@ -18,7 +18,7 @@ class Whole(int):
 
 
 def _whole(x: Any) -> Any:
-    """Return a whole number, or an array of them. Raises ValueError for other numbers."""
+    """Return an integer, or an array of integers. Raises ValueError for other numbers."""
     if np.ndim(x) == 0:
         return Whole(whole(x))
     if not np.all(np.asarray(x) == np.floor(x)):

@@ -14,7 +14,7 @@ from gradcli.words import Kind, Severity, TargetKind
 class Expression:
     """A parsed expression: data, never executed as Python.
 
-    Raises  BadExpression for a text that is not in the language; TooLarge over its limits.
+    Raises  BadExpression for a string that is not in the language; TooLarge over its limits.
 
     >>> Expression("u = W*x; v = u + b; v**2").inputs
     ('W', 'x', 'b')

@@ -51,7 +51,7 @@ def _keys_read(target: Any, name: str) -> set[str]:
 
 
 def _written(x: Any) -> str | None:
-    """Return a value in the syntax of `--at`; None where the text would be long or would round the value."""
+    """Return a value in the syntax of `--at`; None where the string would be long or would round the value."""
     if isinstance(x, bool | str):
         return repr(x)
     array = np.asarray(x)

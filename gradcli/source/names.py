@@ -77,7 +77,7 @@ _HIDDEN = {
 
 
 def whole(x: Any) -> int:
-    """Return a size or a position as an int. Raises ValueError unless it is a whole number."""
+    """Return a size or a position as an int. Raises ValueError unless it is an integer."""
     number = float(plain(x)) if not isinstance(x, str) else float("nan")
     if not number.is_integer():
         raise ValueError(f"{x} is not a whole number")

@@ -1,4 +1,4 @@
-"""Read points and shapes from the texts of the command line: merge texts into points, draw values."""
+"""Read points and shapes from the strings of the command line: merge strings into points, draw values."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +20,9 @@ _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
 def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES) -> list[dict[str, Any]]:
-    """Return the points that `--at` texts and NAME=VALUE arguments name, in order.
+    """Return the points that `--at` strings and NAME=VALUE arguments name, in order.
 
-    The texts are merged into one point. Naming an input again begins the next point, which inherits the other values.
+    The strings are merged into one point. Naming an input again begins the next point, which inherits the other values.
 
     Raises  BadPoint, TooLarge for values that cannot be read; BadTarget for Python code that cannot be loaded.
     """
@@ -65,7 +65,7 @@ def _from_python(text: str) -> Any:
 def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
     """Return the shapes in `W:3,4` or `W: 3 4; x: 4; lam:`.
 
-    Raises  BadOption for a text that cannot be read, or a size that is neither a whole number nor a name in `sizes`.
+    Raises  BadOption for a string that cannot be read, or a size that is neither an integer nor a name in `sizes`.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, words in pairs(texts):

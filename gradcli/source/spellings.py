@@ -140,13 +140,13 @@ def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Ca
 
 
 def _bracketed(text: str) -> str:
-    """Return the bracketed part at the beginning of a text."""
+    """Return the bracketed part at the beginning of a string."""
     depths = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
     return text[: depths.index(0) + 1] if 0 in depths else text
 
 
 def _without_brackets(text: str) -> str:
-    """Return a text without the pair of brackets that encloses all of it, if there is one."""
+    """Return a string without the pair of brackets that encloses all of it, if there is one."""
     return text[1:-1] if text.startswith("(") and _bracketed(text) == text and text.endswith(")") else text
 
 

@@ -1,4 +1,4 @@
-"""Which texts name Python code; everything else is an expression."""
+"""Which strings name Python code; everything else is an expression."""
 
 import re
 

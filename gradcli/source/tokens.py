@@ -101,7 +101,7 @@ class Statement:
 def tokens(text: str) -> list[Token]:
     """Split the text into tokens.
 
-    Raises  BadExpression for a character that no expression can contain; TooLarge for texts, numbers and names too long.
+    Raises  BadExpression for a character that no expression can contain; TooLarge for strings, numbers and names too long.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLarge(

@@ -55,16 +55,16 @@ def _once(name: str, found: dict[str, Any], where: Span) -> None:
 
 
 def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the text with pieces replaced by blanks, so that columns do not shift."""
+    """Return the string with pieces replaced by blanks, so that columns do not shift."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return text
 
 
 def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
-    """Return the value that a text such as `0.5` or `randn(3)` describes.
+    """Return the value that a string such as `0.5` or `randn(3)` describes.
 
-    Raises  BadPoint for a text that cannot be read; TooLarge.
+    Raises  BadPoint for a string that cannot be read; TooLarge.
     """
     found = parts(text, ())
     if not found:

@@ -28,7 +28,7 @@ from gradcli.verify.probe import Located
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
-    """What the user claims: the kind of derivative, and the claimed function or a text that names it.
+    """What the user claims: the kind of derivative, and the claimed function or a string that names it.
 
     If the claim is of a second derivative, `gradient` is the claimed first derivative, if any.
     """
@@ -48,7 +48,7 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
 
     For a claim of a Hessian the function is the gradient; for claims of products it is f along a line, or weighted.
 
-    Raises  BadClaim for a claim that cannot be used; BadTarget for a text that names no function; BadShape for a Hessian
+    Raises  BadClaim for a claim that cannot be used; BadTarget for a string that names no function; BadShape for a Hessian
             of a function with array values.
     """
     source = _source(found, claiming)
@@ -144,7 +144,7 @@ class ClaimedPart:
 
 
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
-    """Return the function that a claim names, or the text if the claim is an expression."""
+    """Return the function that a claim names, or the string if the claim is an expression."""
     claim = claiming.claim
     native = native_of(found.f)
     if not isinstance(claim, str):

@@ -1,4 +1,4 @@
-"""Check a Jacobian that is too large to hold by its product with one random vector of outputs."""
+"""Check a Jacobian that is too large to hold, by its product with one random vector of outputs."""
 
 from collections.abc import Mapping
 from dataclasses import replace

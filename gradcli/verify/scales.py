@@ -24,7 +24,7 @@ def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
     wider ones, if the bound of the slope is too wide to contradict anything, or if f has a kink. A mode that fits only the wider
     steps is not confirmed if f jumps and has a slope between its jumps.
 
-    Shapes  `word` and the result have the shape of the Jacobian by this input: of the output, then of the input.
+    Shapes  `word` and the result have the shape of the Jacobian with respect to this input: of the output, then of the input.
     """
     found = case.outcomes["finite-difference"].estimate
     against = case.outcomes[str(case.reference) if mode == "finite-difference" else mode].estimate

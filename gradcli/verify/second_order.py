@@ -90,7 +90,7 @@ def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
 
 
 def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
-    """Return the blocks of a Hessian by input, joined into one square matrix.
+    """Return the blocks of a Hessian, one for each pair of inputs, joined into one square matrix.
 
     Shapes  `blocks[x]` is (n, shape of x), with n entries of all inputs; the result is (n, n).
     """

@@ -115,6 +115,6 @@ def c_code(parts: Sequence[tuple[str, E]], result: E, kind: str, inputs: Sequenc
 
 
 def _helpers(body: str) -> list[str]:
-    """Return the functions that a text calls and C's library lacks, each before it is called."""
+    """Return the functions that a piece of code calls and C's library lacks, each before it is called."""
     used = [f"static {code}" for word, code in _HELPERS.items() if re.search(rf"\b{word}\(", body)]
     return [*used, *([""] if used else [])]

@@ -143,7 +143,7 @@ class Jax(Without):
         return found
 
     def _alone(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
-        """Return the gradient by one input, with the others fixed."""
+        """Return the gradient with respect to one input, with the others fixed."""
 
         def one(x: Tensor) -> Tensor:
             y = f([*xs[:k], x, *xs[k + 1 :]])

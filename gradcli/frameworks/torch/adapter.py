@@ -27,8 +27,10 @@ _FORMATS = {
     "tf32": torch.float32,
 }  # fmt: skip
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
-_INSIDE = "not require grad"  # torch's message if a function differentiates by inputs that require no gradient
-_BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate by their inputs inside
+_INSIDE = (
+    "not require grad"  # torch's message if a function differentiates with respect to inputs that require no gradient
+)
+_BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate with respect to their inputs inside
 _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
 
@@ -190,7 +192,10 @@ class Torch:
         if 1 < len(xs) <= _MOST_ALONE:
             try:
                 found["one input at a time"] = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
-            except (RuntimeError, FunctionFailed) as error:  # the function itself differentiates by all of its inputs
+            except (
+                RuntimeError,
+                FunctionFailed,
+            ) as error:  # the function itself differentiates with respect to all inputs
                 if _INSIDE not in str(error):
                     raise
                 found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
@@ -202,7 +207,7 @@ class Torch:
         return found
 
     def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]) -> tuple[list[Array], bool]:
-        """Return the gradient by the wanted inputs, and whether the cotangent is unchanged."""
+        """Return the gradient with respect to the wanted inputs, and whether the cotangent is unchanged."""
         with torch.enable_grad(), _seeded(seed):
             leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
             y = f(leaves)
@@ -344,7 +349,7 @@ def _generators() -> list[torch.Generator]:
 
 
 def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
-    """Return the derivative along vs by the forward mode; `inside` lets f differentiate by its inputs, too."""
+    """Return the derivative along vs by the forward mode; `inside` lets f differentiate with respect to its inputs, too."""
     import torch.autograd.forward_ad as forward
 
     with torch.enable_grad(), _seeded(seed), forward.dual_level():
@@ -356,7 +361,7 @@ def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, insid
 def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed: int) -> Any:
     """Call a function for its value, without autograd unless the function differentiates inside.
 
-    A function that turns out to differentiate by its inputs is called again, with inputs that require a gradient.
+    A function that turns out to differentiate with respect to its inputs is called again, with inputs that require a gradient.
     """
     known = getattr(function, "__func__", function)
     if known not in _BY_INPUTS:

@@ -139,7 +139,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._through(results[0], outs[0])
 
     def _draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
-        """Record a random draw as a step with a constant value; its derivative by its parameters is 0."""
+        """Record a random draw as a step with a constant value; its derivative with respect to its parameters is 0."""
         xs = tuple(a for a in operands if isinstance(a, Slot))
         self.program.steps.append(Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position()))
 

@@ -188,12 +188,12 @@ def bias_add_grad(ybar: Value, *, data_format: Any = b"NHWC", **attrs: Any) -> V
 
 
 def cross_entropy(z: Value, labels: Value, **attrs: Any) -> tuple[Value, Value]:
-    """Return the cross entropy of each row, and its gradient by the logits."""
+    """Return the cross entropy of each row, and its gradient with respect to the logits."""
     return -np.sum(labels * log_softmax(z, -1), axis=-1), softmax(z, -1) - labels
 
 
 def sparse_cross_entropy(z: Value, labels: Any, **attrs: Any) -> tuple[Value, Value]:
-    """Return the cross entropy of each row with a class, and its gradient by the logits."""
+    """Return the cross entropy of each row with a class, and its gradient with respect to the logits."""
     classes = np.asarray(labels).astype(int)
     found = np.take_along_axis(log_softmax(z, -1), classes[..., None], -1)[..., 0]
     return -found, softmax(z, -1) - np.eye(shape(z)[-1])[classes]

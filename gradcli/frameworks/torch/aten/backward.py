@@ -21,7 +21,7 @@ def pulled(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list[Va
 
 
 def _of(name: str, keep: int | None = None) -> Row:
-    """Return the backward row of an operation that is differentiated by its first argument, with `keep` settings."""
+    """Return the backward row of an operation that is differentiated with respect to its first argument, with `keep` settings."""
 
     def backward(ybar: Value, x: Value, *settings: Any, **options: Any) -> Value:
         return pulled(lambda x: TABLE[name](x, *settings[:keep], **options), [x], ybar)[0]
