@@ -11,28 +11,22 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import TraceDiffers, Undecided
 from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
-from gradcli.interpreters.program import record
 from gradcli.interpreters.tape import Line
+from gradcli.modes.ball_runs import Coded, InBalls, Traced, coded
 from gradcli.modes.budget import NotRun
-from gradcli.modes.certified_numbers import (
-    ACCURATE_BITS,
-    DIGITS,
-    FIRST_BITS,
-    RELATIVE_RADIUS,
-    WITNESS_AGREEMENT,
-    WITNESS_SEED,
-    of_numbers,
-    written_bound,
-)  # fmt: skip
 from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.numerics.infinities import TO_FINITE
-from gradcli.numerics.jacobians import by_rows
 from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.point import Array, Cost, Estimate, Witness
-from gradcli.source.derived import either_way
 
+FIRST_BITS = 128
 LAST_BITS = 4096
+RELATIVE_RADIUS = 1e-30
+ACCURATE_BITS = 100  # the same of a ball, also where float64 underflows
+DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
+WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
+WITNESS_SEED = 0x5EED
 LEAST = 5e-324  # of float64's numbers above zero
 ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
@@ -63,7 +57,8 @@ class Certified:
 
         Raises  NotRun if it is more work than a mode may be; Undecided if 4096 bits do not settle it; Contradiction.
         """
-        found = of_numbers(q)
+        code = coded(q)
+        found = None if code is None else self._by_code(q, code)
         if found is not None:
             return found
         q.refuse_untraced()
@@ -72,12 +67,13 @@ class Certified:
         q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do=TO_FINITE)
+        traced = Traced(q)
         with np.errstate(all="ignore"):
             lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
-            self._contains_value(q, lifted)
+            self._contains_value(q, traced, lifted)
             evaluations, bits = 1, FIRST_BITS
             while bits <= LAST_BITS:
-                found = self._attempt(q, lifted, bits)
+                found = self._attempt(q, traced, lifted, bits)
                 evaluations += 3
                 if found is not None:
                     return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
@@ -87,57 +83,69 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _contains_value(self, q: Question, lifted: list[Value]) -> None:
+    def _by_code(self, q: Question, code: Coded) -> Estimate | None:
+        """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
+        if not np.isfinite(q.value):
+            return None
+        lifted = [Ball.lift(x) for x in q.xs]
+        try:
+            with np.errstate(all="ignore"):
+                self._contains_value(q, code, lifted)
+                found = self._attempt(q, code, lifted, FIRST_BITS)
+        except (TraceDiffers, Undecided):
+            return None
+        return None if found is None else replace(found, cost=Cost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
+
+    def _contains_value(self, q: Question, run: InBalls, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
-                y = Ball.lift(0) + (q.balls[53] if 53 in q.balls else q.g(*lifted))
+                y = run.value_at_53(lifted)
                 distance, allowed = error_of(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
-        excess = distance - 3 * allowed - FUNCTION_ERROR * np.abs(q.value) * np.sqrt(len(q.lines) + 1)
+        excess = distance - 3 * allowed - FUNCTION_ERROR * np.abs(q.value)
+        if not np.any(excess > 0):
+            return
+        excess = excess - FUNCTION_ERROR * np.abs(q.value) * (np.sqrt(len(q.lines) + 1) - 1)
         excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
         if factored(q.lines):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")
 
-    def _attempt(self, q: Question, lifted: list[Value], bits: int) -> Estimate | None:
+    def _attempt(self, q: Question, run: InBalls, lifted: list[Value], bits: int) -> Estimate | None:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
-                program = record(q.g, lifted)
-                rows = by_rows(program, Ball.lift(1))
+                y, rows, lines = run.swept(lifted)
                 near = [list(map(nearest, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
-                reach = 0.0 if bits == FIRST_BITS else _reach(q, program.lines[len(program.inputs) :])
-                settled = self._settled(rows, near, radii, reach, None if bits == LAST_BITS else _floats(q, near))
-                if not settled or not self._witnessed(q, lifted, rows, near, bits):
+                if not _is_known(rows, near, radii) and not self._settled(q, rows, near, radii, lines, bits):
+                    return None
+                if not self._witnessed(q, run, lifted, rows, near, bits):
                     return None
             except Undecided:
                 return None
             bounds = [[written_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
             written = [[decimals(xbar, DIGITS) for xbar in row] for row in rows] if _few(near) else None
-        y = program.y
         value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
         return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
 
     def _settled(
-        self,
-        rows: list[list[Value]],
-        near: list[list[Array]],
-        radii: list[list[Array]],
-        reach: float,
-        floats: list[list[Array]] | None,
-    ) -> bool:
+        self, q: Question, rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]], lines: list[Line],
+        bits: int,
+    ) -> bool:  # fmt: skip
         """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from.
 
-        An entry that may be zero must be known better than by `floats`, where these are given: more bits may tell a slope
-        that is far smaller than what it is made of from zero.
+        An entry that may be zero must be known better than by float64: more bits may distinguish a slope that is far smaller
+        than what it is made of from zero.
 
         Among many, of which no digits are written, a small one may also be known to 1e-30 of what it was summed from while
         that is far beyond what it is rounded to.
         """
+        reach = 0.0 if bits == FIRST_BITS else _largest_value(lines) + q.largest_adjoint
+        floats = None if bits == LAST_BITS else _floats(q, near)
         scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
         allowed = max(RELATIVE_RADIUS * max(scale, reach), LEAST)
         enough = 0.0 if _few(near) else ROUNDED
@@ -152,22 +160,26 @@ class Certified:
         return True
 
     def _witnessed(
-        self, q: Question, lifted: list[Value], rows: list[list[Value]], near: list[list[Array]], bits: int
+        self,
+        q: Question,
+        run: InBalls,
+        lifted: list[Value],
+        rows: list[list[Value]],
+        near: list[list[Array]],
+        bits: int,
     ) -> bool:
         """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
 
         Raises  Contradiction at the highest precision.
         """
-        rng = np.random.default_rng([q.seed, WITNESS_SEED])
-        weights = either_way(rng, (len(rows),)) if shape(q.value) else [1.0]
-        v = [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)]
+        v, weights = run.directions(len(rows))
         if not any(np.any(part) for part in v):
             return True
         unit = max(float(np.max(np.abs(part), initial=0.0)) for part in v)  # in which nothing is too small for float64
         halvings = bits // 3
         steps = [_scaled(part, halvings) for part in v]
-        up = self._weighted(q, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
-        down = self._weighted(q, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
+        up = self._weighted(q, run, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
+        down = self._weighted(q, run, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
         along = Ball.lift(0)
         scale = 0.0
         for weight, row, floats in zip(weights, rows, near, strict=True):
@@ -176,6 +188,8 @@ class Certified:
                 along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
                 scale += float(abs(weight) * np.sum(np.abs(g * (part / unit))))
         distance = float(error_of(((up - down) / 2 - along) / (Ball.lift(2) ** -halvings * Ball.lift(unit)), 0.0))
+        if distance <= WITNESS_AGREEMENT * scale:
+            return True
         natural = float(np.float64(abs(nearest(up))) / unit) + q.largest_adjoint
         agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
@@ -184,9 +198,9 @@ class Certified:
             )
         return agrees
 
-    def _weighted(self, q: Question, xs: list[Value], weights: Any) -> Value:
+    def _weighted(self, q: Question, run: InBalls, xs: list[Value], weights: Any) -> Value:
         """Return the weighted sum of f's outputs, in balls."""
-        y = q.g(*xs)
+        y = run.value(xs)
         if shape(y) != shape(q.value):
             raise Undecided(
                 "the shape of the result changes near the point", do="return a result of the same shape for all inputs"
@@ -194,6 +208,16 @@ class Certified:
         if not shape(q.value):
             return Ball.lift(0) + y
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
+
+
+def written_bound(radius: Any, near: Any) -> Any:
+    """Return the radius, and what writing the midpoint in decimals loses."""
+    return np.asarray(radius + np.abs(near) * 10.0 ** (1 - DIGITS))[()]
+
+
+def _is_known(rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]]) -> bool:
+    """Whether every entry is known to 1e-30 of itself."""
+    return all(np.all((r <= RELATIVE_RADIUS * np.abs(g)) & np.isfinite(g)) for _, g, r in _entrywise(rows, near, radii))
 
 
 def _entrywise(*tables: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -208,11 +232,6 @@ def _floats(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
         return None
     slopes = [np.reshape(q.slopes[name], (len(near), *shape(x))) for name, x in zip(q.wrt, q.xs, strict=True)]
     return [[slope[k] for slope in slopes] for k in range(len(near))]
-
-
-def _reach(q: Question, lines: list[Line]) -> float:
-    """Return the size of what entries are summed from, where they cancel."""
-    return _largest_value(lines) + q.largest_adjoint
 
 
 def _largest_value(lines: list[Line]) -> float:
@@ -243,14 +262,6 @@ def _whose_rule(q: Question) -> str:
     if own:
         return f"a primitive of your own is wrong ({', '.join(own)}): gradcli ops file.py:NAME --check"
     return "please report it: a rule of gradcli is wrong"
-
-
-def _direction(rng: Any, x: Array) -> Any:
-    """Return random steps in proportion to the entries, so that small entries do not hide behind large ones."""
-    scale = np.abs(x)
-    if not np.all(scale):
-        scale = np.where(scale == 0, float(np.median(scale)) or 1.0, scale)
-    return either_way(rng, shape(x)) * scale
 
 
 def _magnitude(y: Value) -> float:

@@ -24,21 +24,20 @@ from gradcli.programs.written import compiled, defined
 
 MOST = 500  # operations of the function
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-Code = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class InBalls:
+class Code:
     """`value` takes all inputs, as `arb`, to f; `both` takes them to f and its gradient by some, 0 where nothing flows."""
 
     value: Callable[..., arb]
     both: Callable[..., tuple[arb, list[arb]]]
 
 
-def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> InBalls:
+def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> Code:
     """Return a function of named numbers, and its gradient by some of them, as code on balls.
 
-    Raises  Unread where that cannot be written, and what f raises on values that it cannot see.
+    Raises  CannotCompile where that cannot be written, and what f raises on values that it cannot see.
     """
     if any(shape(x) for x in at.values()):
         raise CannotCompile("an input is an array")
@@ -56,10 +55,12 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
             WRITING.reset(token)
     numbers = [x.number for x in inputs.values()]
     slopes = [None if x is None else x.number for x in bars]
-    return InBalls(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
+    return Code(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
 
 
-def _code(program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None) -> Code:
+def _code(
+    program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None
+) -> Callable[..., Any]:
     wanted = [y, *(k for k in slopes or () if k is not None)]
     space: dict[str, Any] = {"zero": arb(0)}
     lines = []
@@ -76,7 +77,7 @@ def _code(program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence
 
 
 def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
-    """Return the text of one operation. Raises Unread for one that balls do not have by name."""
+    """Return the text of one operation. Raises CannotCompile for one that balls do not have by name."""
     if not isinstance(operation, Primitive) or operation.name not in ENTRIES or operation.body:
         raise CannotCompile("an operation that balls do not have by its name")
     if operation.name in _INFIX:
