@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
@@ -187,7 +188,7 @@ class Certified:
                 terms = xbar * step
                 along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
                 scale += float(abs(weight) * np.sum(np.abs(g * (part / unit))))
-        distance = float(error_of(((up - down) / 2 - along) / (Ball.lift(2) ** -halvings * Ball.lift(unit)), 0.0))
+        distance = float(error_of(((up - down) / 2 - along) / (Ball(arb(2) ** -halvings) * Ball.lift(unit)), 0.0))
         if distance <= WITNESS_AGREEMENT * scale:
             return True
         natural = float(np.float64(abs(nearest(up))) / unit) + q.largest_adjoint
@@ -250,10 +251,12 @@ def _few(near: list[list[Array]]) -> bool:
 
 def _scaled(v: Any, halvings: int) -> Value:
     """Return v / 2^halvings, exact: of float64's numbers where these hold it."""
+    if isinstance(v, float):
+        return Ball(arb(v) * arb(2) ** -halvings)
     exponents = np.frexp(v)[1]
     if halvings + 1 - int(np.min(exponents, where=v != 0, initial=0)) < _EXPONENTS:
         return Ball.lift(np.ldexp(v, -halvings))
-    return Ball.lift(v) * Ball.lift(2) ** -halvings
+    return Ball.lift(v) * Ball(arb(2) ** -halvings)
 
 
 def _whose_rule(q: Question) -> str:
