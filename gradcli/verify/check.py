@@ -167,7 +167,7 @@ def _by_modes(
     if so_far is not None:
         so_far({})
     modes = [MODES[name] for name in request.modes]
-    outcomes = run(q, modes, so_far, answers.outcomes if answers else {})
+    outcomes = run(q, modes, so_far, answers.outcomes if answers else {}, claimed=claim is not None)
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(

@@ -4,14 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
+import numpy as np
+
 from gradcli.errors import NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import timed
 from gradcli.modes.mode import Contradiction, Mode, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.work import Effort
 from gradcli.reports.common import Finding, finding
 from gradcli.verdict.evidence import Outcome
 from gradcli.words import Kind, Severity
+
+_ENTRY_BY_ENTRY = ("forward", "complex-step", "finite-difference")  # they evaluate f at least once for each entry
+_FEW = 8  # entries, for which these modes run beside the certified one to check a claim
 
 
 def run(
@@ -19,11 +25,13 @@ def run(
     modes: Sequence[Mode],
     heard: Callable[[dict[str, Outcome]], None] | None = None,
     answered: Mapping[str, Outcome] = MappingProxyType({}),
+    claimed: bool = False,
 ) -> dict[str, Outcome]:
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
     The symbolic mode runs in its own process, in parallel with the others. `heard` is called with the outcomes so far
-    after each mode.
+    after each mode. For a claim, if the user did not choose the modes, those that go entry by entry are left out where there
+    are many entries and each is certified.
     """
     q.prepare()
     apart = [mode for mode in modes if mode.name == "symbolic" and mode.name not in answered and not q.crowded]
@@ -32,11 +40,27 @@ def run(
         waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
         for mode in modes:
             if mode.name not in waiting and mode.name not in found:
-                found[mode.name] = attempt(mode, q)
+                found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
                 if heard is not None:
                     heard(found)
         found |= {name: future.result() for name, future in waiting.items()}
     return {mode.name: found[mode.name] for mode in modes}
+
+
+def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
+    """Whether a certified value answers for each of many entries, none at a kink, and the user did not choose the modes."""
+    if q.budget.effort is not Effort.DEFAULT or q.entries <= _FEW:
+        return False
+    certified = "certified" in found and found["certified"].status == "ok"
+    return certified and not any(map(np.any, q.undecided))
+
+
+def _left_out(mode: Mode, q: Question) -> Outcome:
+    """Run a mode, unless it evaluates f for each entry."""
+    if mode.name not in _ENTRY_BY_ENTRY:
+        return attempt(mode, q)
+    error = NotRun(f"the certified value answers for all {q.entries:,} entries", do="--modes all")
+    return Outcome(mode, "not run", error=error)
 
 
 def attempt(mode: Mode, q: Question) -> Outcome:

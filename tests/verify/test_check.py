@@ -240,3 +240,23 @@ def test_a_claim_that_writes_into_its_input_is_told(factor: float, verdict: str)
     (found,) = [f for f in report.points[0].findings if f.kind == "mutates input"]
     assert (report.verdict, found.severity) == (verdict, "inconclusive")
     assert found.message == "claim writes into its input; it was given copies"
+
+
+@pytest.mark.parametrize(("entries", "left_out"), [(8, False), (9, True)])
+def test_modes_that_go_entry_by_entry_are_left_out_where_many_entries_are_certified(
+    entries: int, left_out: bool
+) -> None:
+    x = np.linspace(0.1, 1.0, entries)
+    report = package.check(lambda x: np.sum(np.sin(x)), x, grad=np.cos)
+    modes = report.points[0].modes
+    assert report.verdict == "pass"
+    assert modes["certified"].status == "ok"
+    for name in ("forward", "complex-step", "finite-difference"):
+        assert modes[name].status == ("not run" if left_out else "ok")
+    assert (
+        package.check(lambda x: np.sum(np.sin(x)), x, grad=np.cos, modes="all").points[0].modes["forward"].status
+        == "ok"
+    )
+    kinked = package.check(lambda x: np.sum(np.abs(x - 0.1)), x, grad=lambda x: np.sign(x - 0.1)).points[0].modes
+    assert kinked["finite-difference"].status == "ok"  # at a kink there is no certified value
+    assert package.check(lambda x: np.sum(np.sin(x)), x).points[0].modes["forward"].status == "ok"  # no claim
