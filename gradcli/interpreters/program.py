@@ -66,8 +66,15 @@ class Program(NamedTuple):
             return [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
 
         for k, (primitive, slots, constants, _, params, _) in enumerate(self.lines):
-            if primitive is not None:
-                values[k] = primitive.fun(*operands(slots, constants), **(params or {}))
+            if primitive is None:
+                continue
+            if params:
+                values[k] = primitive.fun(*operands(slots, constants), **params)
+            elif len(slots) == 2:  # most lines: without a list for the operands
+                (i, j), (a, b) = slots, constants
+                values[k] = primitive.fun(a if i == CONSTANT else values[i], b if j == CONSTANT else values[j])
+            else:
+                values[k] = primitive.fun(*operands(slots, constants))
         for primitive, slots, constants, decided, params, _ in self.tape.decisions:
             if primitive is not None and max(slots) != CONSTANT:
                 again = primitive.fun(*operands(slots, constants), **(params or {}))

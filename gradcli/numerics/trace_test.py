@@ -5,6 +5,7 @@ way, shows down to rounding, however small it is beside the others. The test doe
 values, shapes or identities: they are hit at displaced points too.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -162,9 +163,14 @@ def contributions(program: Program, bars: Sequence[Value]) -> float:
     """Return the sum of all contributions to the value: the size of each line's value times its adjoint."""
     total = 0.0
     for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True):
-        if bar is not None and primitive is not None:
-            moved = np.abs(np.asarray(bar) * np.asarray(y))
-            total += float(np.sum(moved, where=np.isfinite(moved)))
+        if bar is None or primitive is None:
+            continue
+        if type(y) is np.float64 and isinstance(bar, float):
+            moved = abs(float(bar) * float(y))
+            total += moved if math.isfinite(moved) else 0.0
+        else:
+            parts = np.abs(np.asarray(bar) * np.asarray(y))
+            total += float(np.sum(parts, where=np.isfinite(parts)))
     return total
 
 
