@@ -1,5 +1,6 @@
 """The arguments of a compiled function: those of the example, by their kinds, and what to say of any that differ."""
 
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -56,7 +57,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An argument that is part of the program: an integer, a flag, a text, an object. It must be the example's."""
+    """An argument that is part of the program: integers, a flag, a text, an object. It must be the example's."""
 
     path: str
     value: Any
@@ -64,7 +65,8 @@ class Fixed:
     def read(self, x: Any, into: list[Value]) -> None:
         """Append nothing. Raises Mismatch for another value."""
         if x is not self.value and not _is_equal(x, self.value):
-            raise _mismatch(self.path, _described(x), _described(self.value))
+            given, example = _described(x), _described(self.value)
+            raise _mismatch(self.path, given, example if given != example else f"{example} with other values")
 
     def __reduce__(self) -> Any:
         if isinstance(self.value, ModuleType):
@@ -86,8 +88,10 @@ class Container:
         if type(x) is not self.kind:
             raise _mismatch(self.path, _described(x), f"a {self.kind.__name__}")
         values: list[Any] = _members(x) if self.keys is None else [x[key] for key in self.keys if key in x]
-        if len(values) != len(self.parts) or (self.keys is not None and len(x) != len(self.keys)):
-            raise _mismatch(self.path, f"a {self.kind.__name__} with other members", "those of the example")
+        if len(values) != len(self.parts) or (self.keys is not None and tuple(x) != self.keys):
+            raise _mismatch(
+                self.path, f"a {self.kind.__name__} with other members, or in another order", "those of the example"
+            )
         for part, value in zip(self.parts, values, strict=True):
             part.read(value, into)
 
@@ -102,6 +106,8 @@ def _fixed_module(path: str, name: str) -> Fixed:
 def argument(path: str, node: Node, x: Any) -> Argument:
     """Return the kind of an argument of the example, given its path and its structure.
 
+    Integer and boolean arrays are part of the program, as indices are.
+
     Raises  BadPoint for arrays other than of float64, integers or booleans, and for iterators.
     """
     if isinstance(node, Branch):
@@ -110,8 +116,10 @@ def argument(path: str, node: Node, x: Any) -> Argument:
             argument(_path(path, part), part, member) for part, member in zip(node.parts, _members(x), strict=True)
         )
         return Container(type(x), keys, parts, path)
-    if type(x) is np.ndarray and (x.dtype == np.float64 or x.dtype.kind in "biu"):
+    if type(x) is np.ndarray and x.dtype == np.float64:
         return Array(path, x.shape, x.dtype)
+    if type(x) is np.ndarray and x.dtype.kind in "biu":
+        return Fixed(path, x.copy())
     if type(x) in _NUMBERS:
         return Number(path)
     if hasattr(x, "__next__"):
@@ -120,7 +128,7 @@ def argument(path: str, node: Node, x: Any) -> Argument:
         raise BadPoint(
             f"{path} is {_described(x)}", do="compile functions of float64, integer and boolean arrays and of floats"
         )
-    return Fixed(path, x)
+    return Fixed(path, copy.copy(x) if isinstance(x, set | bytearray) else x)
 
 
 def _path(path: str, part: Node) -> str:
@@ -151,6 +159,8 @@ def _is_traced(x: Any, shape: tuple[int, ...]) -> bool:
 def _is_equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
     try:
         return bool(a == b)
     except (TypeError, ValueError):  # objects that hold arrays

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.core import levels
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import BadTarget, FunctionFailed, TraceDiffers
-from gradcli.programs.abstract import AbstractValue
+from gradcli.programs.abstract import AbstractValue, Call, Without
 from gradcli.programs.arguments import Argument, Array, Fixed, Number, argument, refuse_kind
 from gradcli.programs.expansion import expanded
 from gradcli.programs.gradient import Times, differentiated
@@ -26,6 +26,7 @@ from gradcli.source.structure import Node as Structure
 from gradcli.source.structure import put_together, taken_apart
 
 _AGREEMENT = 1e-9  # of the largest entry, between the compiled function and the function at the example
+_ROUNDINGS = 1e-12  # of the largest value of the program: what its rounding may change
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +215,14 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         inputs, numbers = [x.number for x in made.inputs], [x.number for x in results]
         careful = written(expanded(program, inputs, numbers, careful=True))
         products = any(isinstance(node.operation, Times) for node in program.nodes)
-        codes = (written(expanded(program, inputs, numbers, careful=False)), careful) if products else (careful, None)
+        codes = (careful, careful if products else None)
+        if products and not _loses_nan(program):
+            codes = written(expanded(program, inputs, numbers, careful=False)), careful
+        size = max((_largest(node.value) for node in program.nodes), default=0.0)
     recorded = _Recorded(tuple(map(_stripped, program.nodes)), tuple(inputs), tuple(numbers))
     found = Compiled(name, arguments, recorded, codes, result)
-    _confirm(found, function, leaves, values)
+    _confirm(found, function, leaves, values, size)
+    _confirm(found, function, *_displaced(leaves, values), size, only_finite=True)
     return found
 
 
@@ -232,7 +237,7 @@ class _Inputs:
 
     def abstract(self, x: Any) -> Any:
         """Return an input for an array or a float, and anything else as it is."""
-        if type(x) not in (np.ndarray, float, np.float64):
+        if type(x) not in (np.ndarray, float, np.float64) or np.asarray(x).dtype != np.float64:
             return x
         self.inputs.append(self.program.input(x if type(x) is np.ndarray else np.float64(x)))
         return self.inputs[-1]
@@ -261,8 +266,11 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
         if isinstance(x, Tracer | np.ndarray | float | np.generic):
             found[path] = _Place(len(results))
             results.append(program.constant(x))
-        else:
+        elif isinstance(x, str | bytes | int | None):
             found[path] = x
+        else:
+            says = f"{name} returns a {type(x).__name__}, which may hold values of the trace"
+            raise FunctionFailed(says, do="return arrays, numbers, or tuples, lists, dicts and dataclasses of them")
     return put_together(structure, found)
 
 
@@ -271,27 +279,78 @@ def _stripped(node: Node) -> Node:
     return node if node.constant else replace(node, value=None)
 
 
-def _confirm(made: Compiled, function: PythonFunction, leaves: Mapping[str, Any], values: Sequence[Any]) -> None:
-    """Compare the compiled function with the function at the example. Raises TraceDiffers."""
+def _loses_nan(program: StraightLine) -> bool:
+    """Whether a gradient inside the function decides something: a nan of its fast form would not reach the results."""
+    reached: set[int] = set()
+    for k, node in enumerate(program.nodes):
+        if not reached.isdisjoint(node.operands):
+            constant = isinstance(node.operation, Primitive) and node.operation.constant
+            if constant or isinstance(node.operation, Without | Call):
+                return True
+            reached.add(k)
+        elif isinstance(node.operation, Times):
+            reached.add(k)
+    return False
+
+
+def _displaced(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the leaves of the arguments, and the values of the inputs, at another point."""
+
+    def moved(x: Any) -> Any:
+        if type(x) not in (np.ndarray, float, np.float64) or np.asarray(x).dtype != np.float64:
+            return x
+        step = np.cos(1.0 + np.arange(np.size(x))).reshape(np.shape(x)) * 0.25 * (np.abs(x) + 0.5)
+        return x + step if type(x) is np.ndarray else type(x)(x + step)
+
+    return {path: moved(x) for path, x in leaves.items()}, list(map(moved, values))
+
+
+def _confirm(
+    made: Compiled, function: PythonFunction, leaves: Mapping[str, Any], values: Sequence[Any], size: float,
+    only_finite: bool = False,
+) -> None:  # fmt: skip
+    """Compare the compiled code with the function, up to rounding of values of some size. Raises TraceDiffers.
+
+    With `only_finite`, a point at which the function raises, or has a value that is not finite, is passed over.
+    """
+    places = [path for path, x in taken_apart("", made._result)[1].items() if type(x) is _Place]
     with np.errstate(all="ignore"):
-        y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})
-        expected = [x for x in taken_apart("", y)[1].values() if isinstance(x, np.ndarray | float | np.generic)]
-        found, _ = (made._run if made._careful is None else made._run_carefully)(*values)
-    same = len(expected) == len(found) and all(map(_agree, found, expected))
-    if not same:
+        try:
+            y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})
+            found = [made._run_carefully(*values)[0]] if made._careful is not None else []
+            fast, total = made._run(*values)
+        except Exception:
+            if only_finite:
+                return
+            raise
+    got = taken_apart("", y)[1]
+    expected = [got[path] for path in places if path in got]
+    if only_finite and not all(np.all(np.isfinite(x)) for x in expected):
+        return
+    if total == total:
+        found.append(fast)
+    if len(expected) != len(places) or not all(
+        _agree(a, b, size) for results in found for a, b in zip(results, expected, strict=True)
+    ):
         raise TraceDiffers(
-            f"the compiled code of {made.__name__} does not find what the function finds at the example",
+            f"the compiled code of {made.__name__} does not find what the function finds",
             do="let the function depend on its arguments alone: draw no random numbers in it, and keep no state",
         )
 
 
-def _agree(a: Any, b: Any) -> bool:
+def _agree(a: Any, b: Any, size: float) -> bool:
     if shape(a) != shape(b):
         return False
     if np.asarray(a).dtype.kind != "f":
         return bool(np.array_equal(a, b))
-    room = _AGREEMENT * np.max(np.abs(b), initial=0.0, where=np.isfinite(b))
+    room = _AGREEMENT * np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) + _ROUNDINGS * size
     return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
+
+
+def _largest(x: Value) -> float:
+    """Return the largest finite entry, by size."""
+    sizes = np.abs(np.asarray(x, dtype=float))
+    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 
 
 def _commented(name: str, inputs: Sequence[Argument], code: Written) -> str:

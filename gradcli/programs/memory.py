@@ -93,9 +93,14 @@ class Memory:
         for scatter, other in (node.operands[::-1], node.operands):
             alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
             whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
-            if whole and self.shape(other) == self.shape(k):
+            if whole and self.shape(other) == self.shape(k) and not self._is_written_before(scatter, k):
                 self.added[k] = scatter
                 return
+
+    def _is_written_before(self, scatter: int, k: int) -> bool:
+        """Whether what a scatter reads is written over before node k, which would read it then."""
+        (operand,) = self.program.nodes[scatter].operands
+        return any(scatter < put < k and not self.of[put].isdisjoint(self.of[operand]) for put in self.written)
 
     def _may_write(self, k: int, node: Node, latest: dict[int, float]) -> bool:
         """Whether a put can write into its operand's memory: that is all its own, and not read any more."""

@@ -101,7 +101,7 @@ class StraightLine:
         spread = operation in (_BROADCAST, _RESHAPE) and nodes[0].shape == ()
         if not self.exact and not spread and all(node.constant for node in nodes):
             return self.constant(operation.fun(*(node.value for node in nodes), **params))
-        if operation is _NOT_EQUAL and nodes[0].dtype == bool and nodes[1].constant and np.all(nodes[1].value == 0):
+        if operation is _NOT_EQUAL and nodes[0].dtype == bool and nodes[1].constant and _is_zero(nodes[1]):
             return self.abstract(operands[0])
         if operation is _GETITEM and type(params["index"]) is tuple and not params["index"]:
             return self.abstract(operands[0])
@@ -119,7 +119,7 @@ class StraightLine:
             return made if made.shape == wanted else self.operation(_BROADCAST, [made], {"to": wanted})
         if operation is _MULTIPLY:
             for one, other in ((nodes[0], operands[1]), (nodes[1], operands[0])):
-                if one.constant and one.shape == () and one.value == 1.0 and self.nodes[other].is_float:
+                if one.constant and one.shape == () and one.value == 1.0 and self.nodes[other].dtype == np.float64:
                     return self.abstract(other)
         return None
 
@@ -220,6 +220,10 @@ class OfNode(Tracer):
     def is_constant(self) -> bool:
         """Whether the value does not depend on the inputs, and is known."""
         return self.node.constant
+
+
+def _is_zero(node: Node) -> bool:
+    return node.shape == () and bool(node.value == 0)
 
 
 def is_elementwise(primitive: Primitive) -> bool:

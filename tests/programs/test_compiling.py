@@ -198,8 +198,8 @@ IDIOMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "np.where": (lambda x: np.sum(np.where(x > 0.0, x**3, np.exp(x))), ()),
     "writes in a loop": (in_a_loop, ()),
     "writes by a mask": (masked, ()),
-    "integers as data": (lambda x, k: np.sum(np.where(k == 1, x, x**2)) + np.sum(k * x), (np.array([0, 1, 1]),)),
-    "booleans as data": (lambda x, k: np.sum(np.where(~k & (x < 2.0), x, x**2)), (np.array([True, False, True]),)),
+    "integers": (lambda x, k: np.sum(np.where(k == 1, x, x**2)) + np.sum(k * x) + np.sum(x[k]), (np.array([0, 1, 1]),)),
+    "booleans": (lambda x, k: np.sum(np.where(~k & (x < 2.0), x, x**2)), (np.array([True, False, True]),)),
     "any of a mask": (lambda x: np.sum(np.where(np.any(x > 2.5), x, x**2)), ()),
     "a count": (lambda x: np.sum(x**2) / np.maximum(np.sum(x > 0.0), 1), ()),
     "a flag": (lambda x, mean: np.mean(x**2) if mean else np.sum(x**2), (True,)),
@@ -217,6 +217,41 @@ IDIOMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_ways_in_which_people_write_functions(name: str) -> None:
     f, more = IDIOMS[name]
     assert is_that_of_the_tape(f, (X, *more), (Y, *more), (-X, *more), (np.zeros(3), *more))
+
+
+def test_what_is_read_is_not_written_over_before() -> None:
+    def shifted(x: Any) -> Any:
+        a = x * 2.0
+        a[2:] = x[:2]
+        return np.sum(a * a)
+
+    def scaled(x: Any) -> Any:
+        a = x * 2.0
+        a[2:] *= x[:2]
+        return np.sum(a * a)
+
+    at = np.array([1.0, 2.0, 3.0, 4.0])
+    for f in (shifted, scaled):
+        assert is_that_of_the_tape(f, (np.zeros(4),), (at,))
+
+
+def test_a_nan_of_a_gradient_inside_decides_nothing() -> None:
+    h = gradcli.grad(lambda z: np.sum(np.sqrt(z) * np.array([0.0, 1.0])))
+    compiled = gradcli.compile(lambda x: np.where(h(x) == 0.0, 1.0, 2.0), np.ones(2))
+    assert compiled(np.array([0.0, 1.0])).tolist() == [1.0, 2.0]
+
+
+def test_a_gradient_compiles_at_its_zero() -> None:
+    m, b = DATA[:, :3], V
+    best = np.linalg.lstsq(m, b)[0]
+    assert is_that_of_the_tape(lambda x: np.sum((m @ x - b) ** 2), (best,), (X,))
+
+
+def test_what_may_hold_a_traced_value_is_not_returned() -> None:
+    with pytest.raises(FunctionFailed, match="SimpleNamespace"):
+        gradcli.compile(lambda x: types.SimpleNamespace(a=x), X)
+    with pytest.raises(BadShape, match="in another order"):
+        gradcli.compile(lambda d: np.concatenate(list(d.values())), {"a": X, "b": Y})({"b": Y, "a": X})
 
 
 def test_gradients_of_gradients() -> None:
