@@ -182,8 +182,8 @@ def compile(f: Function, *example: Any, **named: Any) -> Compiled:
     `f` may be a gradient: `compile(grad(f), x0)`. What it captures is a constant of the code, as it is now. Comparisons,
     `np.where`, `np.maximum` and writes into arrays compile; `source` is the code.
 
-    Shapes  floats and arrays of floats may have other values at each call; anything else must be as in the example, which is
-            raised for integers, flags and texts, and not seen where an object is changed in place.
+    Shapes  floats and arrays of floats may have other values at each call; anything else must be as in the example. Other
+            integers, flags and strings raise; a change inside an object is not seen.
     Cost    tracing and writing the code, as long as a hundred calls or so.
     Raises  CannotCompile, with its line, where `f` needs a plain value (`if`, `float()`, an index from data) or a shape
             that depends on values; BadShape from a call with an argument that is not like the example's.

@@ -20,9 +20,7 @@ from gradcli.source.function import Function
 
 _SEED = 0x5EED  # of the directions
 _CODE: weakref.WeakKeyDictionary[Function, dict[Any, Code | None]] = weakref.WeakKeyDictionary()
-_DIRECTIONS: dict[
-    tuple[int, int], list[float]
-] = {}  # of numbers, by seed and count: a generator costs more than the rest
+_DIRECTIONS: dict[tuple[int, int], list[float]] = {}  # by seed and count: a generator costs more than the rest
 _MOST_KEPT = 64
 
 

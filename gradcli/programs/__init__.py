@@ -1,4 +1,4 @@
-"""Programs: of a function that can do nothing else next time, the gradient as straight-line numpy code."""
+"""Programs: functions and gradients that are traced once and written as straight-line code."""
 
 import gradcli.primitives  # the table is there before a program names its rows
 

@@ -177,9 +177,7 @@ class AbstractValue(OfNode):
 
     def __index__(self) -> Any:
         if not self.is_constant:
-            raise _needs(
-                "an index or a size from data", "capture integers in a closure instead of passing them as arrays"
-            )
+            raise _needs("an index or a size from data", "compute indices and sizes from integers alone")
         return self.primal.__index__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:

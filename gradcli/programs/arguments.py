@@ -103,6 +103,11 @@ def _fixed_module(path: str, name: str) -> Fixed:
     return Fixed(path, importlib.import_module(name))
 
 
+def varies(x: Any) -> bool:
+    """Whether an argument can have another value at each call: a float, or an array of float64."""
+    return type(x) in _NUMBERS or (type(x) is np.ndarray and x.dtype == np.float64)
+
+
 def argument(path: str, node: Node, x: Any) -> Argument:
     """Return the kind of an argument of the example, given its path and its structure.
 

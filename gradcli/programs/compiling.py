@@ -14,9 +14,9 @@ from gradcli.core import levels
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
-from gradcli.errors import BadTarget, FunctionFailed, TraceDiffers
+from gradcli.errors import BadTarget, FunctionFailed, GradcliError, TraceDiffers
 from gradcli.programs.abstract import AbstractValue, Call, Without
-from gradcli.programs.arguments import Argument, Array, Fixed, Number, argument, refuse_kind
+from gradcli.programs.arguments import Argument, Array, Fixed, Number, argument, refuse_kind, varies
 from gradcli.programs.expansion import expanded
 from gradcli.programs.gradient import Times, differentiated
 from gradcli.programs.straight_line import Node, OfNode, StraightLine
@@ -52,8 +52,8 @@ class Compiled:
     """A function that was traced at an example and runs as straight-line numpy code.
 
     `source` is the code. Arrays that the function captured are constants of the code, as they were at the example. The
-    result is in arrays of its own. Another shape or dtype of an argument, or another value of one that is neither an array
-    nor a float, raises BadShape. It can be pickled, called from threads, differentiated and compiled into other functions.
+    result is in arrays of its own. Another shape or dtype of an argument, or another value of one that is neither a float nor
+    an array of floats, raises BadShape. It can be pickled, called from threads, differentiated and compiled into other functions.
     """
 
     def __init__(
@@ -236,8 +236,8 @@ class _Inputs:
         self.inputs: list[OfNode] = []
 
     def abstract(self, x: Any) -> Any:
-        """Return an input for an array or a float, and anything else as it is."""
-        if type(x) not in (np.ndarray, float, np.float64) or np.asarray(x).dtype != np.float64:
+        """Return an input for a float or an array of floats, and anything else as it is."""
+        if not varies(x):
             return x
         self.inputs.append(self.program.input(x if type(x) is np.ndarray else np.float64(x)))
         return self.inputs[-1]
@@ -297,7 +297,7 @@ def _displaced(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[s
     """Return the leaves of the arguments, and the values of the inputs, at another point."""
 
     def moved(x: Any) -> Any:
-        if type(x) not in (np.ndarray, float, np.float64) or np.asarray(x).dtype != np.float64:
+        if not varies(x):
             return x
         step = np.cos(1.0 + np.arange(np.size(x))).reshape(np.shape(x)) * 0.25 * (np.abs(x) + 0.5)
         return x + step if type(x) is np.ndarray else type(x)(x + step)
@@ -317,16 +317,16 @@ def _confirm(
     with np.errstate(all="ignore"):
         try:
             y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})
-            found = [made._run_carefully(*values)[0]] if made._careful is not None else []
-            fast, total = made._run(*values)
-        except Exception:
+        except GradcliError:
             if only_finite:
                 return
             raise
-    got = taken_apart("", y)[1]
-    expected = [got[path] for path in places if path in got]
-    if only_finite and not all(np.all(np.isfinite(x)) for x in expected):
-        return
+        got = taken_apart("", y)[1]
+        expected = [got[path] for path in places if path in got]
+        if only_finite and not all(np.all(np.isfinite(x)) for x in expected):
+            return
+        found = [made._run_carefully(*values)[0]] if made._careful is not None else []
+        fast, total = made._run(*values)
     if total == total:
         found.append(fast)
     if len(expected) != len(places) or not all(

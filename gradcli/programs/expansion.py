@@ -4,7 +4,7 @@ There are two ways to multiply a cotangent by a slope. The plain product is fast
 careful one gives zero there, as the tape does; a run whose results have a nan is repeated with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,15 +83,9 @@ def _written_out(program: StraightLine, node: Node, xs: list[OfNode], careful: b
         return _sum(program, *xs)
     if operation is _NEGATIVE:
         return _negative(program, *xs)
-    if isinstance(operation, Slope):
-        function = operation.rule.kernel or operation.rule.partial
-        plain = [program.nodes[x.number].value if x.is_constant else x for x in xs]
-        found = followed(lambda: function(*plain, **params))
-        if found is not None:
-            return found
-    if isinstance(operation, Pulled):
-        plain = [program.nodes[x.number].value if x.is_constant else x for x in xs]
-        found = followed(lambda: operation(*plain, **params))
+    if isinstance(operation, Slope | Pulled):
+        rule = operation if isinstance(operation, Pulled) else operation.rule.kernel or operation.rule.partial
+        found = followed(lambda: rule(*(x.node.value if x.is_constant else x for x in xs), **params))
         if found is not None:
             return found
     return program.operation(operation, xs, params)
@@ -99,14 +93,8 @@ def _written_out(program: StraightLine, node: Node, xs: list[OfNode], careful: b
 
 def _times(program: StraightLine, ybar: OfNode, slope: OfNode) -> OfNode:
     """Return a cotangent times a slope; that of one branch of a selection is computed inside of it."""
-    node = program.nodes[ybar.number]
-    if node.operation is SELECT:
-        condition, *branches = map(program.abstract, node.operands)
-        for k in (0, 1):
-            if _is_zero(branches[1 - k]):
-                branches[k] = _times(program, branches[k], slope)
-                return program.operation(SELECT, [condition, *branches], {})
-    return program.operation(_MULTIPLY, [ybar, slope], {})
+    inside = _in_its_branch(program, ybar, lambda part: _times(program, part, slope))
+    return program.operation(_MULTIPLY, [ybar, slope], {}) if inside is None else inside
 
 
 def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
@@ -124,13 +112,20 @@ def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
 
 def _negative(program: StraightLine, x: OfNode) -> OfNode:
     """Return the negative; that of one branch of a selection, zero elsewhere, is taken inside of it."""
-    if x.node.operation is SELECT:
-        condition, *branches = map(program.abstract, x.node.operands)
-        for k in (0, 1):
-            if _is_zero(branches[1 - k]):
-                branches[k] = _negative(program, branches[k])
-                return program.operation(SELECT, [condition, *branches], {})
-    return program.operation(_NEGATIVE, [x], {})
+    inside = _in_its_branch(program, x, lambda part: _negative(program, part))
+    return program.operation(_NEGATIVE, [x], {}) if inside is None else inside
+
+
+def _in_its_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode], OfNode]) -> OfNode | None:
+    """Return a linear function of a selection, one of whose branches is zero, taken of the other; None for other nodes."""
+    if x.node.operation is not SELECT:
+        return None
+    condition, *branches = map(program.abstract, x.node.operands)
+    for k in (0, 1):
+        if _is_zero(branches[1 - k]):
+            branches[k] = linear(branches[k])
+            return program.operation(SELECT, [condition, *branches], {})
+    return None
 
 
 def _is_zero(x: OfNode) -> bool:

@@ -343,6 +343,10 @@ def test_arguments_that_are_part_of_the_program() -> None:
         compiled(Y, 3, "fast")
     with pytest.raises(BadShape, match="how is 'slow'; the function was compiled for 'fast'"):
         compiled(Y, 2, "slow")
+    chosen = gradcli.compile(lambda x, k: x[k], X, np.array([0, 2]))
+    assert np.array_equal(chosen(Y, np.array([0, 2])), Y[[0, 2]])
+    with pytest.raises(BadShape, match=r"k is int64 of shape .* with other values"):
+        chosen(Y, np.array([0, 1]))
     with pytest.raises(TypeError, match="x, n, how"):
         compiled(Y, 2)
     with pytest.raises(BadShape, match="p is a dict with other members"):

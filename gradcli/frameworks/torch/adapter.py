@@ -27,9 +27,7 @@ _FORMATS = {
     "tf32": torch.float32,
 }  # fmt: skip
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
-_INSIDE = (
-    "not require grad"  # torch's message if a function differentiates with respect to inputs that require no gradient
-)
+_INSIDE = "not require grad"  # torch's message if a function needs gradients of inputs that require none
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate with respect to their inputs inside
 _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
@@ -175,8 +173,9 @@ class Torch:
             try:
                 gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
                 return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
-            except Exception as error:  # torch raises errors of many classes where it cannot map an operation
-                raise _unsupported(error, ("",)) from error
+            except (RuntimeError, FunctionFailed) as error:
+                cause = error.__cause__ or error
+                raise NotSupported(" ".join(str(cause).split())[:200]) from error
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
@@ -192,10 +191,7 @@ class Torch:
         if 1 < len(xs) <= _MOST_ALONE:
             try:
                 found["one input at a time"] = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
-            except (
-                RuntimeError,
-                FunctionFailed,
-            ) as error:  # the function itself differentiates with respect to all inputs
+            except (RuntimeError, FunctionFailed) as error:  # the function itself needs the gradient of all inputs
                 if _INSIDE not in str(error):
                     raise
                 found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
