@@ -1,14 +1,13 @@
 """The child process, which does the work in the same terminal as the supervisor and may end at any time."""
 
 import contextlib
-import faulthandler
 import os
 import sys
 from typing import NoReturn
 
 from gradcli.apart import status_of
 from gradcli.link import Documents, Lines, Link
-from gradcli.pipes import die_with, inherited
+from gradcli.pipes import adopt_orphans, die_with, inherited, leave_stacks_in
 from gradcli.threads import set_threads
 from gradcli.world import World
 
@@ -22,9 +21,10 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     """
     up, down, stack = inherited((up, down, stack))
     die_with(parent)
+    adopt_orphans()
     set_threads(sys.argv[1:])
     link = Link(up, down)
-    _leave_stacks_in(stack)
+    leave_stacks_in(stack)
     out = Documents(link, sys.stdout)
     os.dup2(2, 1)  # only what comes over the pipe goes to standard output
 
@@ -38,17 +38,3 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
         sys.stderr.flush()
     link.done(status)
     _exit(status)
-
-
-def _leave_stacks_in(file: int) -> None:
-    """Write the stack to a file if os._exit or the signal of a fault, such as SIGSEGV, ends the process."""
-    own = os.getpid()
-
-    def exit(status: int) -> NoReturn:
-        if os.getpid() == own:
-            faulthandler.dump_traceback(file, all_threads=False)
-        _exit(status)
-
-    os._exit = exit
-    if not faulthandler.is_enabled():
-        faulthandler.enable(file, all_threads=False)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,22 +22,21 @@ class Link:
         self._lock = threading.Lock()
         self.earlier = Earlier(*_message(down))
 
-    def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
-        """Tell the supervisor which target begins, and how many seconds it may take.
+    def begin(self, target: str, seconds: float | None) -> None:
+        """Tell the supervisor that the work on the target begins, and how many seconds it may take.
 
         Raises  ProcessEnded if an earlier child ended at this target; TimeIsUp if it ran out of time there.
         """
         earlier = self.earlier
-        if earlier.stopped and (word, line) == (earlier.word, earlier.line):
-            from gradcli.commands.ended import error_of
+        if earlier.stopped:
+            from gradcli.suite.ended import process_ended, time_is_up
 
-            raise error_of(earlier, target, seconds)
-        self._ask("begin", word, line, text, seconds)
-
-    def is_done(self, word: int, line: int) -> bool:
-        """Whether an earlier child has sent the result of a target."""
-        last = (self.earlier.word, self.earlier.line)
-        return (word, line) < last or ((word, line) == last and not self.earlier.stopped)
+            if earlier.status is not None:
+                raise process_ended(earlier.status, earlier.stack, target)
+            raise time_is_up(
+                seconds or 0.0, tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
+            )
+        self._ask("begin", seconds)
 
     def point(self, number: int, found: Any) -> None:
         """Send a finished point of a report, in case there is no time for the rest."""
@@ -45,10 +45,6 @@ class Link:
     def end(self) -> None:
         """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""
         self._send("end")
-
-    def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
-        """Send the status of a target after everything about it was written; `row` is its row on the page of all targets."""
-        self._send("result", word, line, int(status), written, b"" if row is None else pickled(row))
 
     def write(self, data: bytes) -> None:
         """Let the supervisor write a document to standard output. Raises OSError if that fails."""
@@ -107,7 +103,7 @@ class Documents(io.TextIOBase):
 
 
 class Lines:
-    """Standard input by lines; it never reads beyond the end of a line, so that the next child can continue there."""
+    """Standard input by lines, each as soon as it is there."""
 
     def isatty(self) -> bool:
         """Whether standard input is a terminal."""

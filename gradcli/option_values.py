@@ -10,6 +10,8 @@ from gradcli.words import ALLOWED
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
+_SHARE = re.compile(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*")
+_WORKERS = 1024
 _SIDES = (1.0, 40.0)  # inches
 _DOTS = (50, 1200)
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -23,13 +25,50 @@ def duration(flag: str, text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
+class RandomSeed(int):
+    """A seed that was drawn, so that no earlier result is that of this run."""
+
+
 def seed(flag: str, text: str) -> int:
     """Return the seed in a string; a random one for `random`. Raises BadOption."""
     if text.strip() == "random":
-        return secrets.randbelow(2**31)
+        return RandomSeed(secrets.randbelow(2**31))
     if not text.strip().isdecimal() or len(text.strip()) > 18:
         raise BadOption(f"{flag} takes a whole number or 'random', not '{text}'", do="write --seed 0")
     return int(text)
+
+
+def workers(flag: str, text: str) -> int:
+    """Return a number of workers; that of the processors that this process may use for `auto`. Raises BadOption."""
+    if text.strip() == "auto":
+        return processors()
+    if not text.strip().isdecimal() or not 0 < int(text.strip()[:6]) <= _WORKERS:
+        raise BadOption(f"{flag} takes a number from 1 to {_WORKERS}, or auto, not '{text}'", do=f"write {flag} auto")
+    return int(text)
+
+
+def processors() -> int:
+    """Return how many processors this process may use: the least of its affinity and of the limits of its control groups."""
+    import os
+    from pathlib import Path
+
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return max(1, count)
+    limited = int(quota) // int(period) if quota.isdecimal() else count
+    return max(1, min(count, limited))
+
+
+def share(flag: str, text: str) -> tuple[int, int]:
+    """Return which part, and of how many, in `2/3`. Raises BadOption."""
+    match = _SHARE.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise BadOption(
+            f"{flag} takes K/N, with K from 1 to N, not '{text}'", do=f"write {flag} 1/3, {flag} 2/3, {flag} 3/3"
+        )
+    return int(match[1]), int(match[2])
 
 
 def words_of(text: str | None) -> tuple[str, ...]:

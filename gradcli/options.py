@@ -5,12 +5,26 @@ value. To add an option, add a row and use its value.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gradcli.errors import BadOption
+from gradcli.option_rows import (
+    ROW,
+    Option,
+    all_of,
+    as_given,
+    first_or_second,
+    flag_alone,
+    in_seconds,
+    listed,
+    one,
+    row,
+    short,
+)
 from gradcli.option_values import (
+    RandomSeed,
     as_tuple,
     dots,
     duration,
@@ -22,100 +36,19 @@ from gradcli.option_values import (
     names_in,
     scales,
     seed,
+    share,
     whole_numbers,
+    workers,
 )
 
-POINT, CLAIM, PRECISION, FRAMEWORK, OUTPUT = "Point", "Claim", "Precision and limits", "Frameworks", "Output"
-GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, OUTPUT)  # as help shows them
+POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
+SUITE, OUTPUT = "Several checks", "Output"
+GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, SUITE, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
-PRINTS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
+PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
 PICTURED = ("compare-modes", "sweep")
 RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
-_ROW = "option"
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """How one option is written and read.
-
-    `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
-    returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
-    without `write` is not replayed, and one without `take` is no keyword.
-    """
-
-    name: str
-    flags: tuple[str, ...]
-    metavar: str
-    help: str
-    on: tuple[str, ...]
-    group: str | None
-    default: Any
-    kind: type
-    repeated: bool
-    low: int | None
-    high: int | None
-    read: Callable[[str, Any], Any] | None
-    write: Callable[[Any], Sequence[str]] | None
-    take: Callable[[str, Any], Any] | None
-
-    @property
-    def flag(self) -> str:
-        """The long name of the option, such as `--at`."""
-        return self.flags[0]
-
-    def value(self, given: Any) -> Any:
-        """Return the value of an option from what the command line gave. Raises BadOption."""
-        if given is None:
-            return self.default
-        return given if self.read is None else self.read(self.flag, given)
-
-
-def row(
-    flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, kind: type = str, group: str | None = None,
-    repeated: bool = False, low: int | None = None, high: int | None = None,
-    read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
-    take: Callable[[str, Any], Any] | None = None,
-) -> Any:  # fmt: skip
-    """Return a field of `Options` whose metadata is its row of the table."""
-    about = Option(
-        "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take
-    )
-    return dataclasses.field(default=default, metadata={_ROW: about})
-
-
-def _as_given(name: str, value: Any) -> Any:
-    return value
-
-
-def _first_or_second(name: str, order: int) -> int:
-    if order not in (1, 2):
-        raise TypeError(f"{name}={order!r}: the order of the derivative is 1 or 2")
-    return order
-
-
-def _one(value: Any) -> Sequence[str]:
-    return (value if isinstance(value, str) else repr(value),)
-
-
-def _all(values: Sequence[str]) -> Sequence[str]:
-    return values
-
-
-def _flag(value: bool) -> Sequence[str]:
-    return ("",)
-
-
-def _list(values: frozenset[str]) -> Sequence[str]:
-    return (",".join(sorted(values)),)
-
-
-def _seconds(value: float) -> Sequence[str]:
-    return (f"{value:g}s",)
-
-
-def _short(x: float) -> str:
-    return repr(float(x)).removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +58,16 @@ class Options:
     # fmt: off
     at: tuple[str, ...] = row(
         "--at -a", "POINT", 'Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz or file.py:name is a whole point.',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=_all)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
-        on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=_one, take=joined)
+        on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=one, take=joined)
     seed: int = row(
         "--seed", "N|random", "Seed of everything drawn.",
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=0, read=seed, write=_one, take=_as_given)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=0, read=seed, write=one, take=as_given)
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
-        on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=_all)
+        on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     sized_shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES", 'Sizes by name or number: "W: m n; x: n; lam:"; an input that is not named is a number.',
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
@@ -144,28 +77,28 @@ class Options:
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
-        on=("check",), group=POINT, kind=int, low=1, high=1000, write=_one)
+        on=("check",), group=POINT, kind=int, low=1, high=1000, write=one)
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
-        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=one, take=as_given)
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
-        on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+        on=CLAIMS, group=CLAIM, write=one, take=as_given)
     hess: Any = row(
-        "--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
-    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
-    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
-    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=_one, take=_as_given)
+        "--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=_flag, take=_as_given)
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
     require_claim: bool = row(
         "--require-claim", "", "Without a claim, exit with status 2.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=_flag)
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 checks the Hessian.",
-        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=_one, take=_first_or_second)
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=one, take=first_or_second)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
         on=("check",), group=POINT, default=False, kind=bool)
@@ -187,7 +120,7 @@ class Options:
     modes: str | None = row(
         "--modes", "LIST",
         "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
-        "[default: all, certified if quick]", on=("check", "compare-modes"), group=PRECISION, write=_one, take=joined)
+        "[default: all, certified if quick]", on=("check", "compare-modes"), group=PRECISION, write=one, take=joined)
     cost: bool = row(
         "--cost", "", "Show operations by kind, and memory, of each mode.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
@@ -225,27 +158,27 @@ class Options:
         on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "A fixed relative tolerance for the claim instead of a computed one.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=_one, take=_as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
     atol: float | None = row(
         "--atol", "A", "A fixed absolute tolerance for the claim instead of a computed one.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=_one, take=_as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
     h: float | None = row(
         "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
-        on=("check", "sweep"), group=PRECISION, kind=float, write=_one, take=_as_given)
+        on=("check", "sweep"), group=PRECISION, kind=float, write=one, take=as_given)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
-        on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=_as_given,
-        write=lambda found: [f"{name}={_short(low)}:{_short(high)}" for name, (low, high) in found.items()])
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=as_given,
+        write=lambda found: [f"{name}={short(low)}:{short(high)}" for name, (low, high) in found.items()])
     scale: Mapping[str, float] | None = row(
         "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
-        on=("check", "sweep"), group=PRECISION, repeated=True, read=scales, take=_as_given,
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=scales, take=as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "Evaluations of f that differences may take.",
-        on=CLAIMS, group=PRECISION, kind=int, low=1, write=_one, take=_as_given)
+        on=CLAIMS, group=PRECISION, kind=int, low=1, write=one, take=as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
-        on=("check",), group=CLAIM, default=False, kind=bool, write=_flag, take=_as_given)
+        on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
     save_point: str | None = row(
         "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
         on=("check",), group=OUTPUT)
@@ -254,46 +187,80 @@ class Options:
         on=("ops",), group=PRECISION, default=False, kind=bool)
     timeout: float | None = row(
         "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
-        on=("check",), group=PRECISION, read=duration, write=_seconds)
+        on=("check",), group=PRECISION, read=duration, write=in_seconds)
     time_limit: float | None = row(
         "--timeout", "TIME",
         "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
         on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
-        on=CLAIMS, group=PRECISION, read=duration, write=_seconds, take=_as_given)
+        on=CLAIMS, group=PRECISION, read=duration, write=in_seconds, take=as_given)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
-        on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=_one)
+        on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=one)
     framework: str | None = row(
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
-        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
     device: str | None = row(
         "--device", "NAME", "Device to run on: cpu, cuda, cuda:1, mps.",
-        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
     dtype: str | None = row(
         "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
-        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
     autocast: str | None = row(
         "--autocast", "NAME", "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
-        on=("check",), group=FRAMEWORK, write=_one, take=_as_given)
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
     localise: bool = row(
         "--localise", "", "Check each module inside the target alone, too.",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=_flag, take=_as_given)
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
-        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=_list, take=names_in)
+        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
-        on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=_list, take=kinds)
+        on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=listed, take=kinds)
     allow_inconclusive: bool = row(
         "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
-        on=("check",), group=OUTPUT, default=False, kind=bool, write=_flag)
+        on=("check",), group=OUTPUT, default=False, kind=bool, write=flag_alone)
+    select: str | None = row(
+        "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
+        on=("check",), group=SUITE)
+    last_failed: bool = row(
+        "--last-failed --lf", "", "Only checks that did not pass last time, or were not reached.",
+        on=("check",), group=SUITE, default=False, kind=bool)
+    changed: bool = row(
+        "--changed", "", "Only checks whose code or data differs from git's HEAD.",
+        on=("check",), group=SUITE, default=False, kind=bool)
+    changed_since: str | None = row(
+        "--changed-since", "REF", "Only checks whose code or data differs from where this branch left REF.",
+        on=("check",), group=SUITE)
+    profile: str | None = row(
+        "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE)
+    list_only: bool = row(
+        "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
+    exit_first: bool = row(
+        "--exitfirst -x", "", "Stop at the first check that fails.", on=("check",), group=SUITE, default=False, kind=bool)
+    workers: int = row(
+        "--workers -n", "N|auto", "Run so many checks at a time, each in a process of its own.",
+        on=("check",), group=SUITE, default=1, read=workers)
+    executor: str | None = row(
+        "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE)
+    shard: tuple[int, int] | None = row(
+        "--shard", "K/N", "Only the K-th of N parts of the checks; gradcli merge joins their documents.",
+        on=("check",), group=SUITE, read=share)
+    cache: bool | None = row(
+        "--cache/--no-cache", "", "Take earlier passes from .gradcli_cache.  [default: yes, but not under CI=true]",
+        on=("check",), group=SUITE, kind=bool)
+    baseline: str | None = row(
+        "--baseline", "FILE", "Checks that this file lists as failing count apart.", on=("check",), group=SUITE)
+    update_baseline: bool = row(
+        "--update-baseline", "", "Write what fails now to the file of --baseline.",
+        on=("check",), group=SUITE, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
@@ -319,10 +286,18 @@ class Options:
     traceback: bool = row(
         "--traceback", "", "Show Python's traceback with an error.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     # fmt: on
+    given: frozenset[str] = frozenset()  # the names of the options that the command line gave
+
+    @property
+    def seed_is_random(self) -> bool:
+        """Whether the seed was drawn for this run (--seed random)."""
+        return isinstance(self.seed, RandomSeed)
 
 
 ROWS: tuple[Option, ...] = tuple(
-    dataclasses.replace(field.metadata[_ROW], name=field.name) for field in dataclasses.fields(Options)
+    dataclasses.replace(field.metadata[ROW], name=field.name)
+    for field in dataclasses.fields(Options)
+    if ROW in field.metadata
 )
 DEFAULTS = Options()
 CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")

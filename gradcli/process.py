@@ -6,23 +6,31 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gradcli.apart import status_of
-from gradcli.pipes import FORKS, LENGTH, POSIX, framed, prctl, write_all
+from gradcli.pipes import FORKS, LENGTH, POSIX, framed, write_all
 
 _POLLING = 0.01  # seconds between polls, on systems that cannot wait for a pipe and a process at once
-_CHILD = "import sys; sys.path[:] = {path!r}; from gradcli.child import started; started(*{ends!r}, {parent})"
+_CHILD = "import sys; sys.path[:] = {path!r}; from {module} import started; started(*{ends!r}, {parent})"
 
 
 class Process:
-    """A child that runs `gradcli.child.started`; after its end, `status` is its exit status, negative for a signal."""
+    """A child that runs `started` of a module; after its end, `status` is its exit status, negative for a signal."""
 
     wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
 
-    def __init__(self, argv: Sequence[str], first: tuple[Any, ...], *, forks: bool = FORKS) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        first: tuple[Any, ...] | None = None,
+        *,
+        module: str = "gradcli.child",
+        forks: bool = FORKS,
+    ) -> None:
         self.status: int | None = None
         self._buffer = b""
         self._up, up = os.pipe()
@@ -34,16 +42,16 @@ class Process:
         ends = (up, down, self._stack)
         self._open, self._popen, self.pid = True, None, 0
         if forks:
-            self.pid = self._forked(ends)
+            self.pid = self._forked(module, ends)
         else:
-            self._popen = _started_anew(argv, ends)
+            self._popen = _started_anew(module, argv, ends)
             self.pid = self._popen.pid
         os.close(up)
         os.close(down)
-        with contextlib.suppress(OSError):  # the child has ended already, which `receive` notices
-            write_all(self._down, framed(first))
+        if first is not None:
+            self.send(first)
 
-    def _forked(self, ends: tuple[int, int, int]) -> int:
+    def _forked(self, module: str, ends: tuple[int, int, int]) -> int:
         parent, usual = os.getpid(), {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         held = signal.pthread_sigmask(signal.SIG_BLOCK, usual)  # until each process has its own handlers
         pid = os.fork()
@@ -55,19 +63,34 @@ class Process:
                     signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
             for fd in (self._up, self._down, *(Process.wake or ())):
                 os.close(fd)
+            Process.wake = None
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            _child(ends, parent)
+            _child(module, ends, parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return pid
 
     def receive(self, seconds: float | None) -> tuple[Any, ...] | None:
         """Return the next message; None if time is over, a signal came, or the child has ended and all messages were read."""
+        whole = self.next()
+        if whole is None and self.status is None:
+            wait_for([self], seconds)
+        return whole
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Send the child a message; if it has ended, `receive` notices."""
+        with contextlib.suppress(OSError):
+            write_all(self._down, framed(message))
+
+    def next(self) -> tuple[Any, ...] | None:
+        """Return the next message that has come, without waiting; None if there is none."""
         self._look()
         self._read()
-        whole = self._whole()
-        if whole is None and self.status is None:
-            self._wait(seconds)
-        return whole
+        return self._whole()
+
+    @property
+    def readable(self) -> int | None:
+        """The pipe on which messages come, while it is open."""
+        return self._up if self._open else None
 
     def answer(self, number: int) -> None:
         """Send a number as the answer to a message of the child, if it still runs."""
@@ -85,7 +108,7 @@ class Process:
         while self.status is None:
             self._look()
             if self.status is None:
-                self._wait(None)
+                wait_for([self], None)
 
     def close(self) -> str:
         """Close the pipes and return the stack that the child wrote at its end, or an empty string."""
@@ -97,14 +120,14 @@ class Process:
         return text
 
     def end_family(self) -> None:
-        """End the child and all its descendants; on Linux also those whose own parent has ended."""
+        """End the child and all its descendants; on Linux also those whose own parent has ended, as the child adopts them."""
         if not POSIX:
             import subprocess
 
             subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
             return
         stopped: set[int] = set()
-        while new := {self.pid, *_descendants(os.getpid() if FORKS else self.pid)} - stopped:
+        while new := {self.pid, *_descendants(self.pid)} - stopped:
             _signal_all(new, signal.SIGSTOP)  # stopped processes start no others
             stopped |= new
         _signal_all(stopped, signal.SIGKILL)
@@ -136,28 +159,31 @@ class Process:
         found: tuple[Any, ...] = marshal.loads(data)
         return found
 
-    def _wait(self, seconds: float | None) -> None:
-        """Wait until a message or a signal may have come, at most `seconds`."""
-        if Process.wake is None:
-            time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
-            return
-        woken = Process.wake[0]
-        ready = select.select([woken, self._up] if self._open else [woken], [], [], seconds)[0]
-        if woken in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(woken, 4096)
+
+def wait_for(processes: Sequence[Process], seconds: float | None) -> None:
+    """Wait until a message of a process or a signal may have come, at most `seconds`."""
+    if Process.wake is None:
+        time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
+        return
+    woken = Process.wake[0]
+    pipes = [process.readable for process in processes if process.readable is not None]
+    ready = select.select([woken, *pipes], [], [], seconds)[0]
+    if woken in ready:
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 4096)
 
 
-def _child(ends: tuple[int, int, int], parent: int) -> NoReturn:
+def _child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
     def work() -> int:
-        from gradcli.child import started
+        import importlib
 
-        started(*ends, parent)
+        importlib.import_module(module).started(*ends, parent)
+        return 0
 
     os._exit(status_of(work))
 
 
-def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
+def _started_anew(module: str, argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
     """Start a new Python with the same flags and path, which inherits the pipes."""
     import subprocess
 
@@ -168,15 +194,9 @@ def _started_anew(argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
             import msvcrt
 
             numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
-    code = _CHILD.format(path=sys.path, ends=tuple(numbers), parent=os.getpid())
+    code = _CHILD.format(path=sys.path, module=module, ends=tuple(numbers), parent=os.getpid())
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return subprocess.Popen([sys.executable, *flags, "-c", code, *argv], close_fds=False)
-
-
-def orphans_come_here() -> None:
-    """On Linux, let orphaned descendants become children of this process, so that they can be found."""
-    if FORKS:
-        prctl(36, 1)
 
 
 def at_terminal() -> bool:
@@ -196,7 +216,8 @@ def at_terminal() -> bool:
 
 
 def _wake_on_signals() -> None:
-    if Process.wake is None:
+    """Let every signal, and the end of a child, write to a pipe; in the main thread, as signals reach no other."""
+    if Process.wake is None and threading.current_thread() is threading.main_thread():
         Process.wake = os.pipe()
         for fd in Process.wake:
             os.set_blocking(fd, False)

@@ -2,8 +2,7 @@
 
 The supervisor imports only the standard library and has no threads, so that it can fork on Linux; other systems start a
 new Python. The child does all work, in the same terminal and process group. It sends its standard output over a pipe, one
-document at a time. If it ends before it reports that it is done, or its time is up, a new child reports that and continues
-with the remaining targets.
+document at a time. If it ends before it reports that it is done, or its time is up, a new child reports that.
 """
 
 import errno
@@ -14,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradcli.apart import INTERRUPTED
-from gradcli.earlier import Earlier, name_of
-from gradcli.pipes import write_all
-from gradcli.process import Process, at_terminal, orphans_come_here
+from gradcli.earlier import Earlier
+from gradcli.pipes import name_of, write_all
+from gradcli.process import Process, at_terminal
 
 _UNUSABLE = 2
 _DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
@@ -28,7 +27,7 @@ class Supervisor:
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = argv
         self._earlier = Earlier()
-        self._at_work = False  # a child has begun a target and has not given its result
+        self._at_work = False  # a child has begun its target
         self._deadline: float | None = None
         self._late = False
         self._heard = False  # whether the running child has sent a message about a target
@@ -86,29 +85,18 @@ class Supervisor:
 
     def _told(self, process: Process, kind: str, *rest: Any) -> None:
         """Handle one message of the child, and answer it if the child waits for an answer."""
-        earlier = self._earlier
-        self._heard |= kind in ("begin", "result")
+        self._heard |= kind == "begin"
         if kind == "write":
             process.answer(self._write(rest[0]))
         elif kind == "begin":
-            word, line, text, seconds = rest
-            self._earlier = earlier._replace(word=word, line=line, text=text, stopped=False, points=())
             self._at_work = True
-            if seconds is not None:
-                orphans_come_here()
-                self._deadline = time.monotonic() + seconds
+            if rest[0] is not None:
+                self._deadline = time.monotonic() + rest[0]
             process.answer(0)
         elif kind == "point":
-            self._earlier = earlier._replace(points=(*earlier.points, (rest[0], rest[1])))
+            self._earlier = self._earlier._replace(points=(*self._earlier.points, (rest[0], rest[1])))
         elif kind == "end":
             self._deadline = None
-        elif kind == "result":
-            word, line, status, written, row = rest
-            self._at_work = False
-            self._earlier = earlier._replace(
-                word=word, line=line, text="", stopped=False, points=(),
-                statuses=(*earlier.statuses, status), written=earlier.written or written, rows=(*earlier.rows, row),
-            )  # fmt: skip
 
     def _act(self, process: Process, left: float | None) -> None:
         """Act on received signals, and on the time limit."""

@@ -34,23 +34,16 @@ class Alone:
 
         return Earlier()
 
-    def begin(self, target: str, word: int, line: int, text: str, seconds: float | None) -> None:
-        """Begin a target. Raises BadOption for a time limit, which only a supervisor can enforce."""
+    def begin(self, target: str, seconds: float | None) -> None:
+        """Begin the target. Raises BadOption for a time limit, which only a supervisor can enforce."""
         if seconds is not None:
             raise BadOption("--timeout needs a process of its own", do="run gradcli from the command line")
-
-    def is_done(self, word: int, line: int) -> bool:
-        """Whether an earlier process has sent the result of a target: never."""
-        return False
 
     def point(self, number: int, found: Any) -> None:
         """Take a finished point of a report; nothing is done with it."""
 
     def end(self) -> None:
         """Note that the work on the target is over; nothing is done."""
-
-    def result(self, word: int, line: int, status: int, written: bool, row: Any = None) -> None:
-        """Take the status of a target; nothing is done with it."""
 
 
 @dataclass
@@ -93,27 +86,22 @@ class World:
         return self.environ.get("GITHUB_ACTIONS") == "true"
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines of standard input with their numbers, starting with that at which an earlier process ended."""
-        earlier = self.link.earlier
-        if earlier.line and earlier.stopped:
-            yield earlier.line, earlier.text
+        """Yield the lines of standard input with their numbers."""
         typed = getattr(self.stdin, "isatty", None)
-        if typed is not None and typed() and not earlier.line:
+        if typed is not None and typed():
             self.tell("reading lines; Ctrl-D ends")
-        yield from enumerate(self.stdin, earlier.line + 1)
+        yield from enumerate(self.stdin, 1)
 
     @contextmanager
-    def users_code(
-        self, target: str = "", word: int = 0, line: int = 0, text: str = "", seconds: float | None = None
-    ) -> Iterator[None]:
-        """Enter a context in which the user's code may run, for one target with a time limit in seconds.
+    def users_code(self, target: str = "", seconds: float | None = None) -> Iterator[None]:
+        """Enter a context in which the user's code may run, with a time limit in seconds.
 
         What the user's code prints goes to standard error; only gradcli writes to standard output. The file descriptor is
         redirected for good, so that text buffered by C code cannot follow the result.
 
         Raises  ProcessEnded, TimeIsUp if an earlier process ended at this target.
         """
-        self.link.begin(target, word, line, text, seconds)
+        self.link.begin(target, seconds)
         self._seconds = seconds
         try:
             own = self.stdout.fileno() == 1

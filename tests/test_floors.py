@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
-    ("errors", "words", "threads"),
+    ("errors", "words", "threads", "pipes", "apart"),
+    ("process",),
     ("point", "reports"),
     ("core",),
     ("primitives",),
@@ -16,6 +17,7 @@ FLOORS = (
     ("interpreters",),
     ("source",),
     ("option_values",),
+    ("option_rows",),
     ("options",),
     ("programs",),
     ("numerics",),
@@ -27,19 +29,17 @@ FLOORS = (
     ("study",),
     ("derivation",),
     ("forms",),
+    ("suite",),
     (
         "api",
         "studies_api",
         "commands",
         "cli",
         "world",
-        "apart",
         "earlier",
         "link",
         "supervisor",
-        "process",
         "child",
-        "pipes",
         "__init__",
         "__main__",
     ),

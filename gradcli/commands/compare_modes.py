@@ -5,17 +5,18 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from gradcli.commands.check import CheckOptions, request
 from gradcli.commands.output import emit, output
-from gradcli.commands.target_requests import TargetRequest, only, target_requests
+from gradcli.commands.target_requests import only, target_requests
 from gradcli.errors import BadOption
 from gradcli.option_values import words_of
 from gradcli.options import Options
+from gradcli.source.target_request import TargetRequest
 from gradcli.source.tokens import folded
 from gradcli.world import World
 
 if TYPE_CHECKING:
     from gradcli.source.function import Function
+    from gradcli.verify.asked import CheckOptions
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
@@ -42,6 +43,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     """
     from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study
+    from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
 
     to = output(FORMATS, options, world, pictures=True)
@@ -76,7 +78,7 @@ def columns_of(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def _varied(name: str, ask: TargetRequest, wanted: CheckOptions, f: "Function") -> None:
+def _varied(name: str, ask: TargetRequest, wanted: "CheckOptions", f: "Function") -> None:
     """Raise BadOption if the size in --sizes is not used, or has a value in the point."""
     from gradcli.source.derived import root_of
     from gradcli.source.points import read

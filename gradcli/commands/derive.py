@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.commands.output import emit, output
-from gradcli.commands.target_requests import TargetRequest, checked_point_texts, only, target_requests
+from gradcli.commands.target_requests import only, target_requests
 from gradcli.errors import BadOption
 from gradcli.options import Options
+from gradcli.source.target_request import TargetRequest, checked_point_texts
 from gradcli.source.targets import is_python
 from gradcli.world import World
 

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from gradcli.options import Option, Options, rows_of
+from gradcli.option_rows import Option
+from gradcli.options import Options, rows_of
 from gradcli.world import World
 
 TARGETS = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="TARGET... [NAME=VALUE]...",
-        help="Expressions or file.py:name, then values; - reads lines from standard input.",
+        metavar="[TARGET]... [NAME=VALUE]...",
+        help="Expressions or file.py:name, then values; - reads lines from standard input; none: the project's checks.",
         show_default=False,
     ),
 ]
@@ -22,6 +23,10 @@ TARGET = Annotated[
     typer.Argument(
         metavar="TARGET [NAME=VALUE]...", help="An expression or file.py:name, then values.", show_default=False
     ),
+]
+FILES = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="JSON documents of gradcli check --shard K/N.", show_default=False),
 ]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -33,7 +38,10 @@ def command(name: str, body: Callable[..., int], argument: Any = None, default: 
     def run(context: typer.Context, **given: Any) -> int:
         world: World = context.obj
         words = [given.pop("words")] if argument is not None else []
-        return body(world, *words, Options(**{option.name: option.value(given[option.name]) for option in rows}))
+        values = {option.name: option.value(given[option.name]) for option in rows}
+        sources = {name: context.get_parameter_source(name) for name in values}
+        on_line = frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
+        return body(world, *words, Options(**values, given=on_line))
 
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     if argument is not None:

@@ -1,6 +1,5 @@
 """Write reports to standard output in one form, and to files in the forms of their endings."""
 
-import dataclasses
 import os
 import re
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any, TextIO
 from gradcli.errors import BadOption, GradcliError
 from gradcli.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 from gradcli.options import Options
-from gradcli.reports.common import error_report
+from gradcli.reports.common import ErrorDetail, detail_of, error_report
 from gradcli.reports.escape import workflow_data
 from gradcli.world import World
 
@@ -64,21 +63,10 @@ def output(forms: Sequence[str], options: Options, world: World, *, pictures: bo
     return Output(wanted, files, options.quiet, options.color, annotate, picture)
 
 
-def for_several(to: Output, verbose: bool) -> tuple[Output, Output]:
-    """Return the output of each of several reports, and that of the page of all.
-
-    JSON has one document for each report, on its own line; the other forms have one page for all.
-
-    Raises  BadOption for pictures, which show one target.
-    """
+def refuse_pictures(to: Output) -> None:
+    """Raise BadOption if several targets are to be drawn."""
     if any(form in PICTURES for form, _ in to.files):
         raise BadOption("a picture shows one target", do="run gradcli once for each target")
-    lines = tuple(("ndjson", path) for form, path in to.files if form in DATA)
-    pages = tuple((form, path) for form, path in to.files if form not in DATA)
-    each = dataclasses.replace(to, form="ndjson" if to.form in DATA else to.form, files=lines, annotations=False)
-    if to.form not in DATA and not (verbose and to.form == "text"):
-        each = dataclasses.replace(each, quiet=True)
-    return each, dataclasses.replace(to, files=pages, quiet=to.quiet or to.form in DATA)
 
 
 def _form_of(path: Path, forms: Sequence[str]) -> str:
@@ -111,8 +99,8 @@ def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = Fals
     world.stdout.flush()
 
 
-def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool = True) -> None:
-    """Write a report to standard output and to the requested files; the first one replaces files, others are appended.
+def emit(report: Any, to: Output, world: World, shown: bool = True) -> None:
+    """Write a report to standard output and to the requested files.
 
     If not `shown`, the report goes only to files, because standard output has it already.
 
@@ -121,13 +109,14 @@ def emit(report: Any, to: Output, world: World, first: bool = True, shown: bool 
     if shown and not to.quiet:
         world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
     if to.annotations:
-        _annotate(report, world)
+        world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))
+    if to.annotations or to.form == "github":
+        _summarise(report, world)
     world.stdout.flush()
     for form, path in to.files:
         try:
             content = as_file(form, report, to.picture)
-            with path.open("wb" if first else "ab") as stream:
-                stream.write(content)
+            path.write_bytes(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
     if any(form in PICTURES for form, _ in to.files) and not to.quiet:
@@ -143,34 +132,29 @@ def _safe(text: str, world: World, stream: TextIO) -> str:
     return re.sub(r"^(\s*):(?=:)", r"\1: ", written, flags=re.MULTILINE) if world.on_github else written
 
 
-def _annotate(report: Any, world: World) -> None:
-    """Write annotations, and add the report to the step summary of a GitHub Actions job."""
-    world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))
+def _summarise(report: Any, world: World) -> None:
+    """Add the report to the step summary of a GitHub Actions job."""
     summary = world.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as stream:
             stream.write(rendered("markdown", report))
 
 
-def print_error(
-    error: GradcliError,
-    as_data: bool,
-    world: World,
-    line: int | None = None,
-    compact: bool = False,
-    color: bool | None = None,
-) -> None:
+def print_error(error: GradcliError, as_data: bool, world: World, color: bool | None = None) -> None:
     """Print an error: as a document on standard output if `as_data`, else as text on standard error."""
     if as_data:
-        report = error_report(error)
-        form = "ndjson" if compact else "json"
-        world.stdout.write(rendered(form, dataclasses.replace(report, line=line)))
+        world.stdout.write(rendered("json", error_report(error)))
         world.stdout.flush()
-        return
+    else:
+        show_error(detail_of(error), world, None, color)
+
+
+def show_error(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
+    """Write an error as text on standard error, with the line of standard input that asked for it."""
     from gradcli.forms.text import error_as_text
 
     if world.on_github:
-        world.stdout.write(f"::error title=gradcli::{workflow_data(error.what)}\n")
+        world.stdout.write(f"::error title=gradcli::{workflow_data(error.message)}\n")
         world.stdout.flush()
     prefix = f"line {line}: " if line is not None else ""
     world.stderr.write(prefix + _safe(error_as_text(error, page(world, world.stderr, color)), world, world.stderr))

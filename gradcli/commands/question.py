@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.commands.target_requests import checked_point_texts, only, target_requests
+from gradcli.commands.target_requests import only, target_requests
 from gradcli.options import Options
+from gradcli.source.target_request import checked_point_texts
 from gradcli.world import World
 
 if TYPE_CHECKING:

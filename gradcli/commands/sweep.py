@@ -1,6 +1,5 @@
 """`gradcli sweep`."""
 
-from gradcli.commands.check import CheckOptions, request
 from gradcli.commands.output import emit, output
 from gradcli.commands.target_requests import only, target_requests
 from gradcli.options import Options
@@ -29,6 +28,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     """
     from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study
+    from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
 
     to = output(FORMATS, options, world, pictures=True)

@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.errors import BadOption, BadPoint
 from gradcli.options import Options, claim_of
-from gradcli.source.targets import is_python
+from gradcli.source.target_request import TargetRequest, written_value
 from gradcli.world import World
 
 # in words joined by newlines: x = 1, x =1, x= 1, x == 1
@@ -18,30 +17,6 @@ _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*")
 _ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
 _ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRequest:
-    """One target, with the options that belong to it alone.
-
-    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `claim` is the option that claims a
-    derivative, and its text. `target_index` is the position of the command-line target that it came from, counted from 0;
-    all lines of standard input have that of `-`. `line` is its line of standard input, `text` the text of that line,
-    `texts_from_line` the `grad` and `at` of a JSON line, which may name Python code, and `problem` what is wrong with the
-    line. `python_allowed` says whether a line of standard input may name Python code.
-    """
-
-    target: str
-    at: tuple[str, ...] = ()
-    claim: tuple[str, str] | None = None
-    wrt: str | None = None
-    line: int | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-    problem: str | None = None
-    python_allowed: bool = False
-    texts_from_line: tuple[str, ...] = ()
-    target_index: int = 0
-    text: str = ""
 
 
 def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
@@ -55,12 +30,12 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
     common, claim = (*options.at, *assigned), claim_of(options)
-    for index, target in enumerate(targets):
+    for target in targets:
         if target == "-":
             for request in _lines(world, common, claim, options.wrt):
-                yield replace(request, python_allowed=options.allow_python, target_index=index)
+                yield replace(request, python_allowed=options.allow_python)
         else:
-            yield TargetRequest(target, common, claim, options.wrt, target_index=index)
+            yield TargetRequest(target, common, claim, options.wrt)
 
 
 def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
@@ -96,12 +71,11 @@ def _lines(
     for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
-            request = (
+            yield (
                 _object(text, number, at, claim, wrt)
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
-            yield replace(request, text=text)
 
 
 def only(found: Iterator[TargetRequest]) -> TargetRequest:
@@ -135,7 +109,11 @@ def _object(
         says = "a line's object needs `target` and may have `grad`, `at` and `wrt`, each a text (`grad` and `at` also an object)"
         return TargetRequest(text, at, claim, wrt, number, problem=says)
     try:
-        said = grad if not isinstance(grad, dict) else ", ".join(f"{n}={_written(n, g, True)}" for n, g in grad.items())
+        said = (
+            grad
+            if not isinstance(grad, dict)
+            else ", ".join(f"{n}={written_value(n, g, True)}" for n, g in grad.items())
+        )
     except BadPoint as error:
         return TargetRequest(text, at, claim, wrt, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
@@ -145,33 +123,3 @@ def _object(
     return TargetRequest(
         found["target"], points, claimed, found.get("wrt", wrt), number, values, texts_from_line=texts_from_line
     )
-
-
-def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
-    """Return the strings of the point, with the values of a JSON line's `at` written as NAME=VALUE.
-
-    Raises  BadOption for a malformed line; NotSupported for Python code from standard input that is not allowed; BadPoint
-            for a value that is not numeric, or a key that cannot be the name of an input.
-    """
-    if request.problem is not None:
-        raise BadOption(request.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
-    if request.line is not None and not request.python_allowed:
-        for text in (request.target, *request.texts_from_line):
-            if is_python(text):
-                says = f"'{text}' names Python code, which standard input may not run"
-                raise NotSupported(says, do="allow it: --allow-python")
-    if not all(name.isidentifier() for name in request.values):
-        raise BadPoint("a key of `at` is not an identifier", do="use the inputs' names as keys")
-    written = [f"{name}={_written(name, x)}" for name, x in request.values.items()]
-    return (*request.at, ", ".join(written)) if written else request.at
-
-
-def _written(name: str, x: Any, formulas: bool = False) -> str:
-    """Return a JSON value as a string for `--at` or `--grad`; with `formulas`, strings are formulas. Raises BadPoint."""
-    if formulas and isinstance(x, str):
-        return x
-    if isinstance(x, bool) or not isinstance(x, int | float | list):
-        raise BadPoint(f"{name} is not a number or a list of numbers", do=f'write {{"{name}": 0.5}}')
-    if isinstance(x, list):
-        return "[" + ", ".join(_written(name, part) for part in x) + "]"
-    return repr(x)

@@ -20,8 +20,8 @@ from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.expression import E, Op
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.derive import Cost
-from gradcli.reports.encode import ABSENT, Absent
 
 Shape = tuple[fmpq_mpoly, ...]
 _DIM = re.compile(r"(\w+)(?: ([-+]) (\d+))?")

@@ -29,8 +29,8 @@ from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import ALLOWED, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.tape import Recorded
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.derive import DerivedKind, Formula, Result
-from gradcli.reports.encode import ABSENT
 from gradcli.source.expression import Expression
 
 _UNPRINTABLE = 10**6

@@ -18,9 +18,9 @@ from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.options import Options
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.reports.derive import Answer, DeriveReport, Result
-from gradcli.reports.encode import ABSENT
 from gradcli.source.derived import Completed
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function

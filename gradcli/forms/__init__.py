@@ -23,7 +23,7 @@ class Page:
 
 
 ENDINGS = {
-    ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit",
+    ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit", ".sarif": "sarif",
     ".tex": "latex", ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
     ".svg": "svg", ".png": "png", ".pdf": "pdf",
 }  # fmt: skip

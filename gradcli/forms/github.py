@@ -1,7 +1,7 @@
 """Check reports as GitHub workflow commands: one annotation for each report."""
 
 from gradcli.forms import Page
-from gradcli.reports.check import CheckReport
+from gradcli.reports.check import CheckReport, place_of
 from gradcli.reports.escape import workflow_data
 from gradcli.reports.suite import SuiteReport
 from gradcli.words import Verdict
@@ -16,23 +16,21 @@ def render(report: CheckReport | SuiteReport, page: Page) -> str:
 
 
 def _several(suite: SuiteReport) -> str:
-    open_ = [check for check in suite.checks if check.counted != "passed"]
+    open_ = [check for check in suite.checks if check.counted not in ("passed", "known")]
     open_.sort(key=lambda check: ("failed", "errors", "inconclusive").index(check.counted))
     found = [
-        f"::error title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
-        if check.report is None
-        else _annotation(check.report)
+        _annotation(check.report, check.id)
+        if check.report is not None
+        else f"::error title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
         for check in open_[:MOST]
     ]
     left = len(open_) - len(found)
-    return "".join([*found, *([f"::warning title=gradcli::and {left} more\n"] if left else [])])
+    return "".join([*found, *([f"and {left} more\n"] if left else [])])
 
 
-def _annotation(report: CheckReport) -> str:
-    place = next(
-        (f for p in report.points for f in (p.diagnosis, *p.findings) if f is not None and f.file is not None), None
-    )
-    properties = {"title": f"gradcli: {report.target.text}"[:120]}
+def _annotation(report: CheckReport, name: str | None = None) -> str:
+    place = place_of(report)
+    properties = {"title": f"gradcli: {name or report.target.text}"[:120]}
     if place is not None:
         properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}
     said = [report.sentence(), *(p.diagnosis.message for p in report.points if p.diagnosis)]

@@ -9,10 +9,4 @@ from gradcli.reports.encode import encode
 
 def render(report: Any, page: Page) -> str:
     """Return the report as an indented JSON document."""
-    return json.dumps(document(report), indent=2, allow_nan=False) + "\n"
-
-
-def document(report: Any) -> dict[str, Any]:
-    """Return a report as a dict for JSON, with `schema` first."""
-    data = encode(report)
-    return {"schema": data.pop("schema"), **data}
+    return json.dumps(encode(report), indent=2, allow_nan=False) + "\n"

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 from gradcli.forms import Page
 from gradcli.reports import numbers
 from gradcli.reports.blocks import Code, Paragraph, text_of
-from gradcli.reports.check import CheckReport, replay
+from gradcli.reports.check import CheckReport
 from gradcli.reports.check_blocks import MAX_ROWS
 from gradcli.reports.escape import visible
 from gradcli.reports.point_report import PointReport
@@ -15,6 +15,7 @@ from gradcli.source.targets import is_python
 from gradcli.words import Verdict
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
 _TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 
 
@@ -30,34 +31,39 @@ def render(report: CheckReport | SuiteReport, page: Page) -> str:
 
 
 def _several(suite: SuiteReport) -> str:
-    words = [check.counted for check in suite.checks]
-    open_ = words.count("inconclusive") + words.count("errors")
-    head = f'name="gradcli" tests="{len(words)}" failures="{words.count("failed")}" errors="{open_}" time="{suite.seconds:.6f}"'
+    tags = [_tag(check) for check in suite.checks]
+    counted = "".join(f' {name}="{tags.count(tag)}"' for name, tag in _COUNTED)
+    head = f'name="gradcli" tests="{len(tags)}"{counted} time="{suite.seconds:.6f}"'
     cases = "".join(map(_of_suite, suite.checks))
     return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
 
 
+def _tag(check: CheckRow) -> str:
+    if check.known:
+        return "skipped"
+    return {"pass": "", "fail": "failure"}.get(check.verdict, "error")
+
+
 def _of_suite(check: CheckRow) -> str:
-    file = check.id.rpartition(":")[0] if is_python(check.id.partition("#")[0]) else "gradcli.check"
+    file = check.target.strip().rpartition(":")[0].rstrip(":") if is_python(check.target) else "gradcli.check"
     head = f'  <testcase classname={_attribute(file)} name={_attribute(check.id)} time="{check.seconds:.6f}"'
-    properties = "" if check.report is None else _properties(check.report)
-    if check.counted == "passed":
+    properties = "" if check.error is not None else _properties(check)
+    tag = _tag(check)
+    if not tag:
         return f"{head}>{properties}</testcase>\n"
-    tag = "failure" if check.counted == "failed" else "error"
-    lines = [check.said()] if check.report is None else _lines(check.report)
-    detail = escape(_legal("\n".join(lines)))
+    detail = escape(_legal("\n".join(_lines(check))))
     return f"{head}>{properties}\n    <{tag} message={_attribute(check.said())}>{detail}</{tag}>\n  </testcase>\n"
 
 
-def _properties(report: CheckReport) -> str:
-    found = {"seed": str(report.seed), "replay": replay(report.command)}
+def _properties(check: CheckRow) -> str:
+    found = {"seed": str(check.document["seed"]), "replay": check.replay()}
     inside = "".join(f"<property name={quoteattr(key)} value={_attribute(text)}/>" for key, text in found.items())
     return f"<properties>{inside}</properties>"
 
 
-def _lines(report: CheckReport) -> list[str]:
-    wrong = [line for point in report.points for line in _mismatches(point)]
-    return [report.sentence(), *wrong, *(text_of(b.text) for b in report.blocks() if isinstance(b, Paragraph | Code))]
+def _lines(check: CheckRow) -> list[str]:
+    wrong = [] if check.report is None else [line for point in check.report.points for line in _mismatches(point)]
+    return [check.said(), *wrong, *(text_of(b.text) for b in check.blocks() if isinstance(b, Paragraph | Code))]
 
 
 def _mismatches(point: PointReport) -> list[str]:

@@ -7,7 +7,7 @@ from gradcli.forms import Page, chart, writes_braille
 from gradcli.reports.blocks import Block, Cell, Chart, Code, Headline, Paragraph, Table, text_of
 from gradcli.reports.escape import visible
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@-])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")
 
 
 def render(report: Any, page: Page) -> str:

@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gradcli.errors import GradcliError
 from gradcli.forms import Page, chart, encodable, writes_braille
 from gradcli.reports.blocks import (
     Block,
@@ -27,6 +26,7 @@ from gradcli.reports.blocks import (
     pieces_of,
     text_of,
 )
+from gradcli.reports.common import ErrorDetail
 from gradcli.reports.escape import visible
 
 _SHORT = 26  # wider table columns hold text, which is wrapped
@@ -178,7 +178,7 @@ def _text(cell: Cell) -> Text:
     return Text.assemble(*((visible(piece.text), _STYLES[piece.tone]) for piece in pieces_of(cell)))
 
 
-def error_as_text(error: GradcliError, page: Page) -> str:
+def error_as_text(error: ErrorDetail, page: Page) -> str:
     """Return an error as text: what happened, the place with a caret, and what to do."""
     written = io.StringIO()
     console = Console(
@@ -191,14 +191,14 @@ def error_as_text(error: GradcliError, page: Page) -> str:
         markup=False,
         emoji=False,
     )
-    console.print(_text((Piece("error: ", "bad"), Piece(error.what))))
+    console.print(_text((Piece("error: ", "bad"), Piece(error.message))))
     if error.where is not None:
-        line, carets = error.where.caret()
+        line, _, carets = error.where.partition("\n")
         console.print(Text("  " + visible(line.replace("\t", " "))))
         if carets:
             console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
-    if error.do:
-        console.print(Text("  " + visible(error.do)))
+    if error.hint:
+        console.print(Text("  " + visible(error.hint)))
     return _tidy(written.getvalue(), page)
 
 

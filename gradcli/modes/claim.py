@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadShape
+from gradcli.errors import BadClaim, BadShape, Place
 from gradcli.modes.bounds import SAFETY, by_shaking
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
@@ -25,9 +25,13 @@ GRANT_ESTIMATED = GRANT / SAFETY  # the same, if the radius is an estimate that 
 
 
 class Claimed(Protocol):
-    """A claimed gradient: its text, the inputs it is claimed for, and its value at a point."""
+    """A claimed gradient: its text, the inputs it is claimed for, and its value at a point.
+
+    `place` is the line of the user's code that defines it, None for an expression and where it is not known.
+    """
 
     text: str
+    place: Place | None
 
     @property
     def coarseness(self) -> float:
@@ -68,6 +72,7 @@ class ClaimedExpressions:
 
     mutates = False
     coarseness = 1.0
+    place: Place | None = None
 
     def __init__(
         self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset(), sizes: Sizes = NO_SIZES

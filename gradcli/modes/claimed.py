@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.errors import BadClaim, FunctionFailed
+from gradcli.errors import BadClaim, FunctionFailed, Place
 from gradcli.modes.claim import WrongShape
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
@@ -27,6 +27,7 @@ class ClaimedFunction:
 
     for_first: bool  # whether it is one value, for the first input only, as in scipy and jax
     declines: bool  # whether it returns None for an input
+    place: Place | None = None
 
     def __init__(
         self,

@@ -7,13 +7,14 @@ import numpy as np
 
 from gradcli.errors import NotConfirmed
 from gradcli.reports import numbers
-from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph
+from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph, Piece
 from gradcli.reports.check_blocks import other_points, point_blocks
-from gradcli.reports.common import Printed, Target
-from gradcli.reports.encode import ABSENT, TEXT_ONLY, Absent, Status
+from gradcli.reports.common import Finding, Printed, SourceLine, Target
+from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import Detects, PointReport
+from gradcli.reports.point_report import Detects, Diagnosis, PointReport
 from gradcli.reports.tidy import entries
 from gradcli.words import Derivative, Kind, Severity, Verdict
 
@@ -38,6 +39,8 @@ class CheckReport(Printed):
     derivative   Which derivative was checked.
     line         The line of standard input that asked for this check, counted from 1.
     native       What was found of a function that is written in a framework.
+    id           The name of this check among several.
+    claimed_at   The line of the code that defines the claimed gradient.
     """
 
     target: Target
@@ -53,6 +56,8 @@ class CheckReport(Printed):
     derivative: Derivative = "gradient"
     line: int | Absent = ABSENT
     native: NativeReport | Absent = ABSENT
+    id: str | Absent = ABSENT
+    claimed_at: SourceLine | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
 
     @property
@@ -81,6 +86,12 @@ class CheckReport(Printed):
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number)
         blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
+        if isinstance(self.claimed_at, SourceLine) and self.verdict == Verdict.FAIL:
+            at = self.claimed_at
+            blocks += [
+                Paragraph("The claim is defined here:"),
+                Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
+            ]
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
         if self.command:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
@@ -141,7 +152,7 @@ class CheckReport(Printed):
         """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
         if self.detects.relative is not None:
             return f"to better than {numbers.power(self.detects.relative)}"
-        if self.detects.absolute is not None:
+        if isinstance(self.detects.absolute, float):
             return f"to within {numbers.power(self.detects.absolute)} (absolute: every entry is 0)"
         return ""
 
@@ -164,6 +175,14 @@ class CheckReport(Printed):
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+
+
+def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | None:
+    """Return what names the file and the line where something is wrong: the diagnosis, the claim, or a finding."""
+    found: list[Diagnosis | Finding | SourceLine] = [p.diagnosis for p in report.points if p.diagnosis is not None]
+    found += [report.claimed_at] if isinstance(report.claimed_at, SourceLine) else []
+    found += [f for point in report.points for f in point.findings]
+    return next((place for place in found if place.file is not None), None)
 
 
 def replay(command: tuple[str, ...]) -> str:

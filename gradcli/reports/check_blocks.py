@@ -6,9 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.reports import numbers, shown_entries
+from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
 from gradcli.reports.common import Finding, Target
-from gradcli.reports.encode import Absent, Given, Values
+from gradcli.reports.encode import Given, Values
 from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport
 from gradcli.words import Derivative, Kind, Severity, Verdict
 
@@ -45,7 +46,7 @@ def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block
     at = f"at {place}" if place else ""
     if len(report.points) > 1:
         word, tone = WORDS[point.verdict]
-        blocks.append(Paragraph((Piece(f"point {number + 1}  ", "strong"), Piece(word.lower(), tone)), 0))
+        blocks.append(Paragraph((Piece(f"{_called(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
     blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
     if point.mismatches:
         blocks += _mismatch_blocks(point)
@@ -66,8 +67,12 @@ def other_points(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
         place = ", ".join(f"{name} = {_briefly(x)}" for name, x in point.at.items())
-        rows.append((f"point {number + 1}", Piece(word.lower() + wrong, tone), f"at {place}"))
+        rows.append((_called(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
     return [Table(("", "", ""), tuple(rows))] if rows else []
+
+
+def _called(point: PointReport, number: int) -> str:
+    return f"point {point.name or number + 1}"
 
 
 def _briefly(x: Given) -> str:

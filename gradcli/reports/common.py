@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gradcli.errors import ErrorKind, GradcliError, Place, Span
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.words import Kind, Severity, TargetKind
 
 
@@ -28,6 +29,20 @@ class Target:
 
     kind: TargetKind
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's code.
+
+    file    The file it is in.
+    line    The line of the file, counted from 1.
+    source  The text of this line.
+    """
+
+    file: str
+    line: int
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +112,13 @@ class ErrorReport:
     error   What happened, where, and what to do about it.
     schema  The name of this schema, with its number.
     line    The line of standard input that asked for it, counted from 1; null for the command line.
+    id      The name of the check among several.
     """
 
     error: ErrorDetail
     schema: str = "gradcli.error/1"
     line: int | None = field(default=None)
+    id: str | Absent = ABSENT
 
 
 def error_report(error: GradcliError) -> ErrorReport:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.reports import numbers, shown_entries
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Headline, Paragraph, Picture, Piece, Table, Tone
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.compare_pictures import pictures
 from gradcli.reports.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
-from gradcli.reports.encode import ABSENT, Absent, Given, Status, Values
+from gradcli.reports.encode import Given, Status, Values
 from gradcli.reports.escape import cut
 from gradcli.reports.growth import Growth
 from gradcli.reports.tidy import entries

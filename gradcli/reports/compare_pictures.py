@@ -4,9 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
+from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import Bars, HeatMap, Picture
 from gradcli.reports.compare_rows import ModeRow, Precision, RightDigits
-from gradcli.reports.encode import Absent, Values
+from gradcli.reports.encode import Values
 from gradcli.reports.growth import Growth
 
 _MARKED = 3  # worst entries in a heat map

@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from gradcli.reports.encode import ABSENT, Absent, Values
+from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.encode import Values
 from gradcli.words import ModeStatus
 
 EXACT = 99.0  # digits of a reference whose bound is zero

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table
 from gradcli.reports.common import ErrorDetail, Finding, Printed, Target
-from gradcli.reports.encode import ABSENT, TEXT_ONLY, Absent, Given, Status, Values
+from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
 from gradcli.words import Verdict
 
 DerivedKind = Literal["gradient", "jacobian", "hessian"]

@@ -3,9 +3,11 @@
 import dataclasses
 import math
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
+
+from gradcli.reports.absent import Absent
 
 MAX_ENTRIES = 10_000
 WORST = 10
@@ -17,16 +19,6 @@ Given = Annotated[Any, "argument"]  # a field that holds what the user gave: num
 
 
 Status = Annotated[int, "exit_status"]  # a field that holds the exit status of the command
-
-
-class Absent:
-    """The default of a field that is left out of the document when there is nothing to say."""
-
-    def __bool__(self) -> Literal[False]:
-        return False
-
-
-ABSENT = Absent()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +39,8 @@ def encode(x: Any) -> Any:
         return f"<{x.type}>"
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         fields = {field.name: getattr(x, field.name) for field in document_fields(x)}
-        return {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
+        found = {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
+        return {"schema": found.pop("schema"), **found} if "schema" in found else found
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}
     if isinstance(x, Enum):
@@ -62,8 +55,10 @@ def encode(x: Any) -> Any:
         return int(x)
     if isinstance(x, np.ndarray):
         return _array(x)
-    if isinstance(x, list | tuple | frozenset):
+    if isinstance(x, list | tuple):
         return [encode(part) for part in x]
+    if isinstance(x, frozenset):
+        return sorted(encode(part) for part in x)
     return x if isinstance(x, str | int) or x is None else f"<{type(x).__name__}>"
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Code
 from gradcli.reports.common import Target
-from gradcli.reports.encode import ABSENT, Absent, Given, Status, Values, encode
+from gradcli.reports.encode import Given, Status, Values, encode
 from gradcli.reports.tidy import entries
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.reports.encode import ABSENT, Absent
 from gradcli.words import AspectStatus, Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of

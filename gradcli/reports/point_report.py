@@ -1,9 +1,10 @@
 """What a report of `check` says of one point."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding
-from gradcli.reports.encode import ABSENT, TEXT_ONLY, Absent, Given, Values
+from gradcli.reports.encode import Given, Values
 from gradcli.words import Agreement, ModeStatus, Verdict
 
 
@@ -16,11 +17,12 @@ class Detects:
     relative  The smallest relative error that would have been seen in every entry; null where no error was sure to be
               seen.
     at        The entry in which only larger errors are seen, such as `x[3]`; null where there is none.
+    absolute  The smallest absolute error that would have been seen, where every entry is 0.
     """
 
     relative: float | None
     at: str | None
-    absolute: float | None = field(default=None, metadata={TEXT_ONLY: True})
+    absolute: float | Absent = ABSENT
 
 
 NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict
@@ -190,6 +192,7 @@ class PointReport:
     mutants         What became of planted mistakes (--mutate).
     trace_test      Whether the recorded program is the function, compared beside the point.
     not_claimed     The inputs that the claim leaves out.
+    name            The name of the point among several of a suite.
     """
 
     at: dict[str, Given]
@@ -211,3 +214,4 @@ class PointReport:
     mutants: tuple[Mutant, ...] | Absent = ABSENT
     trace_test: TraceReport | Absent = ABSENT
     not_claimed: tuple[str, ...] | Absent = ABSENT
+    name: str | Absent = ABSENT

@@ -7,7 +7,8 @@ import types
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gradcli.reports.encode import Absent, document_fields
+from gradcli.reports.absent import Absent
+from gradcli.reports.encode import document_fields
 from gradcli.words import Exit
 
 Json = dict[str, Any]

@@ -1,80 +1,210 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
 
 from gradcli.reports import numbers
-from gradcli.reports.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.reports.check import COLUMNS, CheckReport
+from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table, Tone
+from gradcli.reports.check import COLUMNS, CheckReport, replay
+from gradcli.reports.common import ErrorReport, Printed
+from gradcli.reports.decode import Summarised, decoded
+from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
-from gradcli.words import Exit, Severity, Verdict
+from gradcli.words import Exit, Severity, Verdict, worst
 
-_ERROR: tuple[str, Tone] = ("ERROR", "bad")
+Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
+_WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
+_COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
+_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 _WORD, _SECONDS, _SAID = 14, 8, 34  # columns of a line
 _SHORTEST = 0.01  # seconds that are written
 _LEAST = 12  # columns of a name
 _TIMED = 72  # columns from which on the time has its place
+_WRONG_ENTRIES = 10  # shown of a check whose arrays are too large for its document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckRow:
-    """One of several checks: its name, and its report or the error that there is instead."""
+    """One of several checks.
+
+    id        The name of the check.
+    target    What was checked, as it was written.
+    verdict   The verdict on the check; what `--allow` accepts has passed.
+    cached    Whether the pass is that of an earlier run, whose code, data and options were the same.
+    known     Whether the baseline lists all that is wrong with it.
+    seconds   The time that the check took, in seconds.
+    document  The document of the check, or of the error that there is instead.
+    """
 
     id: str
-    report: CheckReport | None
-    error: str | None
+    target: str
+    verdict: Word
+    cached: bool
+    known: bool
     seconds: float
+    document: dict[str, Any]
+
+    @cached_property
+    def report(self) -> CheckReport | None:
+        """The report of the check; None for an error, and if its document has summaries of large arrays."""
+        if "error" in self.document:
+            return None
+        try:
+            return decoded(CheckReport, self.document)
+        except Summarised:
+            return None
+
+    @cached_property
+    def error(self) -> ErrorReport | None:
+        """The error that there is instead of a verdict."""
+        return decoded(ErrorReport, self.document) if "error" in self.document else None
 
     @property
     def status(self) -> Exit:
         """The exit status that this check alone would have."""
-        return Exit.UNUSABLE if self.report is None else Exit(self.report.exit_status)
+        if self.known:
+            return Exit.CONFIRMED
+        internal = self.error is not None and self.error.error.kind == "internal"
+        return Exit.INTERNAL if internal else _STATUS[self.verdict]
 
     @property
     def word(self) -> tuple[str, Tone]:
         """The verdict as it is printed, and its tone; what `--allow` accepts has passed."""
-        if self.report is None or self.status is Exit.UNUSABLE:
-            return _ERROR
-        if self.report.verdict == Verdict.INCONCLUSIVE and self.status is Exit.CONFIRMED:
-            kinds = dict.fromkeys(
-                f.kind for p in self.report.points for f in p.findings if f.severity == Severity.INCONCLUSIVE
-            )
-            return f"PASS (allowed: {', '.join(kinds)})", "good"
-        return WORDS[self.report.verdict]
+        said, tone = _WORDS[self.verdict]
+        if self.known:
+            return f"{said} (known)", "unsure"
+        if self.cached:
+            return f"{said} (cached)", tone
+        if self.verdict == "pass" and self.document.get("verdict") == Verdict.INCONCLUSIVE:
+            return f"{said} (allowed: {', '.join(self.prevented_by())})", tone
+        return said, tone
+
+    def prevented_by(self) -> tuple[str, ...]:
+        """Return the kinds of findings that prevented a verdict."""
+        found = (f for point in self.document.get("points", ()) for f in point["findings"])
+        return tuple(dict.fromkeys(f["kind"] for f in found if f["severity"] == Severity.INCONCLUSIVE))
 
     @property
     def counted(self) -> str:
         """Under which word it is counted."""
-        return {Exit.CONFIRMED: "passed", Exit.WRONG: "failed", Exit.INCONCLUSIVE: "inconclusive"}.get(
-            self.status, "errors"
-        )
+        return "known" if self.known else _COUNTED[self.verdict]
 
     def said(self) -> str:
         """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
-        if self.report is None:
-            return self.error or ""
-        if self.report.verdict == Verdict.PASS:
-            limit = self.report.limit().partition(":")[0]
+        if self.error is not None:
+            return self.error.error.message
+        report = self.report
+        if report is None:
+            wrong = sum(point["entries"]["wrong"] for point in self.document["points"])
+            return f"{wrong:,} entries wrong" if wrong else str(self.document["verdict"])
+        if report.verdict == Verdict.PASS:
+            limit = report.limit().partition(":")[0]
             return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
-        return self.report.short()
+        return report.short()
 
     def line(self, width: int) -> Paragraph:
         """Return the check on one line of `width` columns."""
-        (word, _, allowed), tone = self.word[0].partition(" "), self.word[1]
+        said, tone = self.word
+        word, allowed = (said.partition(" ")[0], said.partition(" ")[2]) if "(allowed" in said else (said, "")
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
         name = max(_LEAST, room - _SAID)
         shown = cut(self.id, name).ljust(name) + "  " + cut(allowed or self.said(), room - name).ljust(room - name)
         time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
-        return Paragraph((Piece(word.ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
+        return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
+
+    def blocks(self, full: bool = False) -> tuple[Block, ...]:
+        """Return the check's report; if `full`, with every point in full."""
+        if self.report is not None:
+            return replace(self.report, full=full).blocks()
+        word, tone = self.word
+        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target)}: {self.said()}")]
+        if self.error is not None:
+            detail = self.error.error
+            return (*blocks, *(Paragraph(text) for text in (detail.where, detail.hint) if text))
+        for point in self.document["points"]:
+            rows = [_wrong_entry(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
+            blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
+            blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
+            blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
+        return (*blocks, Paragraph("Again:"), Code(self.replay()))
+
+    def replay(self) -> str:
+        """Return the command that repeats the check; an empty text if it is not known."""
+        return replay(tuple(self.document.get("command") or ()))
+
+
+def _wrong_entry(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
+    name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
+    return name, str(entry["claimed"]), str(entry["reference"])
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteReport:
-    """Several checks, in the order in which they were asked for."""
+class Shard:
+    """Which part of the checks was run.
 
-    checks: tuple[CheckRow, ...]
+    index  The number of the part, counted from 1.
+    of     The number of parts.
+    """
+
+    index: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many checks came to which verdict.
+
+    passed        Those whose gradients were confirmed, or accepted by `--allow`.
+    failed        Those with a gradient that was shown to be wrong.
+    inconclusive  Those without a verdict.
+    errors        Those that could not be carried out.
+    known         Those that fail or are inconclusive as the baseline says.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    errors: int = 0
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteReport(Printed):
+    """Several checks, in the order in which they are declared.
+
+    command      The words of the command.
+    seed         The seed of everything that was drawn, where no check says otherwise.
+    config       The file that declares the checks; null for targets on the command line.
+    profile      The profile in use, null where there is none.
+    shard        Which part of the checks was run; null for all.
+    declared     The ids of all declared checks, in this order, also of those that were not selected.
+    counts       How many checks came to which verdict.
+    exit_status  The exit status of the command.
+    seconds      The time that all of it took, in seconds.
+    checks       The checks that were run.
+    environment  The versions of what the results depend on, by name, and the number of threads.
+    stale        The ids that the baseline lists and that no longer fail.
+    schema       The name of this schema, with its number.
+    """
+
+    command: tuple[str, ...]
+    seed: int
+    config: str | None
+    profile: str | None
+    shard: Shard | None
+    declared: tuple[str, ...]
+    counts: Counts
+    exit_status: Status
     seconds: float
+    checks: tuple[CheckRow, ...]
+    environment: dict[str, str | int]
+    stale: tuple[str, ...] | Absent = ABSENT
+    schema: str = "gradcli.suite/1"
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # those that passed too
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, the details of those that did not pass, and the counts."""
@@ -87,17 +217,23 @@ class SuiteReport:
         """Return the reports that did not pass in full, and the counts."""
         found: list[Block] = []
         for check in self.checks:
-            if check.report is not None and check.status is not Exit.CONFIRMED:
-                found += check.report.blocks()
-        return (*found, Paragraph(Piece(self.counts(), "strong"), 0))
+            if check.error is None and (self.full or check.status is not Exit.CONFIRMED):
+                found += [Paragraph(Piece(check.id, "strong"), 0)] if check.id != check.target else []
+                found += check.blocks(self.full)
+        return (*found, *self.last())
 
-    def counts(self) -> str:
+    def last(self) -> tuple[Block, ...]:
+        """Return what stands at the end: entries of the baseline that are out of date, and the counts."""
+        stale = self.stale or ()
+        said = f"{', '.join(stale)}: listed in the baseline, and fails no longer; --update-baseline removes it"
+        return (*([Paragraph(said, 0)] if stale else []), Paragraph(Piece(self.counted(), "strong"), 0))
+
+    def counted(self) -> str:
         """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""
-        words = [check.counted for check in self.checks]
         every = ", ".join(
-            f"{words.count(word)} {'error' if (word, words.count(word)) == ('errors', 1) else word}"
-            for word in ("passed", "failed", "inconclusive", "errors")
-            if word in words
+            f"{count:,} {'error' if (word, count) == ('errors', 1) else word}"
+            for word in ("passed", "failed", "inconclusive", "errors", "known")
+            if (count := getattr(self.counts, word))
         )
         return f"{every or 'nothing checked'} in {_seconds(self.seconds)}"
 
@@ -106,11 +242,30 @@ class SuiteReport:
         columns = ("id", *COLUMNS)
         rows: list[tuple[object, ...]] = []
         for check in self.checks:
-            if check.report is None:
-                rows.append((check.id, *[""] * (len(columns) - 2), "error"))
-                continue
-            rows += [(check.id, *row) for row in check.report.records()[1]]
+            found = [] if check.report is None else check.report.records()[1]
+            rows += [(check.id, *row) for row in found] or [(check.id, *[""] * (len(columns) - 2), check.verdict)]
         return columns, rows
+
+
+def row_of(name: str, target: str, document: dict[str, Any], seconds: float) -> CheckRow:
+    """Return the row of a check whose document is known."""
+    verdict: Word = "error" if "error" in document else document["verdict"]
+    if document.get("exit_status") == Exit.CONFIRMED:
+        verdict = "pass"
+    elif document.get("exit_status") == Exit.UNUSABLE:
+        verdict = "error"
+    return CheckRow(name, target, verdict, cached=False, known=False, seconds=seconds, document=document)
+
+
+def counts_of(rows: Sequence[CheckRow]) -> Counts:
+    """Return how many checks came to which verdict."""
+    words = [row.counted for row in rows]
+    return Counts(*(words.count(word) for word in ("passed", "failed", "inconclusive", "errors", "known")))
+
+
+def status_of(rows: Sequence[CheckRow], *others: Exit) -> Exit:
+    """Return the exit status of several checks."""
+    return worst([*(row.status for row in rows), *others])
 
 
 def _seconds(seconds: float) -> str:

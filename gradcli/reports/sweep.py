@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import (
     WORDS,
     Block,
@@ -19,7 +20,7 @@ from gradcli.reports.blocks import (
     drawable,
 )
 from gradcli.reports.common import Finding, Printed, Target
-from gradcli.reports.encode import ABSENT, Absent, Status, Values
+from gradcli.reports.encode import Status, Values
 from gradcli.reports.escape import cut
 from gradcli.reports.sweep_rows import Curve, Noise, Taylor, derivative_of
 from gradcli.reports.sweep_words import formulas, in_words, noise_blocks

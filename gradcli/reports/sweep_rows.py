@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gradcli.reports.encode import ABSENT, Absent
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.words import Remains
 
 Why = Literal["below one ulp", "cancellation", "truncation", "no value"]

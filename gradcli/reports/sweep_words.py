@@ -3,8 +3,9 @@
 import numpy as np
 
 from gradcli.reports import numbers
+from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table
-from gradcli.reports.encode import Absent, Values
+from gradcli.reports.encode import Values
 from gradcli.reports.sweep_rows import WHYS, Curve, Noise, derivative_of
 
 

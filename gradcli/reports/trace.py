@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.reports.common import Finding, Printed, Target
-from gradcli.reports.encode import ABSENT, Absent, Given, Status, Values
+from gradcli.reports.encode import Given, Status, Values
 
 
 @dataclass(frozen=True, slots=True)

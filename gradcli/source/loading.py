@@ -19,6 +19,7 @@ from gradcli.source.names import nearest
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
+LISTENERS: list[Callable[[ModuleType], None]] = []  # called with each module that a target, a claim or a point names
 _PAIRS = ("{}_grad", "grad_{}", "d{}", "{}_jac", "{}_gradient")
 
 
@@ -69,7 +70,10 @@ def pairs(module: ModuleType, name: str) -> list[str]:
 
 
 def _module(file: str) -> ModuleType:
-    return _from_file(Path(file)) if file.endswith(".py") else _imported(file)
+    module = _from_file(Path(file)) if file.endswith(".py") else _imported(file)
+    for listener in LISTENERS:
+        listener(module)
+    return module
 
 
 def _imported(name: str) -> ModuleType:

@@ -19,13 +19,16 @@ _BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
-def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES) -> list[dict[str, Any]]:
+def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES, separate: bool = False) -> list[dict[str, Any]]:
     """Return the points that `--at` strings and NAME=VALUE arguments name, in order.
 
     The strings are merged into one point. Naming an input again begins the next point, which inherits the other values.
+    If `separate`, each string is a whole point, which inherits nothing.
 
     Raises  BadPoint, TooLarge for values that cannot be read; BadTarget for Python code that cannot be loaded.
     """
+    if separate:
+        return [_one(text, seed, number, sizes) for number, text in enumerate(texts)]
     points: list[dict[str, Any]] = []
     named: set[str] = set()
     for text in texts:

@@ -11,3 +11,8 @@ def is_python(text: str) -> bool:
     """Whether a target names Python code: `PATH.py:NAME`, `DOTTED.MODULE:NAME`, or a file alone."""
     stripped = text.strip()
     return TARGET.fullmatch(stripped) is not None or (stripped.endswith(".py") and "\n" not in stripped)
+
+
+def names_python(text: str) -> bool:
+    """Whether a target, a claim or a point may name Python code: it has a file or a module with a name after a colon."""
+    return is_python(text) or ".py" in text

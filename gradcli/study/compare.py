@@ -15,10 +15,11 @@ from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Estimate
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding, Target, finding
 from gradcli.reports.compare import COST, CompareReport
 from gradcli.reports.compare_rows import ModeRow, SchemeSummary
-from gradcli.reports.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.reports.encode import MAX_ENTRIES
 from gradcli.source.derived import Gradient, root_of
 from gradcli.source.outputs import named_outputs
 from gradcli.study.batches import accumulated

@@ -12,7 +12,7 @@ from gradcli.interpreters.low import GUARD, nearest_of, of_bits
 from gradcli.lowering.floats import Format
 from gradcli.numerics.schemes import Scheme
 from gradcli.numerics.slopes import log_slope, neighbours
-from gradcli.reports.encode import ABSENT, Absent
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.sweep_rows import Best, Curve, Predicted, Useless, Why
 from gradcli.study.rays import Ray, Rays, directions, in_balls
 

@@ -7,8 +7,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.compare_rows import EXACT, RightDigits
-from gradcli.reports.encode import ABSENT, Absent
 
 FULL = 16.0  # digits of a float64
 _RESOLVED = 0.1  # times an error: a reference with a smaller bound measures this error

@@ -5,8 +5,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import Target
-from gradcli.reports.encode import ABSENT
 from gradcli.reports.grad import GradReport
 from gradcli.verify.environment import environment
 from gradcli.words import Exit

@@ -14,8 +14,8 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import stacked
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Estimate
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.compare_rows import Product
-from gradcli.reports.encode import ABSENT, Absent
 from gradcli.source.derived import Gradient, direction
 from gradcli.study.digits import FULL, digits_against
 

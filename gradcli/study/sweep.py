@@ -22,8 +22,8 @@ from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding, Target, finding
-from gradcli.reports.encode import ABSENT, Absent
 from gradcli.reports.sweep import SweepReport
 from gradcli.reports.sweep_rows import Curve, Noise, Taylor
 from gradcli.source.derived import root_of

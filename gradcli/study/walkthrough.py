@@ -17,8 +17,8 @@ from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, swe
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import Target, finding
-from gradcli.reports.encode import ABSENT
 from gradcli.reports.trace import Contribution, Node, TraceReport
 from gradcli.study.adjoints import Use, formula
 from gradcli.verify.environment import environment

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gradcli.point import Array, Estimate
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.point_report import NO_SIZE, Detects
 from gradcli.verdict.entries import AGREE, allowed
 from gradcli.verdict.evidence import Evidence, HullDistance
@@ -40,7 +41,9 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
             smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
     if hull is not None and hull.limit > smallest:
         smallest, at = hull.limit, None
-    return Detects(smallest, at) if 0 <= smallest < 1 else Detects(None, None, absolute)
+    if 0 <= smallest < 1:
+        return Detects(smallest, at)
+    return Detects(None, None, ABSENT if absolute is None else absolute)
 
 
 def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:

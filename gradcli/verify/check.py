@@ -12,9 +12,9 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Point
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
-from gradcli.reports.common import Finding, Target, finding
-from gradcli.reports.encode import Absent
+from gradcli.reports.common import Finding, SourceLine, Target, finding
 from gradcli.reports.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
@@ -70,13 +70,19 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
         points=points,
         environment=environment(_frameworks(points)),
         derivative=_named(request, points),
+        claimed_at=_claimed_at(request.claim),
     )
     return report if request.own is None else examined(request, report, request.own, check)
 
 
+def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:
+    place = None if claim is None else claim.place
+    return ABSENT if place is None else SourceLine(place.file, place.line, place.source)
+
+
 def _least_seen(detects: Detects) -> tuple[float, float]:
     """Return the key that orders detection limits: the relative limit, then the absolute one; None sorts first."""
-    relative, absolute = (-1.0 if x is None else x for x in (detects.relative, detects.absolute))
+    relative, absolute = (x if isinstance(x, float) else -1.0 for x in (detects.relative, detects.absolute))
     return relative, absolute
 
 

@@ -1,5 +1,6 @@
 """Turn a claim of any kind (gradient, Hessian, product) into a function and a claim of that function's Jacobian."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.provenance import place_of
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, NotSupported
 from gradcli.frameworks.adapt import claimant
@@ -55,7 +57,9 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
     if isinstance(source, str):
         return _by_expression(found, claiming, source)
     refuse_coroutine(source, claiming.text)
-    return _KINDS[claiming.kind](found, claiming, source, seed)
+    looked_at, claim = _KINDS[claiming.kind](found, claiming, source, seed)
+    claim.place = place_of(inspect.unwrap(getattr(source, "func", source)))
+    return looked_at, claim
 
 
 def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
@@ -127,7 +131,7 @@ class ClaimedPart:
     """A claim, restricted to some of its inputs."""
 
     def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
-        self.whole, self.text = whole, whole.text
+        self.whole, self.text, self.place = whole, whole.text, whole.place
         self.names = tuple(name for name in whole.names if name in names)
 
     @property

@@ -16,9 +16,9 @@ from gradcli.modes.problem import MANY
 from gradcli.modes.work import Effort
 from gradcli.numerics.steps import Line, derivative
 from gradcli.reports import numbers
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, finding
-from gradcli.reports.encode import ABSENT, Absent
 from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport
 from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import direction

@@ -9,7 +9,8 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Witness
-from gradcli.reports.encode import ABSENT, MAX_ENTRIES, Absent
+from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.encode import MAX_ENTRIES
 from gradcli.reports.point_report import Entries, Mismatch, ModeResult, PointReport, TraceReport
 from gradcli.source.derived import STEP
 from gradcli.source.outputs import named_outputs

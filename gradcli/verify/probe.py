@@ -54,7 +54,7 @@ class LocateOptions:
     """Options for locating a target: how to draw points, what to differentiate, and the framework options.
 
     If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
-    sizes to numbers.
+    sizes to numbers. If `separate_points`, each string of a point is a point of its own.
     """
 
     seed: int = 0
@@ -65,6 +65,7 @@ class LocateOptions:
     sizes: Sizes = field(default_factory=lambda: NO_SIZES)
     stepping: Stepping = DEFAULT_STEPPING
     framework_options: FrameworkOptions = PLAIN
+    separate_points: bool = False
 
 
 AS_GIVEN = LocateOptions()
@@ -80,7 +81,8 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
-        given = [_sized(point, options.sizes, named) for point in read(at, options.seed, options.sizes) or [{}]]
+        points = read(at, options.seed, options.sizes, options.separate_points)
+        given = [_sized(point, options.sizes, named) for point in points or [{}]]
         found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
@@ -89,7 +91,7 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
         raise BadOption(
             "--value-and-grad is for Python functions", do="an expression has one value: drop --value-and-grad"
         )
-    return expression_at(text, read(at, options.seed, options.sizes), options)
+    return expression_at(text, read(at, options.seed, options.sizes, options.separate_points), options)
 
 
 def _parameters(function: Any) -> Sequence[str]:

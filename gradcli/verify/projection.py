@@ -22,7 +22,7 @@ class ProjectedClaim:
     """
 
     def __init__(self, claim: Claimed, w: Any) -> None:
-        self.text = claim.text
+        self.text, self.place = claim.text, claim.place
         self.claim = claim
         self.w = w
 

@@ -165,7 +165,7 @@ def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_pa
     targets = [target(tmp_path, code, f"t{k}.py") for k, code in enumerate(codes)]
     out = tmp_path / "all.ndjson"
     out.write_text("from an earlier run\n")
-    ran = process("check", *targets, "x**2", X, *QUICK, "--json", "--out", str(out))
+    ran = process("check", *targets, "x**2", X, *QUICK, "--format", "ndjson", "--out", str(out))
     documents = [json.loads(line) for line in ran.stdout.splitlines()]
     assert ran.exit_status == 2
     assert [document.get("verdict") for document in documents] == [None, "pass", None, "pass", "pass"]
@@ -173,8 +173,7 @@ def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_pa
         f"the process that ran {targets[0]}"
     ]
     assert "SIGABRT" in documents[2]["error"]["message"]
-    files = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [document["target"]["text"] for document in files] == [targets[1], targets[3], "x**2"]
+    assert out.read_text() == ran.stdout
 
 
 def test_a_wrong_gradient_before_it_is_still_status_1(process: Callable[..., Any], tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "a.py")
     good = target(tmp_path, GOOD, "b.py")
     lines = f'# first\n{ends}\n\nx**2\n{{"target": "{ends}"}}\n{good}\nsine(x)\n{ends}'
-    ran = process("check", "-", "--allow-python", X, *QUICK, "--json", stdin=lines)
+    ran = process("check", "-", "--allow-python", X, *QUICK, "--format", "ndjson", stdin=lines)
     documents = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [document["line"] for document in documents] == [2, 4, 5, 6, 7, 8]
     kinds = [document.get("error", document).get("kind", document.get("verdict")) for document in documents]
@@ -217,7 +216,7 @@ def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[.
     ran = process(
         "check", "-", "--allow-python", X, *QUICK, "--timeout", "3s", "--json", stdin=f"x**2\n{spins}\nx**3\n{spins}\n"
     )
-    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    documents = [check["document"] for check in ran.json["checks"]]
     assert [d["line"] for d in documents] == [1, 2, 3, 4]
     assert [d["verdict"] for d in documents] == ["pass", "inconclusive", "pass", "inconclusive"]
     assert [d["points"][0]["findings"][0]["kind"] for d in documents[1::2]] == ["timeout", "timeout"]
@@ -477,15 +476,16 @@ def test_python_started_anew_does_the_same(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gradcli.process.FORKS", False)
-    monkeypatch.setattr(Process.__init__, "__kwdefaults__", {"forks": False})
+    monkeypatch.setattr(Process.__init__, "__kwdefaults__", {"module": "gradcli.child", "forks": False})
     ends_, good = (
         target(tmp_path, c, f"{k}.py") for k, c in enumerate((PLACES["in f"][0].format("os._exit(0)"), GOOD))
     )
     spins = target(tmp_path, "def f(x):\n    while True: pass\n", "spins.py")
-    ran = process("check", ends_, good, spins, X, *QUICK, "--timeout", "3s", "--json")
-    documents = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert [d.get("verdict") for d in documents] == [None, "pass", "inconclusive"]
-    assert "2.py" not in documents[0]["error"]["where"] and "0.py:4 " in documents[0]["error"]["where"]
+    first, *others = (
+        process("check", name, X, *QUICK, "--timeout", "3s", "--json").json for name in (ends_, good, spins)
+    )
+    assert [d["verdict"] for d in others] == ["pass", "inconclusive"]
+    assert first["schema"] == "gradcli.error/1" and "0.py:4 " in first["error"]["where"]
 
 
 def test_a_child_that_cannot_begin_is_said_plainly(
@@ -502,9 +502,7 @@ def test_a_child_that_cannot_begin_is_said_plainly(
     )
 
 
-def test_values_of_the_users_own_types_are_handed_to_the_next_process(
-    process: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_values_of_the_users_own_types_come_back_from_a_worker(process: Callable[..., Any], tmp_path: Path) -> None:
     code = (
         "import os\nimport threading\n\nimport numpy as np\n\n\nclass Odd:\n    def __init__(self):\n"
         "        self.lock = threading.Lock()\n\n\npoint = {'x': 2.0, 'o': Odd()}\n\n\n"

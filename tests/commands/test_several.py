@@ -95,7 +95,7 @@ def test_annotations_are_ten_at_most_worst_first(gradcli: Gradcli) -> None:
     many = [f"log(x)*{k}" for k in range(1, 12)]
     lines = gradcli("check", *many, "sin(x)", "x=0", "--grad", "0*x", *QUICK, "--format", "github").stdout.splitlines()
     assert len(lines) == 11
-    assert lines[0].startswith("::error title=gradcli%3A sin(x)") and lines[-1] == "::warning title=gradcli::and 2 more"
+    assert lines[0].startswith("::error title=gradcli%3A sin(x)") and lines[-1] == "and 2 more"
 
 
 def test_lines_of_standard_input_are_several(process: Callable[..., Any]) -> None:

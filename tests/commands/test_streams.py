@@ -52,7 +52,7 @@ def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(name="batch", scope="module")
 def _batch() -> tuple[int, list[Any], str]:
     world = World(io.StringIO(STDIN), io.StringIO(), io.StringIO(), {})
-    status = run(["check", "-", *QUICK, "--points", "1", "--json"], world)
+    status = run(["check", "-", *QUICK, "--points", "1", "--format", "ndjson"], world)
     return status, [json.loads(line) for line in world.stdout.getvalue().splitlines()], world.stderr.getvalue()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.commands.output import emit, for_several, output
+from gradcli.commands.output import emit, output, refuse_pictures
 from gradcli.errors import BadOption
 from gradcli.forms import ENDINGS, PICTURES, Page, as_file, rendered
 from gradcli.forms import chart as drawing
@@ -547,7 +547,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_work(asked: dict[str, Any], 
 
 def test_a_picture_shows_one_target(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="a picture shows one target"):
-        for_several(planned(plot=(f"{tmp_path}/a.png",)), verbose=False)
+        refuse_pictures(planned(plot=(f"{tmp_path}/a.png",)))
 
 
 def test_without_matplotlib_the_plan_fails_with_the_line_that_installs_it(

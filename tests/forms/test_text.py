@@ -15,6 +15,7 @@ from gradcli.forms import Page, rendered
 from gradcli.forms.text import blocks_as_text, error_as_text
 from gradcli.modes.workers import WORKERS
 from gradcli.reports.blocks import Table
+from gradcli.reports.common import detail_of
 from gradcli.world import World
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -181,11 +182,11 @@ def test_claims_and_values_are_shown_as_they_are(gradcli: Callable[..., Any]) ->
 
 def test_an_error_has_three_parts() -> None:
     error = BadExpression("what [b]", where=Span("a + [b] + c", 4, 3), do="do [b]")
-    assert error_as_text(error, Page()) == "error: what [b]\n  a + [b] + c\n      ^^^\n  do [b]\n"
+    assert error_as_text(detail_of(error), Page()) == "error: what [b]\n  a + [b] + c\n      ^^^\n  do [b]\n"
 
 
 def test_an_error_of_several_lines_points_into_its_line() -> None:
-    assert error_as_text(BadExpression("w", where=Span("a\n b", 3)), Page()) == "error: w\n   b\n   ^\n"
+    assert error_as_text(detail_of(BadExpression("w", where=Span("a\n b", 3))), Page()) == "error: w\n   b\n   ^\n"
 
 
 def test_no_line_ends_in_blanks(gradcli: Callable[..., Any]) -> None:

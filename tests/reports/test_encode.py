@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.reports.encode import ABSENT, MAX_ENTRIES, WORST, Absent, encode
+from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.encode import MAX_ENTRIES, WORST, encode
 
 
 class Colour(Enum):

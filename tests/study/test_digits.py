@@ -5,7 +5,7 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate, Point
-from gradcli.reports.encode import ABSENT
+from gradcli.reports.absent import ABSENT
 from gradcli.source.expression import Expression
 from gradcli.study.digits import digits_against, right_digits
 

@@ -1,15 +1,14 @@
-"""Errors and reports for a target whose process ended early, or whose time was up."""
+"""Errors and reports for a check whose process ended early, or whose time was up."""
 
 import linecache
-import pickle
 import re
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.core.provenance import is_users, shown
-from gradcli.earlier import Earlier, name_of
 from gradcli.errors import OutOfTime, Place, ProcessEnded
+from gradcli.pipes import name_of
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -35,17 +34,19 @@ class TimeIsUp(OutOfTime):
     points: tuple["PointReport", ...] = ()
 
 
-def error_of(earlier: Earlier, target: str, seconds: float | None) -> OutOfTime | ProcessEnded:
-    """Return the error for the target at which an earlier child process ended, or ran out of time."""
-    if earlier.status is None:
-        limit = seconds or 0.0
-        error = TimeIsUp(f"time is up after {limit:g} s", do=_longer(limit))
-        error.points = tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
-        return error
-    name = name_of(earlier.status)
-    by = f"was ended by {name}{_in_words(earlier.status)}" if earlier.status < 0 else f"ended with {name}"
+def time_is_up(seconds: float, points: tuple["PointReport", ...] = ()) -> TimeIsUp:
+    """Return the error for a target that ran out of time, with the points that were finished."""
+    error = TimeIsUp(f"time is up after {seconds:g} s", do=_longer(seconds))
+    error.points = points
+    return error
+
+
+def process_ended(status: int, stack: str, target: str) -> ProcessEnded:
+    """Return the error for a target that ended its process; `stack` is what faulthandler wrote."""
+    name = name_of(status)
+    by = f"was ended by {name}{_in_words(status)}" if status < 0 else f"ended with {name}"
     says = f"the process that ran {target[-_SHOWN:]} {by}"
-    return ProcessEnded(says, where=_where(earlier.stack), do=_DO.get(name, _EXIT))
+    return ProcessEnded(says, where=_where(stack), do=_DO.get(name, _EXIT))
 
 
 def _in_words(status: int) -> str:
@@ -77,9 +78,9 @@ def unfinished_check(
 
     The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3.
     """
+    from gradcli.reports.absent import ABSENT
     from gradcli.reports.check import CheckReport
     from gradcli.reports.common import finding
-    from gradcli.reports.encode import ABSENT
     from gradcli.reports.point_report import Detects, Entries, PointReport
     from gradcli.verify.environment import environment
 

@@ -1,0 +1,280 @@
+"""`gradcli check` of several targets, of lines of standard input, and of the checks that a project declares."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradcli.commands.output import Output, print_error
+from gradcli.commands.points import keep_point, keepable
+from gradcli.commands.suite_page import SuitePage
+from gradcli.commands.target_requests import target_requests
+from gradcli.errors import BadOption, GradcliError
+from gradcli.options import Options, rows_of
+from gradcli.reports.absent import ABSENT
+from gradcli.reports.suite import CheckRow, Shard, SuiteReport, counts_of, row_of, status_of, unlike
+from gradcli.suite import baseline, selection
+from gradcli.suite.cache import Cache, digest, uses_cache
+from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
+from gradcli.suite.executors import elsewhere, local
+from gradcli.suite.job import Job
+from gradcli.suite.run import Executors, Result, in_order, scheduled
+from gradcli.words import Exit, worst
+from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.suite.baseline import Baseline
+
+_OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile", "cache")  # options that need declared checks
+_OF_A_LIST = (
+    "select",
+    "list_only",
+    "shard",
+    "baseline",
+    "update_baseline",
+    "executor",
+)  # that need all of them at once
+
+
+def check_suite(words: Sequence[str], to: Output, options: Options, world: World) -> int:
+    """Run several checks, show them as they end, and return the worst status."""
+    _refuse(words, options)
+    if list(words[:1]) == ["-"]:
+        return _Run(_targets((), options, world), to, options, world).of_lines(words)
+    suite = _declared(options, world) if not words else _targets(words, options, world)
+    return _Run(suite, to, suite.options, world).of_suite()
+
+
+def _refuse(words: Sequence[str], options: Options) -> None:
+    """Raise BadOption for an option that has no meaning for these words, or not with another one."""
+    of_list = _OF_A_LIST if list(words[:1]) == ["-"] else ()
+    for row in rows_of("check"):
+        if row.name in options.given and row.name in (*(_OF_A_PROJECT if words else ()), *of_list):
+            flag = row.flag.partition("/")[0]
+            raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
+    if options.update_baseline and options.baseline is None:
+        raise BadOption("--update-baseline needs a file", do="write --baseline FILE --update-baseline")
+    if options.list_only and (options.json or options.format not in (None, "text")):
+        raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
+
+
+def _declared(options: Options, world: World) -> Suite:
+    """Return the suite of the current folder. Raises BadOption if there is none."""
+    refuse_options_of_one(options)
+    suite = find_suite(Path.cwd(), options.profile, options)
+    if suite is None:
+        raise BadOption(
+            "there is no target, and no suite in this folder or above it",
+            do='gradcli check "sin(x*y)" checks an expression; gradcli init writes a suite for this project',
+        )
+    for note in suite.notes:
+        world.tell(f"note: {note}")
+    if not suite.checks:
+        raise BadOption(
+            f"{suite.path and suite.path.name} declares no check", do="fill in the commented checks, or: gradcli init"
+        )
+    return suite
+
+
+def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
+    """Return the targets of the command line as a suite without a file."""
+    checks: list[Check] = []
+    for ask in target_requests(words, options, world) if words else ():
+        checks.append(Check(unlike([check.id for check in checks], ask.target), ask, options))
+    return Suite(None, Path.cwd(), checks=tuple(checks), options=options)
+
+
+class _Run:
+    """One run of a suite."""
+
+    def __init__(self, suite: Suite, to: Output, options: Options, world: World) -> None:
+        self._suite, self._options, self._world, self._to = suite, options, world, to
+        self._page = SuitePage(to, options.verbose, world)
+        self._keep = None if options.save_point is None else keepable(options.save_point)
+        self._started = time.perf_counter()
+        self._results: list[Result] = []
+        self._checks = {check.id: check for check in suite.checks}
+        in_ci = world.environ.get("CI") == "true"
+        reads = uses_cache(suite, reads=options.cache, in_ci=in_ci, drawn_at_random=options.seed_is_random)
+        self._cache = Cache(suite, options.threads, reads=reads) if suite.path is not None else None
+        self._baseline_path = None if options.baseline is None else (suite.folder / options.baseline).absolute()
+
+    def of_lines(self, words: Sequence[str]) -> int:
+        """Run the lines of standard input, each as soon as it is there."""
+        options, world = self._options, self._world
+
+        def jobs() -> Iterator[Job]:
+            ids: list[str] = []
+            for ask in target_requests(words, options, world):
+                ids.append(unlike(ids, ask.target))
+                yield self._job(Check(ids[-1], ask, options))
+
+        with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
+            return self._followed(in_order(jobs(), executor), ())
+
+    def of_suite(self) -> int:
+        """Run the selected checks of the suite."""
+        known = {} if self._cache is None else self._cache.last()
+        chosen = self._selected(known)
+        if self._options.list_only:
+            return self._list(chosen)
+        known_failures = self._baseline()
+        jobs = [self._job(check) for check in chosen]
+        hits = self._hits(chosen)
+        apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
+        count = min(self._options.workers, max(1, len(chosen) - len(hits)))
+        seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
+        longest_first = None if count == 1 or self._options.exit_first else seconds
+        self._say_where()
+        if len(hits) == len(chosen):
+            return self._followed(((hits[k], None) for k in range(len(chosen))), chosen, known_failures)
+        with self._executor(count, apart) as executor:
+            return self._followed(scheduled(jobs, hits, executor, longest_first), chosen, known_failures)
+
+    def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
+        """Return the selected checks. Raises BadOption if there are none before sharding."""
+        options, checks = self._options, self._suite.checks
+        if options.select is not None:
+            checks = selection.by_name(checks, options.select)
+        if options.last_failed:
+            checks = selection.not_passed(checks, known)
+        if options.changed or options.changed_since is not None:
+            checks = selection.changed(checks, known, self._suite.folder, options.changed_since, digest)
+            if not checks:
+                raise BadOption("no check has changed", do="without --changed all are run")
+        if options.shard is not None:
+            ids = selection.of_shard((check.id for check in checks), options.shard)
+            checks = tuple(check for check in checks if check.id in ids)
+        return checks
+
+    def _list(self, chosen: Sequence[Check]) -> int:
+        wide = max((len(check.id) for check in chosen), default=0)
+        for check in chosen:
+            target = "" if check.ask.target == check.id else check.ask.target
+            self._world.stdout.write(f"{check.id.ljust(min(wide, 40))}  {target}".rstrip() + "\n")
+        return Exit.CONFIRMED
+
+    def _job(self, check: Check) -> Job:
+        suite = self._suite
+        declared = suite.path is not None
+        profile = () if suite.profile is None else ("--profile", suite.profile)
+        command = ("gradcli", "check", "-k", _quoted(check.id), *profile) if declared else ()
+        folders = suite.importable if declared else ()
+        return Job(
+            check.id, check.ask, check.options, str(suite.folder), folders, command, record=self._cache is not None
+        )
+
+    def _hits(self, chosen: Sequence[Check]) -> dict[int, CheckRow]:
+        """Return the rows of checks that passed before and whose code, data and options are the same."""
+        found = {}
+        for number, check in enumerate(chosen):
+            entry = None if self._cache is None else self._cache.find(check)
+            if entry is not None:
+                row = row_of(check.id, check.ask.target, *entry)
+                found[number] = dataclasses.replace(row, cached=True)
+        return found
+
+    def _executor(self, count: int, apart: bool) -> Executors:
+        url = self._options.executor
+        return local(count, self._options.threads, apart) if url is None else elsewhere(url)
+
+    def _say_where(self) -> None:
+        """Name the file of the suite, if it is not in the current folder."""
+        path = self._suite.path
+        if path is not None and path.parent != Path.cwd():
+            self._page.head(f"suite: {os.path.relpath(path)}")
+
+    def _baseline(self) -> "Baseline | None":
+        if self._baseline_path is None:
+            return None
+        if self._options.update_baseline and not self._baseline_path.exists():
+            return baseline.Baseline()
+        return baseline.read(self._baseline_path)
+
+    def _followed(self, results: Iterator[Result], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
+        """Show results as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
+        interrupted = False
+        try:
+            while (result := self._next(results)) is not None:
+                row, used = result
+                if known is not None and not self._options.update_baseline:
+                    row = dataclasses.replace(row, known=known.covers(row))
+                self._results.append((row, used))
+                self._page.add(row)
+                if self._cache is not None and row.id in self._checks:
+                    self._cache.keep(self._checks[row.id], row, used)
+                if self._options.exit_first and row.status is Exit.WRONG:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+            self._world.stderr.write("interrupted\n")
+        report = self._report(known)
+        self._page.end(report)
+        self._remember(chosen)
+        saved = self._saved()
+        return Exit.INTERRUPTED if interrupted else worst((Exit(report.exit_status), saved))
+
+    def _next(self, results: Iterator[Result]) -> Result | None:
+        with self._world.working(f"{len(self._results)} checked", self._to.quiet):
+            return next(results, None)
+
+    def _report(self, known: "Baseline | None") -> SuiteReport:
+        from gradcli.verify.environment import environment
+
+        suite, options = self._suite, self._options
+        rows = tuple(row for row, _ in self._results)
+        declared = tuple(check.id for check in suite.checks) or tuple(row.id for row in rows)
+        stale: tuple[str, ...] = ()
+        status = status_of(rows)
+        if known is not None and options.update_baseline:
+            baseline.write(self._baseline_path or Path(), known.updated(rows, declared))
+            status = worst([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
+        elif known is not None:
+            stale = known.stale(rows, declared)
+            status = worst((status, Exit.UNUSABLE)) if stale else status
+        shard = None if options.shard is None else Shard(*options.shard)
+        config = None if suite.path is None else suite.path.name
+        return SuiteReport(
+            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared, counts_of(rows),
+            int(status), time.perf_counter() - self._started, rows, environment(), stale or ABSENT, full=options.verbose,
+        )  # fmt: skip
+
+    def _again(self) -> tuple[str, ...]:
+        """Return the words that run this suite again."""
+        if self._suite.path is None:
+            return tuple(check.ask.target for check in self._suite.checks)
+        return () if self._suite.profile is None else ("--profile", self._suite.profile)
+
+    def _remember(self, chosen: Sequence[Check]) -> None:
+        if self._cache is None:
+            return
+        reached = {row.id for row, _ in self._results}
+        left = [check.id for check in chosen if check.id not in reached]
+        self._cache.remember(self._results, left, self._checks)
+        for note in self._cache.notes:
+            self._world.tell(f"note: {note}")
+
+    def _saved(self) -> Exit:
+        """Save the first point that does not pass, or the first; return the status of that."""
+        rows = [row for row, _ in self._results if row.error is None]
+        if self._keep is None or not rows:
+            return Exit.CONFIRMED
+        row = next((row for row in rows if row.status is not Exit.CONFIRMED), rows[0])
+        try:
+            if row.report is None:
+                raise BadOption(
+                    "the arrays of this point are too large for a document", do=f"save it alone: {row.replay()}"
+                )
+            keep_point(row.report, self._keep)
+        except GradcliError as error:
+            print_error(error, False, self._world)
+            return Exit.UNUSABLE
+        return Exit.CONFIRMED
+
+
+def _quoted(name: str) -> str:
+    """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
+    plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
+    return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"

@@ -1,0 +1,33 @@
+"""`gradcli merge`."""
+
+from pathlib import Path
+
+from gradcli.commands.output import emit, output
+from gradcli.errors import BadOption
+from gradcli.options import Options
+from gradcli.world import World
+
+FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github", "sarif")
+EXAMPLES = """Examples:
+
+    gradcli check --shard 1/2 --out first.json
+
+    gradcli check --shard 2/2 --out second.json
+
+    gradcli merge first.json second.json --out report.xml
+"""
+
+
+def merge(world: World, files: list[str], options: Options) -> int:
+    """Put the documents of the shards of a suite together: one report with all checks, and their worst status.
+
+    Formats: text, json, ndjson, markdown, csv, junit, github, sarif.
+    """
+    from gradcli.suite.merge import merged, read
+
+    to = output(FORMATS, options, world)
+    if not files:
+        raise BadOption("there is no document", do="gradcli merge first.json second.json")
+    report = merged([(Path(name), read(Path(name))) for name in files])
+    emit(report, to, world)
+    return report.exit_status

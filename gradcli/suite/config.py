@@ -1,0 +1,325 @@
+"""Read the suite of a project: `[tool.gradcli]` of pyproject.toml, or gradcli.toml without the prefix."""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradcli.errors import BadOption, GradcliError, Place
+from gradcli.option_rows import Option
+from gradcli.options import DEFAULTS, Options, claim_of, rows_of
+from gradcli.source.names import nearest
+from gradcli.source.target_request import TargetRequest
+from gradcli.suite import positions
+
+NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
+KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
+_OF_RUN = ("workers", "cache", "baseline")
+OF_RUN = {row.flag.removeprefix("--").partition("/")[0]: row for row in rows_of("check") if row.name in _OF_RUN}
+OF_ONE = (
+    "at",
+    "wrt",
+    "grad",
+    "jac",
+    "hess",
+    "jvp",
+    "vjp",
+    "hvp",
+    "value_and_grad",
+    "shapes",
+    "points",
+    "bounds",
+    "scale",
+)
+_HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
+_MOST = 10_000_000  # bytes of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of a suite: its id, what is asked, its options, and the line that declares it."""
+
+    id: str
+    ask: TargetRequest
+    options: Options
+    declared_at: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The checks of a project, in declared order.
+
+    `path` is the file that declares them, or None if only decorators do; `folder` is what their paths are relative to,
+    `paths` where discovery looks, `profile` the profile in use, and `notes` what is worth saying before they run.
+    """
+
+    path: Path | None
+    folder: Path
+    paths: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    profile: str | None = None
+    options: Options = DEFAULTS
+    notes: tuple[str, ...] = ()
+
+    @property
+    def importable(self) -> tuple[str, ...]:
+        """The folders from which modules are imported while the suite runs, in this order."""
+        folders = [self.folder, *(self.folder / path for path in self.paths), self.folder / "src"]
+        found = dict.fromkeys(
+            str(folder if folder.is_dir() else folder.parent) for folder in folders if folder.exists()
+        )
+        return tuple(found)
+
+
+def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite | None:
+    """Return the suite of a folder or of its nearest parent that has one; None where there is none.
+
+    The search ends at the folder that holds `.git`, and at the home folder. `over` are the options of the command line.
+
+    Raises  BadOption for a file that cannot be read, with its line.
+    """
+    home = Path.home()
+    for here in (folder, *folder.parents):
+        both = [here / name for name in NAMES if (here / name).is_file()]
+        ours = [path for path in both if path.name == "gradcli.toml" or _has_table(path)]
+        if ours:
+            suite = read_suite(ours[0], profile, over)
+            note = (
+                (f"{ours[0].name} is used; the gradcli table of {ours[1].name} beside it is not",) if ours[1:] else ()
+            )
+            return dataclasses.replace(suite, notes=note)
+        if (here / ".git").exists() or here == home:
+            return None
+    return None
+
+
+def _has_table(path: Path) -> bool:
+    """Whether a pyproject.toml has our table; one that cannot be read counts, if it names it."""
+    text = _text(path)
+    try:
+        return "gradcli" in tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return "tool.gradcli" in text
+
+
+def _text(path: Path) -> str:
+    _owned(path)
+    try:
+        if path.stat().st_size > _MOST:
+            raise BadOption(f"{path.name} is larger than {_MOST:,} bytes", do="keep data in files of its own")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"{path} cannot be read: {error}", do="write it in UTF-8, and make it readable") from None
+
+
+def _owned(path: Path) -> None:
+    """Raise BadOption for a file of another user, which could run code as this one; a CI job has only one user."""
+    if not hasattr(os, "geteuid") or os.environ.get("CI") == "true":
+        return
+    mine = {os.geteuid(), 0, int(os.environ.get("SUDO_UID", os.geteuid()))}
+    owner = path.stat().st_uid
+    if owner not in mine:
+        raise BadOption(
+            f"{path} belongs to another user, and what it names would be run as you", do="copy it, or change its owner"
+        )
+
+
+def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite:
+    """Return the suite that a file declares. Raises BadOption with the file, the line and a caret."""
+    text = _text(path)
+    try:
+        table: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = positions.place_of_error(text, path.name, error)
+        what = str(error).partition(" (at ")[0]
+        raise BadOption(f"{path.name} is not valid TOML: {what}", where=where, do="correct this line") from None
+    head = _HEADS[path.name]
+    for key in head:
+        table = table.get(key, {})
+    return _Reader(path, text, head, table, over).suite(profile)
+
+
+class _Reader:
+    """Reads one file, whose text gives the places of errors."""
+
+    def __init__(self, path: Path, text: str, head: Sequence[str], table: Any, over: Options) -> None:
+        self._path, self._text, self._head, self._over = path, text, head, over
+        self._table = self._of(dict, table, head, "a table")
+
+    def suite(self, profile: str | None) -> Suite:
+        """Return the suite with the options of a profile."""
+        known = {**KEYS, **OF_RUN}
+        top = self._options(self._table, self._head, known, ("paths", "check", "profile"))
+        profiles = self._of(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
+        read = {name: self._options(self._of(dict, found, at, "a table"), at, known, ()) for name, found, at in (
+            (name, found, (*self._head, "profile", name)) for name, found in profiles.items()
+        )}  # fmt: skip
+        chosen = {} if profile is None else self._chosen(profile, read)
+        paths = self._texts(self._table.get("paths", []), (*self._head, "paths"))
+        checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
+        found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
+        self._unlike(found)
+        options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
+        return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options)
+
+    def _chosen(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        if profile in profiles:
+            return profiles[profile]
+        near = nearest(profile, tuple(profiles))
+        listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
+        raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
+
+    def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> Check:
+        at: positions.Path = (*self._head, "check", number)
+        table = self._of(dict, entry, at, "a table")
+        given = self._options(table, at, KEYS, ("id", "target"))
+        header = positions.place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
+        target = table.get("target")
+        if not isinstance(target, str) or not target.strip():
+            where = self._place((*at, "target")) or header
+            raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
+        name = self._of(str, table.get("id", target), (*at, "id"), "a text")
+        if not name.strip() or not name.isprintable():
+            raise BadOption(
+                "an id has characters that cannot be printed", where=self._place((*at, "id")), do="write a name"
+            )
+        return declared_check(name, target, {**top, **given, **chosen}, self._over, self._place((*at, "id")) or header)
+
+    def _options(
+        self, table: Mapping[str, Any], at: positions.Path, known: Mapping[str, Option], others: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return the values of the options in a table, by the names of their fields."""
+        found = {}
+        for key, raw in table.items():
+            if key in others:
+                continue
+            if key not in known:
+                near = nearest(key, (*known, *others))
+                do = f"did you mean '{near}'?" if near else f"keys: {', '.join((*others, *known))}"
+                raise BadOption(f"unknown key '{key}' in {self._path.name}", where=self._place((*at, key)), do=do)
+            row = known[key]
+            try:
+                found[row.name] = option_value(row, key, raw)
+            except GradcliError as error:
+                error.where = error.where or self._place((*at, key))
+                raise
+        return found
+
+    def _unlike(self, checks: Sequence[Check]) -> None:
+        seen: set[str] = set()
+        for check in checks:
+            if check.id in seen:
+                raise BadOption(
+                    f"two checks have the id '{check.id}'", where=check.declared_at, do="give each a different id"
+                )
+            seen.add(check.id)
+
+    def _texts(self, found: Any, at: positions.Path) -> list[str]:
+        listed = [found] if isinstance(found, str) else self._of(list, found, at, "a list of texts")
+        return [self._of(str, part, at, "a list of texts") for part in listed]
+
+    def _of(self, kind: type, found: Any, at: positions.Path, what: str) -> Any:
+        if not isinstance(found, kind):
+            key = next((str(part) for part in reversed(at) if isinstance(part, str)), "gradcli")
+            raise BadOption(f"'{key}' must be {what}", where=self._place(at), do="see: gradcli schema config")
+        return found
+
+    def _place(self, at: positions.Path) -> Place | None:
+        return positions.place_of(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
+
+
+def declared_check(
+    name: str, target: str, values: Mapping[str, Any], over: Options, declared_at: Place | None
+) -> Check:
+    """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
+    options = dataclasses.replace(DEFAULTS, **{**values, **given_in(over)})
+    claim = claim_of(options)
+    ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
+    return Check(name, ask, dataclasses.replace(options, given=frozenset()), declared_at)
+
+
+def given_in(over: Options) -> dict[str, Any]:
+    """Return the options of the command line that hold for every check of a suite."""
+    return {row.name: getattr(over, row.name) for row in rows_of("check") if row.name in over.given}
+
+
+def option_value(row: Option, key: str, raw: Any) -> Any:
+    """Return the value of an option from what TOML or a Python literal holds. Raises BadOption."""
+    wrong = BadOption(f"'{key}' takes {_TAKES[row.kind]}, not {raw!r:.60}", do=row.help)
+    if row.kind is bool:
+        if not isinstance(raw, bool):
+            raise wrong
+        return raw
+    if row.repeated:
+        listed = [raw] if isinstance(raw, str) else raw
+        if not isinstance(listed, list | tuple) or not all(isinstance(part, str) for part in listed):
+            raise BadOption(f"'{key}' takes a text or a list of texts, not {raw!r:.60}", do=row.help)
+        return row.value(list(listed))
+    if row.kind in (int, float):
+        if isinstance(raw, bool) or not isinstance(raw, int | row.kind):
+            raise wrong
+        low, high = row.low, row.high
+        if (low is not None and raw < low) or (high is not None and raw > high):
+            raise BadOption(f"'{key}' lies outside {low} to {high if high is not None else 'any'}", do=row.help)
+        return row.value(row.kind(raw))
+    if isinstance(raw, list | tuple) and all(isinstance(part, str) for part in raw):
+        return row.value(",".join(raw))
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise wrong
+    return row.value(str(raw))
+
+
+_TAKES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def refuse_options_of_one(options: Options) -> None:
+    """Raise BadOption for an option of the command line that belongs to one check, beside a suite."""
+    for row in rows_of("check"):
+        if row.name in options.given and row.name in OF_ONE:
+            raise BadOption(
+                f"{row.flag} is for one target, and a suite has many",
+                do=f"write it in the check, or name a target: gradcli check TARGET {row.flag} ...",
+            )
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file."""
+    of_check = {key: _schema_of(row) for key, row in KEYS.items()}
+    of_run = {key: _schema_of(row) for key, row in OF_RUN.items()}
+    profile = {"type": "object", "additionalProperties": False, "properties": {**of_check, **of_run}}
+    check = {
+        "type": "object", "additionalProperties": False, "required": ["target"],
+        "properties": {
+            "id": {"type": "string", "description": "The name of the check.  [default: the target]"},
+            "target": {"type": "string", "description": "What is checked: file.py:name, module:name, or an expression."},
+            **of_check,
+        },
+    }  # fmt: skip
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gradcli.toml, and [tool.gradcli] of pyproject.toml",
+        "type": "object", "additionalProperties": False,
+        "properties": {
+            "paths": {
+                "type": "array", "items": {"type": "string"},
+                "description": "Where gradients are looked for.  [default: the project]",
+            },
+            "check": {"type": "array", "items": check, "description": "The checks, in this order."},
+            "profile": {
+                "type": "object", "additionalProperties": profile, "description": "Options by the name of a profile.",
+            },
+            **of_check, **of_run,
+        },
+    }  # fmt: skip
+
+
+def _schema_of(row: Option) -> dict[str, Any]:
+    kinds: dict[type, dict[str, Any]] = {bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}}
+    texts = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}
+    found = dict(kinds.get(row.kind, texts if row.repeated else numeric))
+    limits = {name: x for name, x in (("minimum", row.low), ("maximum", row.high)) if x is not None}
+    return {**found, **limits, "description": row.help}

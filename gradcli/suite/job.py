@@ -1,0 +1,127 @@
+"""One check as data: the request and the answer are JSON texts, so that any process on any machine can run it."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from gradcli.errors import BadTarget, GradcliError, TooLarge
+from gradcli.options import Options
+from gradcli.reports.absent import ABSENT
+from gradcli.reports.common import ErrorDetail, ErrorReport, error_report
+from gradcli.reports.decode import decoded
+from gradcli.reports.encode import encode
+from gradcli.source.target_request import TargetRequest
+from gradcli.suite.recorder import Recorder, Used
+
+if TYPE_CHECKING:
+    from gradcli.reports.check import CheckReport
+    from gradcli.reports.point_report import PointReport
+
+Progress = Callable[[int, "PointReport"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A check to run.
+
+    `folder` is the folder that its paths start from, and `importable` are those from which its modules are imported.
+    `command` repeats it, if it is part of a suite. `record` asks for the files that it read.
+    """
+
+    id: str
+    ask: TargetRequest
+    options: Options
+    folder: str
+    importable: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    record: bool = False
+
+    def text(self) -> str:
+        """Return the job as JSON."""
+        return json.dumps(encode(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a check gave: its document, which is that of an error if there is no verdict, and its time in seconds."""
+
+    document: dict[str, Any]
+    seconds: float
+    used: Used | None = None
+
+    def text(self) -> str:
+        """Return the answer as JSON."""
+        return json.dumps(encode(self))
+
+
+def run(text: str) -> str:
+    """Run the job in a JSON text in this process, and return its answer as JSON."""
+    return answer_of(decoded(Job, json.loads(text))).text()
+
+
+def answer_of(job: Job, recorder: Recorder | None = None, progress: Progress | None = None) -> Answer:
+    """Run a job in this process; every error is an answer too."""
+    started = time.perf_counter()
+    used: Used | None = None
+    try:
+        with contextlib.chdir(_folder(job)), contextlib.ExitStack() as stack:
+            record = None if recorder is None else stack.enter_context(recorder.recording())
+            document = encode(_checked(job, progress))
+            used = None if record is None else record.used()
+    except GradcliError as error:
+        document = encode(_error(job, error))
+    except MemoryError:
+        document = encode(_error(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
+    except Exception as error:
+        document = encode(_internal(job, error))
+    return Answer(document, time.perf_counter() - started, used)
+
+
+def _folder(job: Job) -> str:
+    """Return the folder of a job, after making its modules importable. Raises BadTarget if this machine does not have it."""
+    if not Path(job.folder).is_dir():
+        raise BadTarget(
+            f"there is no folder {job.folder} on this machine", do="put the project at the same place there"
+        )
+    for folder in reversed(job.importable):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    return job.folder
+
+
+def _checked(job: Job, progress: Progress | None) -> "CheckReport":
+    from gradcli.verify.asked import CheckOptions, request
+    from gradcli.verify.build import settings_of
+    from gradcli.verify.check import check
+
+    wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
+    report = check(request(job.ask, wanted), progress)
+    line = ABSENT if job.ask.line is None else job.ask.line
+    return dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
+
+
+def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
+    """Return the points with the names that the suite gives them: the file they are in, or their number."""
+    if not ask.separate_points or len(ask.at) < 2:
+        return points
+    names = [
+        PurePath(text.strip()[1:]).stem if text.strip().startswith("@") else f"at[{number}]"
+        for number, text in enumerate(ask.at, 1)
+    ]
+    return tuple(dataclasses.replace(point, name=name) for point, name in zip(points, names, strict=False))
+
+
+def _error(job: Job, error: GradcliError) -> ErrorReport:
+    return dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+
+
+def _internal(job: Job, error: Exception) -> ErrorReport:
+    says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
+    do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
+    return ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id)

@@ -1,0 +1,81 @@
+"""Put the documents of the shards of a suite together again."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradcli.errors import BadOption
+from gradcli.reports.decode import NotADocument, decoded
+from gradcli.reports.suite import Shard, SuiteReport, counts_of
+from gradcli.words import Exit, worst
+
+_MOST = 2**31  # bytes of a document
+_ALIKE = (  # what all shards of one suite have in common, and how it is called
+    ("declared", "checks"), ("seed", "seed"), ("profile", "profile"), ("config", "file"), ("environment", "versions"),
+)  # fmt: skip
+
+
+def read(path: Path) -> SuiteReport:
+    """Return the document in a file. Raises BadOption if it is none of a suite."""
+    try:
+        if path.stat().st_size > _MOST:
+            raise BadOption(f"{path} is too large", do="give documents that gradcli wrote")
+        found = decoded(SuiteReport, json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadOption(f"{path} cannot be read: {error.strerror}", do="give documents of gradcli check") from None
+    except (ValueError, NotADocument, RecursionError):
+        raise BadOption(
+            f"{path} is no document of several checks", do="write one: gradcli check --out FILE.json"
+        ) from None
+    if found.schema != "gradcli.suite/1":
+        raise BadOption(f"{path} is no document of several checks", do="write one: gradcli check --out FILE.json")
+    return found
+
+
+def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
+    """Return the report of all checks in declared order, with their counts and status.
+
+    Raises  BadOption for documents of different suites, seeds or versions, for a shard that is missing or given twice, and
+            for a check that two shards have.
+    """
+    (first, whole), *others = documents
+    for path, found in others:
+        for name, called in _ALIKE:
+            if getattr(found, name) != getattr(whole, name):
+                says = f"{path.name} and {first.name} are not of one suite: their {called} differ"
+                raise BadOption(says, do="merge the documents of one run")
+    _whole([(path, found.shard) for path, found in documents])
+    rows = {}
+    for path, found in documents:
+        for row in found.checks:
+            if row.id in rows or row.id not in whole.declared:
+                raise BadOption(
+                    f"the check '{row.id}' of {path.name} does not belong there", do="merge the documents of one run"
+                )
+            rows[row.id] = row
+    checks = tuple(rows[name] for name in whole.declared if name in rows)
+    status = worst(Exit(found.exit_status) for _, found in documents)
+    seconds = sum(found.seconds for _, found in documents)
+    return dataclasses.replace(
+        whole, shard=None, checks=checks, counts=counts_of(checks), exit_status=int(status), seconds=seconds
+    )
+
+
+def _whole(shards: Sequence[tuple[Path, Shard | None]]) -> None:
+    """Raise BadOption unless every shard is there once."""
+    parts = [(path, shard or Shard(1, 1)) for path, shard in shards]
+    count = parts[0][1].of
+    seen: dict[int, Path] = {}
+    for path, shard in parts:
+        if shard.of != count:
+            raise BadOption(
+                f"{path.name} is one of {shard.of} shards, not of {count}", do="merge the documents of one run"
+            )
+        if shard.index in seen:
+            says = f"{path.name} and {seen[shard.index].name} are the same shard, {shard.index}/{count}"
+            raise BadOption(says, do="give each shard once")
+        seen[shard.index] = path
+    missing = [f"{k}/{count}" for k in range(1, count + 1) if k not in seen]
+    if missing:
+        raise BadOption(f"missing: shard {', '.join(missing)}", do="give the documents of all shards")

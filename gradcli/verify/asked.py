@@ -1,0 +1,49 @@
+"""From a target and the options to the request that a check answers."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradcli.options import replayed, with_claim
+from gradcli.source.points import shapes as read_shapes
+from gradcli.source.sizes import numbers
+from gradcli.source.target_request import TargetRequest, checked_point_texts
+from gradcli.verify.build import Settings, request_for
+from gradcli.verify.claims import Claiming
+from gradcli.verify.probe import LocateOptions, locate
+from gradcli.verify.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The options that hold for every target; `command` replaces the command that repeats a check, if it has another one."""
+
+    settings: Settings
+    points: int = 1
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+
+
+def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
+    """Return the request to check one target, with the command that repeats it.
+
+    Raises  GradcliError if the target, its point or its claim cannot be used.
+    """
+    settings = wanted.settings
+    seed, shapes = settings.options.seed, settings.options.shapes
+    at = checked_point_texts(ask)
+    sizes = numbers(shapes, at, seed, wanted.sizes)
+    looked_at = LocateOptions(
+        seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,
+        settings.framework_options, ask.separate_points,
+    )  # fmt: skip
+    found = locate(ask.target, at, looked_at)
+    claiming = None if ask.claim is None else Claiming(*ask.claim)
+    return request_for(found, claiming, settings, replay_of(ask, wanted, at))
+
+
+def replay_of(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that repeats this check exactly."""
+    points = None if wanted.points == 3 else wanted.points
+    options = dataclasses.replace(wanted.settings.options, at=at, wrt=ask.wrt, points=points)
+    return wanted.command or ("gradcli", "check", ask.target, *replayed(with_claim(options, ask.claim)))
