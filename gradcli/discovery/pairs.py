@@ -1,0 +1,161 @@
+"""Gradients that are found by their names: pairs in one module, scope or class, and functions that return both."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gradcli.discovery import bodies
+from gradcli.discovery.project import Project
+from gradcli.discovery.source import Class, Definition, Source
+from gradcli.discovery.spelling import (
+    MAPS,
+    WEAK,
+    Reading,
+    is_backward,
+    is_forward,
+    is_likelihood,
+    is_value,
+    key,
+    of_value_and_gradient,
+    parts,
+    readings,
+    stopped,
+)
+
+BOTH = "value-and-grad"
+_CERTAIN = frozenset({"grad", "jac", "hess", "hvp", "jvp", "vjp"})
+_PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known."""
+
+    gradient: Definition
+    kind: str
+    of: Definition | None
+
+
+def pairs(project: Project, source: Source) -> Iterator[Pair]:
+    """Yield the gradients of a file that names show."""
+    origins = project.origins(source)
+    for scope, functions in source.functions.items():
+        owner = source.classes.get(scope)
+        known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
+        for several in functions.values():
+            for definition in several:
+                found = _found(definition, owner, known)
+                if found is not None and bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+                    yield found
+
+
+def _found(definition: Definition, owner: Class | None, known: dict[str, Definition]) -> Pair | None:
+    if stopped(definition.last) or not bodies.gives_something(definition):
+        return None
+    return _of_both(definition) or _by_name(definition, owner, known) or _certain(definition)
+
+
+def _of_both(definition: Definition) -> Pair | None:
+    """Return a function that gives the value and the gradient, always or where a parameter asks for it."""
+    if not definition.names:
+        return None
+    asked = bodies.flag(definition)
+    if (
+        bodies.returns_value_and_gradient(definition)
+        or (asked is not None and bodies.gives_tuple_if_asked(definition, asked))
+        or (of_value_and_gradient(definition.last) and not bodies.only_looks_up(definition))
+    ):
+        return Pair(definition, BOTH, None)
+    return None
+
+
+def _certain(definition: Definition) -> Pair | None:
+    """Return a function that is a derivative by what stands around it, whatever it is a gradient of.
+
+    That is one that writes into an argument named for a derivative, and a product such as `hessp` inside a gradient.
+    """
+    for reading in readings(definition.last):
+        if reading.word == "d" or reading.word in WEAK:
+            continue
+        around = readings(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
+        inside = reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
+        if inside or (bodies.fills_a_gradient(definition) and bodies.computes(definition)):
+            return Pair(definition, reading.kind, None)
+    return None
+
+
+def _by_name(definition: Definition, owner: Class | None, known: dict[str, Definition]) -> Pair | None:
+    others = [other for other in known.values() if other is not definition and other.last != definition.last]
+    if owner is not None and is_backward(definition.last):
+        ahead = next((other for other in others if is_forward(other.last)), None)
+        if ahead is not None and definition.names and bodies.returned(definition) and bodies.computes(definition):
+            return Pair(definition, "backward", ahead)
+    for reading in readings(definition.last):
+        partner = _partner(definition, reading, others, owner is not None)
+        if partner is not None:
+            return Pair(definition, reading.kind, partner)
+        if owner is not None and reading.word != "d" and _in_class(definition, reading, others):
+            return Pair(definition, reading.kind, _value_of(definition, reading, others))
+    return None
+
+
+def _partner(definition: Definition, reading: Reading, others: list[Definition], method: bool) -> Definition | None:
+    """Return the function whose name is that of the gradient without its word, or with a word for the value in its place."""
+    by_key = {key(other.last): other for other in reversed(others)}
+    for wanted in reading.functions:
+        other = by_key.get(wanted)
+        if other is not None and _suits(definition, other, reading, method):
+            return other
+    if reading.bare and reading.word != "d":
+        return next((o for o in others if is_value(o.last) and _suits(definition, o, reading, method)), None)
+    return None
+
+
+def _suits(definition: Definition, other: Definition, reading: Reading, method: bool) -> bool:
+    """Whether the parameters of a function are such that another can be its gradient."""
+    mine, theirs = definition.names, other.names
+    if reading.word == "d":
+        return bool(mine) and definition.required == other.required and bodies.computes(definition)
+    inner = bool(definition.scope) and not method  # functions inside of one function belong together
+    if reading.word in ("score", "scoreobs") and not ((inner or is_likelihood(other.last)) and _shares(definition, other)):
+        return False
+    if not other.node or other.marked("property", "cached_property"):
+        return False
+    if not mine or not theirs:
+        nothing = not mine and not theirs
+        return method and nothing and not bodies.only_looks_up(definition)
+    more = 2 if reading.kind in _PRODUCTS else 1
+    return _shares(definition, other) or abs(len(definition.required) - len(other.required)) <= more
+
+
+def _shares(a: Definition, b: Definition) -> bool:
+    return not set(a.names).isdisjoint(b.names)
+
+
+def _in_class(definition: Definition, reading: Reading, others: list[Definition]) -> bool:
+    """Whether a method with a word for a derivative first or last in its name belongs to something the class computes."""
+    words = parts(definition.last)
+    outer = {words[0], words[-1], *words[:2]}
+    if not definition.names or reading.word not in outer:
+        return False
+    if _value_of(definition, reading, others) is not None:
+        return True
+    if reading.word in WEAK or not reading.bare:
+        return False
+    same = [o for o in others if o.required == definition.required != ()]
+    second = any(not r.kind == reading.kind and r.bare for o in same for r in readings(o.last) if r.kind in _CERTAIN)
+    plain = any(not readings(o.last) and bodies.gives_something(o) for o in same)
+    return reading.kind in _CERTAIN and (second or plain)
+
+
+def _value_of(definition: Definition, reading: Reading, others: Iterable[Definition]) -> Definition | None:
+    """Return the method of the class that has a value, and the most parameters in common with the gradient."""
+    score = reading.word in ("score", "scoreobs")
+    good = [
+        other
+        for other in others
+        if _shares(definition, other)
+        and not other.marked("property", "cached_property")
+        and (is_likelihood(other.last) if score else is_value(other.last) or key(other.last) in MAPS)
+        and (score or not any(r.word != "d" for r in readings(other.last)))
+    ]
+    return max(good, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
