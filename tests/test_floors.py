@@ -26,6 +26,7 @@ FLOORS = (
     ("verify",),
     ("study",),
     ("derivation",),
+    ("discovery",),
     ("forms",),
     (
         "api",

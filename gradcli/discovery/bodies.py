@@ -26,9 +26,9 @@ _OF_LIBRARIES = {
     "casadi": frozenset({"gradient", "jacobian", "hessian"}),
     "sympy": frozenset({"diff", "lambdify", "hessian"}),
 }
-_NUMERICAL = frozenset("numdiff finite complex numerical approx cs fd difference".split())
-_SHORT_VALUES = frozenset("f l e j q v fx fval k".split())
-_SHORT_GRADIENTS = frozenset("g df dfdx dj dl gf gx dx".split())
+_NUMERICAL = frozenset({"numdiff", "finite", "complex", "numerical", "approx", "cs", "fd", "difference"})
+_SHORT_VALUES = frozenset({"f", "l", "e", "j", "q", "v", "fx", "fval", "k"})
+_SHORT_GRADIENTS = frozenset({"g", "df", "dfdx", "dj", "dl", "gf", "gx", "dx"})
 
 
 @lru_cache(maxsize=256)
@@ -108,7 +108,13 @@ def _is_stored(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
 
 def computes(definition: Definition) -> bool:
     """Whether there is arithmetic or a call in the body."""
-    return any(isinstance(n, ast.BinOp | ast.UnaryOp | ast.AugAssign | ast.Call) for n in _nodes(definition))
+    return has_arithmetic(definition, True)
+
+
+def has_arithmetic(definition: Definition, or_call: bool) -> bool:
+    """Whether there is arithmetic in the body, or, if that is enough, a call."""
+    kinds = (ast.BinOp, ast.UnaryOp, ast.AugAssign, *([ast.Call] if or_call else []))
+    return any(isinstance(node, kinds) for node in _nodes(definition))
 
 
 def only_looks_up(definition: Definition) -> bool:
@@ -191,30 +197,37 @@ def _is_numerical(name: str) -> bool:
 
 def returns_value_and_gradient(definition: Definition) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
-    return any(
-        isinstance(value, ast.Tuple) and len(value.elts) >= 2 and _is_value(value.elts[0]) and _is_gradient(value.elts[1])
-        for value in returned(definition)
-    )
+    inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
+    tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
+    return any(_is_both(elements[0], elements[1]) and inside.isdisjoint(_names(elements[1])) for elements in tuples)
+
+
+def _is_both(value: ast.expr, gradient: ast.expr) -> bool:
+    """Whether two expressions are those of a value and of its derivative; of `f` and `g`, neither says it alone."""
+    if isinstance(gradient, ast.Call) and last_name(gradient.func) in (
+        "norm",
+        "max",
+        "min",
+        "abs",
+        "mean",
+        "len",
+        "float",
+    ):
+        return False
+    names, others = [*_names(value)], [*_names(gradient)]
+    words = {word for name in names for word in (*parts(name), name.lower())}
+    if any(kind_of(word) and word not in ("score", "der") for word in words):
+        return False
+    clear = any(names_gradient(name) for name in others)
+    if not (VALUES - _SHORT_VALUES).isdisjoint(words) or any("likelihood" in name for name in words):
+        return clear or not _SHORT_GRADIENTS.isdisjoint(name.lower() for name in others)
+    return clear and not _SHORT_VALUES.isdisjoint(words)
 
 
 def _names(value: ast.expr) -> Iterator[str]:
     for node in ast.walk(value):
         if isinstance(node, ast.Name):
             yield node.id
-
-
-def _is_value(value: ast.expr) -> bool:
-    words = [word for name in _names(value) for word in parts(name)]
-    if any(kind_of(word) not in (None, "jvp", "vjp") and word not in ("score", "der") for word in words):
-        return False
-    whole = {name.lower() for name in _names(value)}
-    return not (VALUES | _SHORT_VALUES).isdisjoint({*words, *whole}) or any("likelihood" in n for n in whole)
-
-
-def _is_gradient(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call) and last_name(value.func) in ("norm", "max", "min", "abs", "mean", "len", "float"):
-        return False
-    return any(names_gradient(name) or name.lower() in _SHORT_GRADIENTS for name in _names(value))
 
 
 def flag(definition: Definition) -> str | None:
@@ -231,7 +244,10 @@ def flag(definition: Definition) -> str | None:
     return None
 
 
-_ASKS = frozenset("return returns eval compute calc with want need get give grad gradient jac jacobian hess deriv derivative".split())
+_ASKS = frozenset({
+    "return", "returns", "eval", "compute", "calc", "with", "want", "need", "get", "give", "grad", "gradient",
+    "jac", "jacobian", "hess", "deriv", "derivative",
+})  # fmt: skip
 
 
 def gives_tuple_if_asked(definition: Definition, parameter: str) -> bool:

@@ -8,9 +8,19 @@ from pathlib import Path
 from gradcli.discovery.custom import Custom
 from gradcli.discovery.found import Declared
 from gradcli.discovery.project import Project
-from gradcli.discovery.source import Class, Definition, Source, own_nodes
+from gradcli.discovery.source import Class, Definition, Source
 
 _FOLDERS = ("", "src", "lib")  # below the folder of the suite, where its modules can be
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The target of a check: the file and the name of what it means, and the names that this mentions."""
+
+    id: str
+    file: str
+    name: str
+    mentions: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +28,7 @@ class Covered:
     """The ids of the checks of each definition, and the targets of the checks with what they mention."""
 
     claims: dict[int, list[str]]
-    targets: tuple[tuple[str, Definition | Class, frozenset[str]], ...]
+    targets: tuple["Target", ...]
 
     def of_definition(self, definition: Definition) -> tuple[str, ...]:
         """Return the checks whose claim, or target with its own gradient, is this function."""
@@ -29,10 +39,10 @@ class Covered:
         last = custom.function.name.rpartition(".")[2]
         wanted = {last} if custom.of is None else {last, custom.of.rpartition(".")[2]}
         ids = []
-        for name, target, mentioned in self.targets:
+        for target in self.targets:
             same = target.file == custom.function.file and target.name == custom.function.name
-            if same or (target.file == source.file and not wanted.isdisjoint(mentioned)):
-                ids.append(name)
+            if same or (target.file == source.file and not wanted.isdisjoint(target.mentions)):
+                ids.append(target.id)
         return tuple(dict.fromkeys([*ids, *(i for d in custom.inner for i in self.of_definition(d))]))
 
 
@@ -44,8 +54,14 @@ def files_of(declared: Iterable[Declared], near: Iterable[str]) -> tuple[str, ..
         for text in (check.target, *check.claims):
             path = _file(check.folder, text)
             if path is not None:
-                found[known.get(str(path.resolve()), path.as_posix())] = None
+                found[known.get(str(path.resolve()), _from_here(path))] = None
     return tuple(found)
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as files below the current folder are named."""
+    whole, here = path.resolve(), Path.cwd()
+    return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -79,10 +95,9 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
         source = _source(project, places, check.folder, check.target)
         target = None if source is None else _meant(project, source, _split(check.target)[1])
         if isinstance(target, Definition | Class):
-            mentioned = _mentioned(target)
-            targets.append((check.id, target, mentioned))
+            targets.append(Target(check.id, target.file, target.name, _mentioned(target)))
         elif target is not None and source is not None:
-            targets.append((check.id, Definition(source.file, "", 0, "", ast.Lambda()), target))
+            targets.append(Target(check.id, source.file, "", target))
         if isinstance(target, Definition) and not check.claims:
             claims.setdefault(id(target.node), []).append(check.id)
         for claim in check.claims:
@@ -124,5 +139,4 @@ def _meant(project: Project, source: Source, name: str) -> "Definition | Class |
 def _mentioned(target: Definition | Class) -> frozenset[str]:
     if isinstance(target, Class):
         return frozenset()
-    inside = [node for node in own_nodes(target.node)] + [*ast.walk(target.node)]
-    return frozenset(n.id for n in inside if isinstance(n, ast.Name))
+    return frozenset(n.id for n in ast.walk(target.node) if isinstance(n, ast.Name))

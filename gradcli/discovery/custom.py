@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from gradcli.discovery import bodies
 from gradcli.discovery.project import Project
 from gradcli.discovery.source import Class, Definition, Source, dotted, last_name
+from gradcli.words import DerivativeKind, FoundBy
 
-_DEFINING = {"defvjp": "vjp", "defjvp": "jvp", "defjvps": "jvp", "def_fwd": "", "def_vjp": "vjp"}
+_DEFINING: dict[str, DerivativeKind] = {  # the methods that give a custom function its rule
+    "defvjp": "vjp", "def_fwd": "vjp", "def_bwd": "vjp", "defjvp": "jvp", "defjvps": "jvp", "def_jvp": "jvp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,9 +23,9 @@ class Custom:
 
     name: str
     line: int
-    kind: str
+    kind: DerivativeKind
     of: str | None
-    framework: str
+    framework: FoundBy
     function: Definition | Class
     inner: tuple[Definition, ...] = ()
 
@@ -63,7 +66,9 @@ def _registered(project: Project, source: Source) -> Iterator[Custom]:
         given = {k.arg: k.value for k in call.keywords}
         place = 1 if free else 0
         value = given.get("backward") or (call.args[place] if len(call.args) > place else None)
-        named = call.args[0] if free and call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+        named = (
+            call.args[0] if free and call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+        )
         for definition in _functions(project, source, scope, value):
             yield Custom(definition.name, definition.line, "backward", _text(named), "torch", definition, (definition,))
 
@@ -96,7 +101,11 @@ def _of_jax(project: Project, source: Source) -> Iterator[Custom]:
     for scope, functions in source.functions.items():
         for several in functions.values():
             for function in several:
-                if any(_is_custom(project, source, d, lib, names) for d in function.decorators for lib in ("jax", "equinox")):
+                if any(
+                    _is_custom(project, source, d, lib, names)
+                    for d in function.decorators
+                    for lib in ("jax", "equinox")
+                ):
                     yield _with_rule(project, source, scope, function)
     for scope, bound in source.bound.items():
         for name, values in bound.items():
@@ -113,7 +122,7 @@ def _with_rule(project: Project, source: Source, scope: str, function: Definitio
     for place, call in source.calls:
         defining = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if defining in _DEFINING and isinstance(call.func, ast.Attribute) and dotted(call.func.value) == called:
-            kind = _DEFINING[defining] or "vjp"
+            kind = _DEFINING[defining]
             given = [*call.args, *(k.value for k in call.keywords)]
             rules = [d for value in given for d in _functions(project, source, place, value)]
             rule = rules[-1] if rules else None
@@ -124,7 +133,7 @@ def _with_rule(project: Project, source: Source, scope: str, function: Definitio
         for decorator in rule.decorators:
             defining = decorator.attr if isinstance(decorator, ast.Attribute) else ""
             if defining in _DEFINING and isinstance(decorator, ast.Attribute) and dotted(decorator.value) == called:
-                return Custom(rule.name, rule.line, _DEFINING[defining] or "vjp", whole, "jax", function, (rule,))
+                return Custom(rule.name, rule.line, _DEFINING[defining], whole, "jax", function, (rule,))
     kind = "jvp" if any("jvp" in last_name(d) or "jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
     return Custom(whole, function.line, kind, whole, "jax", function)
 
@@ -139,9 +148,10 @@ def _decorated(project: Project, source: Source, definition: Definition) -> Iter
             kept = (definition,) if inner is None else (definition, inner)
             yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
+            kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
             for function in _functions(project, source, definition.scope, decorator.value):
                 if any(_is_custom(project, source, d, "mlx", ("custom_function",)) for d in function.decorators):
-                    yield Custom(definition.name, definition.line, decorator.attr, function.name, "mlx", function, (definition,))
+                    yield Custom(definition.name, definition.line, kind, function.name, "mlx", function, (definition,))
 
 
 def _operation(decorator: ast.expr) -> str | None:

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-SKIPPED = frozenset("build dist node_modules site-packages __pycache__ _build venv env virtualenv htmlcov".split())
+SKIPPED = frozenset({
+    "build", "dist", "node_modules", "site-packages", "__pycache__", "_build", "venv", "env", "virtualenv",
+    "htmlcov",
+})  # fmt: skip
 _TEST_FOLDERS = frozenset({"tests", "test", "testing"})
 _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 
@@ -32,14 +35,16 @@ def python_files(path: str) -> Iterator[str]:
                 skipped = Path(whole).is_symlink() or _is_skipped(name, whole) or (name in _TEST_FOLDERS and not tests)
                 if not skipped and not _ignored(whole, True, here):
                     inner.append(whole)
-            elif name.endswith(".py") and (tests or not _TEST_FILE.fullmatch(name)) and not _ignored(whole, False, here):
+            elif (
+                name.endswith(".py") and (tests or not _TEST_FILE.fullmatch(name)) and not _ignored(whole, False, here)
+            ):
                 yield _slashes(whole)
         waiting += [(whole, here) for whole in reversed(inner)]
 
 
 def _listed(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [path.name for path in Path(folder).iterdir()]
     except OSError:
         return []
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradcli.words import DerivativeKind, FoundBy
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -36,9 +38,9 @@ class Found:
     name: str
     file: str
     line: int
-    kind: str
+    kind: DerivativeKind
     of: str | None
-    found_by: str
+    found_by: FoundBy
     checked_by: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     reachable: bool = False

@@ -10,8 +10,9 @@ from gradcli.discovery.pairs import Pair, pairs
 from gradcli.discovery.project import Project
 from gradcli.discovery.scipy_calls import passed_to_scipy
 from gradcli.discovery.source import Class, Definition, Source
+from gradcli.words import DerivativeKind, FoundBy
 
-_MORE_EXACT = {"jac": "grad"}  # scipy's word for both
+_MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
 
 
 def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[Found, ...]:
@@ -19,7 +20,7 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
     listed = [*files]
     customs = [(file, custom) for file in listed for custom in custom_gradients(project, project.sources[file])]
     inner = {id(d.node) for _, custom in customs for d in custom.inner}
-    found: dict[int, tuple[Pair, str]] = {}
+    found: dict[int, tuple[Pair, FoundBy]] = {}
     for file in listed:
         for pair in passed_to_scipy(project, project.sources[file]):
             _merge(found, pair, "scipy")
@@ -34,7 +35,9 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
         for pair, by in found.values()
         if pair.gradient.file in wanted and id(pair.gradient.node) not in inner
     ]
-    return tuple(sorted(_once(made), key=lambda g: (listed.index(g.file) if len(listed) < 2 else g.file, g.line, g.name)))
+    return tuple(
+        sorted(_once(made), key=lambda g: (listed.index(g.file) if len(listed) < 2 else g.file, g.line, g.name))
+    )
 
 
 def _once(made: Iterable[Found]) -> Iterator[Found]:
@@ -46,7 +49,7 @@ def _once(made: Iterable[Found]) -> Iterator[Found]:
             yield each
 
 
-def _merge(found: dict[int, tuple[Pair, str]], pair: Pair, by: str) -> None:
+def _merge(found: dict[int, tuple[Pair, FoundBy]], pair: Pair, by: FoundBy) -> None:
     """Keep a gradient once: found by scipy before found by name, with the function that either knows."""
     place = id(pair.gradient.node)
     if place not in found:
@@ -63,7 +66,7 @@ def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) ->
     return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids)
 
 
-def _of_pair(project: Project, pair: Pair, by: str, covered: Covered) -> Found:
+def _of_pair(project: Project, pair: Pair, by: FoundBy, covered: Covered) -> Found:
     gradient, of = pair.gradient, pair.of
     source = project.sources[gradient.file]
     function = of or (gradient if pair.kind == "value-and-grad" else None)
@@ -83,7 +86,8 @@ def parameters_with_defaults(definition: Definition) -> tuple[Parameter, ...]:
     defaults = definition.node.args.defaults
     plain = len(definition.parameters) - len(defaults)
     return tuple(
-        Parameter(p.arg, ast.unparse(defaults[k - plain]) if k >= plain else "") for k, p in enumerate(definition.parameters)
+        Parameter(p.arg, ast.unparse(defaults[k - plain]) if k >= plain else "")
+        for k, p in enumerate(definition.parameters)
     )
 
 

@@ -13,16 +13,20 @@ from gradcli.discovery.spelling import (
     is_backward,
     is_forward,
     is_likelihood,
+    is_only_value,
     is_value,
     key,
+    keys,
     of_value_and_gradient,
     parts,
     readings,
     stopped,
 )
+from gradcli.words import DerivativeKind
 
-BOTH = "value-and-grad"
+BOTH: DerivativeKind = "value-and-grad"
 _CERTAIN = frozenset({"grad", "jac", "hess", "hvp", "jvp", "vjp"})
+_SHORT = 2  # letters of a function such as f, for whose derivative df a call is enough
 _PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
 
 
@@ -31,7 +35,7 @@ class Pair:
     """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known."""
 
     gradient: Definition
-    kind: str
+    kind: DerivativeKind
     of: Definition | None
 
 
@@ -77,7 +81,9 @@ def _certain(definition: Definition) -> Pair | None:
         if reading.word == "d" or reading.word in WEAK:
             continue
         around = readings(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
-        inside = reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
+        inside = (
+            reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
+        )
         if inside or (bodies.fills_a_gradient(definition) and bodies.computes(definition)):
             return Pair(definition, reading.kind, None)
     return None
@@ -100,23 +106,33 @@ def _by_name(definition: Definition, owner: Class | None, known: dict[str, Defin
 
 def _partner(definition: Definition, reading: Reading, others: list[Definition], method: bool) -> Definition | None:
     """Return the function whose name is that of the gradient without its word, or with a word for the value in its place."""
-    by_key = {key(other.last): other for other in reversed(others)}
-    for wanted in reading.functions:
+    by_key = {form: other for other in reversed(others) for form in keys(other.last)}
+    for wanted in reading.plain:
         other = by_key.get(wanted)
         if other is not None and _suits(definition, other, reading, method):
             return other
+    near = [by_key[wanted] for wanted in reading.swapped if wanted in by_key]
     if reading.bare and reading.word != "d":
-        return next((o for o in others if is_value(o.last) and _suits(definition, o, reading, method)), None)
-    return None
+        near += [other for other in others if is_only_value(other.last)]
+    return next(
+        (o for o in near if _suits(definition, o, reading, method) and (not method or _alike(definition, o))), None
+    )
+
+
+def _alike(definition: Definition, other: Definition) -> bool:
+    """Whether two methods share a parameter, or have none."""
+    return _shares(definition, other) or not (definition.names or other.names)
 
 
 def _suits(definition: Definition, other: Definition, reading: Reading, method: bool) -> bool:
     """Whether the parameters of a function are such that another can be its gradient."""
     mine, theirs = definition.names, other.names
     if reading.word == "d":
-        return bool(mine) and definition.required == other.required and bodies.computes(definition)
+        return bool(mine) and mine == other.names and bodies.has_arithmetic(definition, len(other.last) <= _SHORT)
     inner = bool(definition.scope) and not method  # functions inside of one function belong together
-    if reading.word in ("score", "scoreobs") and not ((inner or is_likelihood(other.last)) and _shares(definition, other)):
+    if reading.word in ("score", "scoreobs") and not (
+        (inner or is_likelihood(other.last)) and _shares(definition, other)
+    ):
         return False
     if not other.node or other.marked("property", "cached_property"):
         return False
@@ -142,7 +158,7 @@ def _in_class(definition: Definition, reading: Reading, others: list[Definition]
     if reading.word in WEAK or not reading.bare:
         return False
     same = [o for o in others if o.required == definition.required != ()]
-    second = any(not r.kind == reading.kind and r.bare for o in same for r in readings(o.last) if r.kind in _CERTAIN)
+    second = any(r.kind != reading.kind and r.bare for o in same for r in readings(o.last) if r.kind in _CERTAIN)
     plain = any(not readings(o.last) and bodies.gives_something(o) for o in same)
     return reading.kind in _CERTAIN and (second or plain)
 

@@ -9,7 +9,10 @@ from pathlib import PurePath, PurePosixPath
 from gradcli.discovery.source import Class, Definition, Import, Source, dotted, last_name
 
 _DEEP = 8  # imports and names that lead to another, one after the other
-_TRANSPARENT = frozenset("partial jit njit vectorize lru_cache cache wraps jitclass checkpoint guvectorize array asarray".split())
+_TRANSPARENT = frozenset({
+    "partial", "jit", "njit", "vectorize", "lru_cache", "cache", "wraps", "jitclass", "checkpoint", "guvectorize",
+    "array", "asarray",
+})  # fmt: skip
 PARAMETER = "parameter"
 
 
@@ -29,9 +32,7 @@ class Project:
 
     def origins(self, source: Source) -> dict[str, str]:
         """Return the full names of what a file imports."""
-        return {
-            name: ".".join(filter(None, ("." * i.level + i.module, i.name))) for name, i in source.imports.items()
-        }
+        return {name: ".".join(filter(None, ("." * i.level + i.module, i.name))) for name, i in source.imports.items()}
 
     def origin(self, source: Source, expression: ast.expr) -> str:
         """Return the full name of an imported thing, such as `scipy.optimize.minimize`; empty where it is not imported."""
@@ -99,6 +100,19 @@ class Project:
         found = source.imports.get(name)
         return None if found is None else self._imported(source, found)
 
+    def module_named(self, source: Source, text: str) -> Source | None:
+        """Return the file of the module that a dotted name means in a file, such as `losses` or `package.losses`."""
+        head, _, rest = text.partition(".")
+        found = source.imports.get(head)
+        if found is None:
+            return None
+        whole = ".".join(filter(None, (found.module, found.name, rest)))
+        file = self.module(source, whole, found.level)
+        if file is not None:
+            return self.sources[file]
+        meant = self._imported(source, found)
+        return meant if isinstance(meant, Source) and not rest else None
+
     def class_of(self, source: Source, expression: ast.expr) -> Class | None:
         """Return the class that an expression names in a file."""
         text = dotted(expression)
@@ -106,11 +120,11 @@ class Project:
             return None
         if text in source.classes:
             return source.classes[text]
-        found: Source | Definition | Class | None = source
-        for name in text.split("."):
-            if not isinstance(found, Source):
-                return None
-            found = found.classes.get(name) or self.named(found, name)
+        before, _, last = text.rpartition(".")
+        module = self.module_named(source, before) if before else source
+        if module is None:
+            return None
+        found = module.classes.get(last) or self.named(module, last)
         return found if isinstance(found, Class) else None
 
     def lineage(self, found: Class) -> tuple[Class, ...]:
@@ -178,15 +192,8 @@ class Project:
         if owner is not None:
             found = self.methods(owner).get(node.attr)
             return [found] if found is not None else []
-        if text is not None:
-            module: Source | Definition | Class | None = source
-            for name in text.split("."):
-                module = self.named(module, name) if isinstance(module, Source) else None
-            if isinstance(module, Source):
-                return self._by_name(module, "", node.attr, depth + 1)
-            if text.partition(".")[0] in source.imports:
-                return []
-        return []
+        module = None if text is None else self.module_named(source, text)
+        return [] if module is None else self._by_name(module, "", node.attr, depth + 1)
 
     def class_of_instance(self, source: Source, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
         """Return the class of the object that an expression means: `Model(...)`, or a name that was set to it."""

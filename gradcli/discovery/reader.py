@@ -37,8 +37,7 @@ def parsed(path: str) -> ast.Module:
         if Path(path).stat().st_size > LARGEST:
             raise CannotRead(f"larger than {LARGEST // 1_000_000} MB")
         content = Path(path).read_bytes()
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        text = content.decode(encoding)
+        text = content.decode(_encoding(content))
         if "\0" in text:
             raise CannotRead("null bytes")
         return ast.parse(text, path)
@@ -53,6 +52,17 @@ def parsed(path: str) -> ast.Module:
         raise CannotRead(error.strerror or "cannot be opened") from None
     except ValueError as error:
         raise CannotRead(str(error)[:80]) from None
+
+
+def _encoding(content: bytes) -> str:
+    """Return the encoding that a file declares. Raises CannotRead for one that is unknown, or where none is right."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+    except SyntaxError as error:
+        said = str(error.msg)
+        raise CannotRead(
+            said if said.startswith("unknown") else "not UTF-8, and no other encoding is declared"
+        ) from None
 
 
 def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:

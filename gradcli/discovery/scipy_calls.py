@@ -3,12 +3,13 @@
 import ast
 from collections.abc import Iterator
 
+from gradcli.discovery import bodies
 from gradcli.discovery.pairs import BOTH, Pair
 from gradcli.discovery.project import Project
 from gradcli.discovery.source import PASSED, Definition, Source, last_name
-from gradcli.discovery import bodies
+from gradcli.words import DerivativeKind
 
-KINDS = {
+KINDS: dict[str, DerivativeKind] = {
     "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
     "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
 }  # fmt: skip
@@ -20,7 +21,10 @@ PLACES = {  # the functions of scipy that take a derivative without its name: af
     "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 5: "hess"},
 }  # fmt: skip
 _FUNCTIONS = ("fun", "func", "f", "x0")
-_OF_SCALARS = frozenset("minimize basinhopping dual_annealing shgo fmin_bfgs fmin_cg minimize_scalar".split())
+_OF_SCALARS = frozenset({
+    "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
+})  # fmt: skip
+_UP_TO_APPROX = 5  # arguments of these, with approx_grad
 _GIVES_BOTH = frozenset({"fmin_l_bfgs_b", "fmin_tnc"})  # without fprime, unless approx_grad
 
 
@@ -58,9 +62,9 @@ def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name:
     for key, value in given.items():
         if key in PASSED:
             yield from _gradients(project, source, scope, (key, value, fun, function, name))
-    if name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < 5 and function is not None:
-        if bodies.is_by_hand(function, project.origins(project.sources[function.file])):
-            yield Pair(function, BOTH, None)
+    alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
+    if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
+        yield Pair(function, BOTH, None)
 
 
 _Given = tuple[str, ast.expr, ast.expr | None, Definition | None, str]
@@ -70,7 +74,8 @@ def _gradients(project: Project, source: Source, scope: str, given: _Given) -> I
     key, value, fun, function, name = given
     if isinstance(value, ast.Constant):
         found = project.function(source, scope, fun) if value.value is True and fun is not None else []
-        kind, function = BOTH, None
+        kind: DerivativeKind = BOTH
+        function = None
         if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
             found = [d for d in found if isinstance(d, Definition) and bodies.returns_several(d)]
     else:

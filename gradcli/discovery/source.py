@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BOUND = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.IfExp)
-PASSED = frozenset(
-    "jac fprime fprime2 grad hess hessp Dfun fun_jac bc_jac fhess fhess_p fprime_eqcons fprime_ieqcons".split()
-)
+PASSED = frozenset({
+    "jac", "fprime", "fprime2", "grad", "hess", "hessp", "Dfun", "fun_jac", "bc_jac", "fhess", "fhess_p",
+    "fprime_eqcons", "fprime_ieqcons",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-KINDS = {
+from gradcli.words import DerivativeKind
+
+KINDS: dict[str, DerivativeKind] = {
     **dict.fromkeys(("grad", "grads", "gradient", "gradients", "prime", "fprime", "score", "scoreobs"), "grad"),
     **dict.fromkeys(("deriv", "derivs", "derivk", "derivative", "derivatives", "der", "psi"), "grad"),
     **dict.fromkeys(("jac", "jacobian"), "jac"),
@@ -14,39 +16,52 @@ KINDS = {
     "jvp": "jvp",
     "vjp": "vjp",
 }
-LIKELIHOODS = frozenset(
-    "loglike loglik loglikelihood logl likelihood llf ll nll lnlike lnprob logp logpost logposterior loglikeobs llobs objective".split()
-)
-VALUES = LIKELIHOODS | frozenset(
-    "loss cost obj energy error value val fun func function fn f eval evaluate criterion elbo penalty potential residual "
-    "residuals resid divergence merit rho".split()
-)
-MAPS = frozenset("call predict inverse transform forward".split())  # of a class: what else it may have a derivative of
-STOP = frozenset(
-    "make requires require zero no enable disable set clip check test tests has is use needs need apply update plot show print "
-    "save load init initialize sync reduce accumulate norm norms step descent ascent boosting numerical numeric num numdiff "
-    "approx approximate finite fd cs complex register with without allow retain detach hook samples residuals request "
-    "confint params helper numdiff image color colour policy conjugate linear radial fit train checkpoint clipping scorer "
-    "fn2 opg stats statistic".split()
-)
+LIKELIHOODS = frozenset({
+    "loglike", "loglik", "loglikelihood", "logl", "likelihood", "llf", "ll", "nll", "lnlike", "lnprob", "logp",
+    "logpost", "logposterior", "loglikeobs", "llobs", "objective",
+})  # fmt: skip
+VALUES = LIKELIHOODS | frozenset({
+    "loss", "cost", "obj", "energy", "error", "value", "val", "fun", "func", "function", "fn", "f", "criterion",
+    "elbo", "penalty", "potential", "residual", "residuals", "resid", "divergence", "merit", "rho",
+})  # fmt: skip
+MAPS = frozenset({  # of a class: what else it may have a derivative of
+    "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",
+})  # fmt: skip
+STOP = frozenset({
+    "make", "requires", "require", "zero", "no", "enable", "disable", "set", "clip", "check", "test", "tests",
+    "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save", "load", "init",
+    "initialize", "sync", "reduce", "accumulate", "norm", "norms", "step", "descent", "ascent", "boosting",
+    "numerical", "numeric", "num", "numdiff", "approx", "approximate", "finite", "fd", "cs", "complex", "register",
+    "with", "without", "allow", "retain", "detach", "hook", "samples", "residuals", "request", "confint", "params",
+    "helper", "image", "color", "colour", "policy", "conjugate", "linear", "radial", "fit", "train", "checkpoint",
+    "clipping", "scorer", "from", "opg", "stats", "statistic",
+})  # fmt: skip
 WEAK = frozenset({"score", "scoreobs", "prime", "der", "psi"})  # words that also mean other things
-MEASURES = frozenset("norm norms max min abs mean len shape size".split())  # of a gradient, not a gradient
-NEUTRAL = frozenset("get compute calc calculate eval evaluate of and the wrt by".split())
-_FORWARD = frozenset("forward forwardpass fprop feedforward propagate forwardpropagation".split())
-_BACKWARD = frozenset("backward backwardpass bprop backprop backpropagate backpropagation backpropagation".split())
-_FUSED = re.compile(r"(?P<base>[a-z]\w*?)(?P<word>grad|hess|score|prime|jac|deriv)|(?P<word2>score|deriv|grad)(?P<rest>[a-z]+)")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
+MEASURES = frozenset({  # of a gradient, not a gradient
+    "norm", "norms", "max", "min", "abs", "mean", "len", "shape", "size",
+})  # fmt: skip
+NEUTRAL = frozenset({"get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by"})
+_FORWARD = frozenset({"forward", "forwardpass", "fprop", "feedforward", "propagate", "forwardpropagation"})
+_BACKWARD = frozenset({"backward", "backwardpass", "bprop", "backprop", "backpropagate", "backpropagation"})
+_FUSED = re.compile(
+    r"(?P<base>[a-z]\w*?)(?P<word>grad|hess|score|prime|jac|deriv)|(?P<word2>score|deriv|grad)(?P<rest>[a-z]+)"
+)
+_PART = re.compile(r"[A-Z]+(?![^\WA-Z\d_])|[A-Z]?[^\WA-Z\d_]+\d*|\d+")
 _ORDER = re.compile(r"(deriv|der|prime|fprime|grad)(\d)")
-_PRODUCT = frozenset("prod product vec vector p".split())
+_PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read a name: the kind of derivative, the word that says so, and the keys its function can have."""
+    """One way to read a name: the kind of derivative, and the word that says so.
 
-    kind: str
+    `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place.
+    """
+
+    kind: DerivativeKind
     word: str
-    functions: tuple[str, ...]
+    plain: tuple[str, ...]
+    swapped: tuple[str, ...]
     bare: bool
 
 
@@ -62,7 +77,7 @@ def key(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def kind_of(word: str) -> str | None:
+def kind_of(word: str) -> DerivativeKind | None:
     """Return the kind of derivative that a word says, or None: `deriv2` is a second derivative."""
     order = _ORDER.fullmatch(word)
     if order is not None:
@@ -81,6 +96,15 @@ def is_value(name: str) -> bool:
 
 
 _ENDINGS = ("loglike", "loglik", "likelihood", "objective", "loss", "cost", "loglikeobs")
+
+
+def is_only_value(name: str) -> bool:
+    """Whether every word of the name says so: `objective_func`, `_nploglike`, but not `quantile_func`."""
+    words = set(parts(name))
+    return (words <= VALUES | _SIGNS and not words <= _SIGNS) or any(key(name).endswith(w) for w in _ENDINGS)
+
+
+_SIGNS = frozenset({"neg", "negative", "minus", "log", "my", "total", "compute", "calc", "get", "np", "n"})
 
 
 def is_likelihood(name: str) -> bool:
@@ -114,6 +138,11 @@ def names_gradient(name: str) -> bool:
     return any(kind_of(w) and w not in WEAK - {"score"} for w in words) and MEASURES.isdisjoint(words)
 
 
+def keys(name: str) -> tuple[str, str]:
+    """Return the two forms under which a function is found: without underscores, and its words between underscores."""
+    return key(name), "_".join(("", *parts(name), ""))
+
+
 @cache
 def readings(name: str) -> tuple[Reading, ...]:
     """Return the ways to read a name as that of a derivative: none for `type`, one or two for `grad_focal`."""
@@ -133,7 +162,7 @@ def _readings(name: str) -> Iterator[Reading]:
             rest = fused["base"] or fused["rest"]
             yield _with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
     if words and len(key(name)) > 1 and key(name)[0] == "d" and name.strip("_").lower().startswith("d"):
-        yield Reading("grad", "d", (key(name)[1:],), False)
+        yield Reading("grad", "d", (key(name)[1:],), (), False)
 
 
 def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
@@ -144,11 +173,21 @@ def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
     dropped = _PRODUCT if product else frozenset()
     rest = [w for k, w in enumerate(words) if k not in places and w not in dropped]
     plain = [w for w in rest if w not in NEUTRAL]
-    keys = [] if word in ("score", "scoreobs") else ["".join(rest), "".join(plain)]
-    swaps = LIKELIHOODS if word in ("score", "scoreobs") else VALUES
-    swapped = [*words]
-    for value in sorted(swaps):
-        swapped[first] = value
-        left = [w for k, w in enumerate(swapped) if (k == first or k not in places) and w not in dropped]
-        keys += ["".join(left), "".join([*plain, value]), "".join([value, *plain])]
-    return Reading("hvp" if product else kind, word, tuple(dict.fromkeys(k for k in keys if k)), not plain)
+    direct = [] if word in ("score", "scoreobs") else ["".join(rest), "".join(plain)]
+    swapped: list[str] = []
+    for value in sorted(LIKELIHOODS if word in ("score", "scoreobs") else VALUES):
+        left = [
+            value if k == first else w
+            for k, w in enumerate(words)
+            if (k == first or k not in places) and w not in dropped
+        ]
+        for made in (left, [*plain, value], [value, *plain]):
+            swapped.append("_".join(("", *made, "")) if len(value) <= _SHORT else "".join(made))
+    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), not plain)
+
+
+_SHORT = 4  # letters of a word that other words contain by chance
+
+
+def _once(found: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for each in found if each))
