@@ -93,49 +93,53 @@ def _is_custom(project: Project, source: Source, value: ast.expr, framework: str
     return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
 
 
+_Rules = dict[str, tuple[str, str, ast.expr | Definition, tuple[ast.expr, ...]]]
+
+
 def _of_jax(project: Project, source: Source) -> Iterator[Custom]:
     """Yield one gradient for each rule: what `f.defvjp(fwd, bwd)`, `f.defjvp(rule)` or `@f.defjvp` has, by its function."""
     if not {"jax", "flax", "equinox"} & source.imported:
         return
     names = ("custom_vjp", "custom_jvp", "filter_custom_vjp", "filter_custom_jvp")
-    for scope, functions in source.functions.items():
-        for several in functions.values():
-            for function in several:
-                if any(
-                    _is_custom(project, source, d, lib, names)
-                    for d in function.decorators
-                    for lib in ("jax", "equinox")
-                ):
-                    yield _with_rule(project, source, scope, function)
+    rules = _rules(source)
+    for function in source.definitions():
+        if any(_is_custom(project, source, d, lib, names) for d in function.decorators for lib in ("jax", "equinox")):
+            yield _with_rule(project, source, function, function.name, rules)
     for scope, bound in source.bound.items():
         for name, values in bound.items():
             for value in values:
                 if isinstance(value, ast.Call) and value.args and _is_custom(project, source, value.func, "jax", names):
                     for function in _functions(project, source, scope, value.args[0]):
-                        yield _with_rule(project, source, scope, function, name)
+                        yield _with_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
 
 
-def _with_rule(project: Project, source: Source, scope: str, function: Definition, name: str = "") -> Custom:
-    """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
-    called = name or function.last
-    whole = f"{scope}.{called}" if scope else called
-    for place, call in source.calls:
-        defining = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if defining in _DEFINING and isinstance(call.func, ast.Attribute) and dotted(call.func.value) == called:
-            kind = _DEFINING[defining]
-            given = [*call.args, *(k.value for k in call.keywords)]
-            rules = [d for value in given for d in _functions(project, source, place, value)]
-            rule = rules[-1] if rules else None
-            if rule is None or isinstance(rule.node, ast.Lambda):
-                return Custom(whole, call.lineno, kind, whole, "jax", function, tuple(rules))
-            return Custom(rule.name, rule.line, kind, whole, "jax", function, tuple(rules))
+def _rules(source: Source) -> _Rules:
+    """Return how custom functions get their rules, by the names that these have there: the method, and where it is called."""
+    found: _Rules = {}
     for rule in source.definitions():
         for decorator in rule.decorators:
-            defining = decorator.attr if isinstance(decorator, ast.Attribute) else ""
-            if defining in _DEFINING and isinstance(decorator, ast.Attribute) and dotted(decorator.value) == called:
-                return Custom(rule.name, rule.line, _DEFINING[defining], whole, "jax", function, (rule,))
-    kind = "jvp" if any("jvp" in last_name(d) or "jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
-    return Custom(whole, function.line, kind, whole, "jax", function)
+            if isinstance(decorator, ast.Attribute) and decorator.attr in _DEFINING:
+                found[dotted(decorator.value) or ""] = (rule.scope, decorator.attr, rule, ())
+    for scope, call in source.calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _DEFINING:
+            given = (*call.args, *(k.value for k in call.keywords))
+            found[dotted(call.func.value) or ""] = (scope, call.func.attr, call, given)
+    return found
+
+
+def _with_rule(project: Project, source: Source, function: Definition, name: str, rules: _Rules) -> Custom:
+    """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
+    if name.rpartition(".")[2] not in rules:
+        kind: DerivativeKind = "jvp" if any("jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
+        return Custom(name, function.line, kind, name, "jax", function)
+    scope, method, place, given = rules[name.rpartition(".")[2]]
+    kind = _DEFINING[method]
+    if isinstance(place, Definition):
+        return Custom(place.name, place.line, kind, name, "jax", function, (place,))
+    inner = [d for value in given for d in _functions(project, source, scope, value)]
+    if not inner or isinstance(inner[-1].node, ast.Lambda):
+        return Custom(name, place.lineno, kind, name, "jax", function, tuple(inner))
+    return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
 
 
 def _decorated(project: Project, source: Source, definition: Definition) -> Iterator[Custom]:

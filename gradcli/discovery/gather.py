@@ -30,14 +30,13 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
     covered = checks_of(project, declared)
     wanted = set(listed)
     made = [_of_custom(project, file, custom, covered) for file, custom in customs]
+    objects = {file: _objects(project, project.sources[file]) for file in wanted}
     made += [
-        _of_pair(project, pair, by, covered)
+        _of_pair(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
         for pair, by in found.values()
         if pair.gradient.file in wanted and id(pair.gradient.node) not in inner
     ]
-    return tuple(
-        sorted(_once(made), key=lambda g: (listed.index(g.file) if len(listed) < 2 else g.file, g.line, g.name))
-    )
+    return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
 
 
 def _once(made: Iterable[Found]) -> Iterator[Found]:
@@ -66,12 +65,12 @@ def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) ->
     return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids)
 
 
-def _of_pair(project: Project, pair: Pair, by: FoundBy, covered: Covered) -> Found:
+def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects: dict[Class, str]) -> Found:
     gradient, of = pair.gradient, pair.of
-    source = project.sources[gradient.file]
     function = of or (gradient if pair.kind == "value-and-grad" else None)
     parameters = () if function is None else parameters_with_defaults(function)
-    through = _instance(project, source, gradient)
+    owner = source.classes.get(gradient.owner or "")
+    through = "" if owner is None else objects.get(owner, "")
     free = gradient.scope == "" and (of is None or of.scope == "") and not isinstance(gradient.node, ast.Lambda)
     same = function is not None and function.file == gradient.file
     point = "point" in source.bound.get("", {}) or "point" in source.functions.get("", {})
@@ -91,15 +90,12 @@ def parameters_with_defaults(definition: Definition) -> tuple[Parameter, ...]:
     )
 
 
-def _instance(project: Project, source: Source, gradient: Definition) -> str:
-    """Return the name of an object of the module whose method the gradient is, or an empty string."""
-    owner: Class | None = source.classes.get(gradient.owner or "")
-    if owner is None:
-        return ""
+def _objects(project: Project, source: Source) -> dict[Class, str]:
+    """Return the objects that a module holds, by their classes and the base classes of these."""
+    found: dict[Class, str] = {}
     for name, values in source.bound.get("", {}).items():
         for value in values:
-            if isinstance(value, ast.Call):
-                found = project.class_of_instance(source, "", value)
-                if found is not None and owner in project.lineage(found):
-                    return name
-    return ""
+            owner = project.class_of_instance(source, "", value) if isinstance(value, ast.Call) else None
+            for each in () if owner is None or owner in found else project.lineage(owner):
+                found.setdefault(each, name)
+    return found
