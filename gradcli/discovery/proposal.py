@@ -75,8 +75,10 @@ def _note(gradient: Found) -> list[str]:
     """Return what must be done before the gradient can be named, if anything."""
     if gradient.found_by in _CUSTOM or gradient.reachable:
         return []
-    if gradient.name.endswith("<lambda>") or (gradient.of or "").endswith("<lambda>"):
-        return [f"{gradient.name} is checked with a name: write the lambda as a function of the module."]
+    if gradient.name.endswith("<lambda>"):
+        return ["A lambda has no name: write it as a function of the module, and name that here."]
+    if (gradient.of or "").endswith("<lambda>"):
+        return [f"{gradient.name} is a gradient of a lambda: write that as a function of the module, and name it here."]
     if gradient.of is None and gradient.kind != "value-and-grad":
         return [f"{gradient.name}: name the function that it is a gradient of."]
     if "." in gradient.name:

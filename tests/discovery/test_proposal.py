@@ -76,7 +76,7 @@ def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> No
 
 def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
     text = HEAD + "def fit(x0):\n    return minimize(sum, x0, jac=lambda x: 2 * x)\n"
-    assert "write the lambda as a function of the module" in proposed(tmp_path, {"a.py": text})
+    assert "write it as a function of the module" in proposed(tmp_path, {"a.py": text})
 
 
 def test_a_custom_function_is_its_own_target(tmp_path: Path) -> None:
