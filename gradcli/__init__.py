@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from gradcli.declared import checked
     from gradcli.errors import CannotCompile, GradcliError, NotConfirmed
     from gradcli.source.expression import Expression
     from gradcli.studies_api import compare_modes, sweep, trace
@@ -40,6 +41,7 @@ _API = (
 _LAZY = {
     "CannotCompile": "gradcli.errors",
     "Expression": "gradcli.source.expression",
+    "checked": "gradcli.declared",
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
     **dict.fromkeys(_API, "gradcli.api"),
@@ -47,7 +49,8 @@ _LAZY = {
 }
 
 __all__ = [
-    "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checkpoint", "compare_modes",
+    "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checked", "checkpoint",
+    "compare_modes",
     "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
 ]  # fmt: skip
 

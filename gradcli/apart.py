@@ -10,6 +10,7 @@ from gradcli import __version__
 INTERNAL, INTERRUPTED = 70, 130
 VERSION = f"gradcli {__version__}\n"
 _NEEDS_CHILD = ("--allow-python", "--timeout")
+_READS = ("find", "init")  # commands that read Python files and run none of them
 
 
 def asks_for_version(argv: Sequence[str]) -> bool:
@@ -20,6 +21,8 @@ def asks_for_version(argv: Sequence[str]) -> bool:
 
 def needs_child(argv: Sequence[str]) -> bool:
     """Whether the arguments may name Python code, or use an option that needs a child process, such as --timeout."""
+    if argv and argv[0] in _READS:
+        return False
     return any(".py" in word or word.startswith(_NEEDS_CHILD) or _names_a_member(word) for word in argv)
 
 

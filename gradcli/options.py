@@ -46,7 +46,8 @@ SUITE, OUTPUT = "Several checks", "Output"
 GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, SUITE, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
-PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops")
+PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "find")
+ALL = (*PRINTS, "init")
 PICTURED = ("compare-modes", "sweep")
 RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
 
@@ -261,6 +262,11 @@ class Options:
     update_baseline: bool = row(
         "--update-baseline", "", "Write what fails now to the file of --baseline.",
         on=("check",), group=SUITE, default=False, kind=bool)
+    fail_under: float | None = row(
+        "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
+        on=("find",), group=OUTPUT, kind=float, low=0, high=100)
+    github: bool = row(
+        "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
@@ -276,15 +282,15 @@ class Options:
         "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, read=dots)
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
-        on=PRINTS, group=OUTPUT, default=False, kind=bool)
+        on=ALL, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
         "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=OUTPUT,
         default=False, kind=bool)
     color: bool | None = row(
         "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]",
-        on=PRINTS, group=OUTPUT, kind=bool)
+        on=ALL, group=OUTPUT, kind=bool)
     traceback: bool = row(
-        "--traceback", "", "Show Python's traceback with an error.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
+        "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, default=False, kind=bool)
     # fmt: on
     given: frozenset[str] = frozenset()  # the names of the options that the command line gave
 

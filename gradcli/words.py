@@ -100,6 +100,8 @@ Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the re
 Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remainder of a claim shrinks as it must
 TargetKind = Literal["expression", "python"]
 Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
+DerivativeKind = Literal["grad", "jac", "hess", "hvp", "jvp", "vjp", "backward", "value-and-grad"]  # of what is found
+FoundBy = Literal["name", "scipy", "torch", "jax", "tensorflow", "mlx"]  # what shows that a function is a gradient
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
 ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
-    ("errors", "words", "threads", "pipes", "apart"),
+    ("errors", "words", "threads", "pipes", "apart", "declared"),
     ("process",),
     ("point", "reports"),
     ("core",),
@@ -28,6 +28,7 @@ FLOORS = (
     ("verify",),
     ("study",),
     ("derivation",),
+    ("discovery",),
     ("forms",),
     ("suite",),
     (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.options import DEFAULTS, PRINTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
+from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
@@ -62,10 +62,10 @@ def test_every_option_of_a_check_is_a_keyword_of_python_or_belongs_to_the_comman
 
 
 def test_a_spelling_means_one_option_of_a_command() -> None:
-    for command in PRINTS:
+    for command in ALL:
         flags = [flag for row in rows_of(command) for flag in row.flags]
         assert len(flags) == len(set(flags))
-    assert all(set(row.on) <= set(PRINTS) for row in ROWS)
+    assert all(set(row.on) <= set(ALL) for row in ROWS)
 
 
 @pytest.mark.parametrize("row", keywords(), ids=names)

@@ -9,7 +9,7 @@ from gradcli.commands.target_requests import only, several, target_requests
 from gradcli.errors import GradcliError
 from gradcli.options import Options
 from gradcli.source.target_request import TargetRequest
-from gradcli.source.targets import is_python
+from gradcli.source.targets import is_folder, is_python
 from gradcli.words import Exit, Kind, worst
 from gradcli.world import World
 
@@ -51,7 +51,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     """
     words = targets or []
     to = output(FORMATS, options, world)
-    if not words or several(words):
+    if not words or several(words) or is_folder(words[0]):
         from gradcli.commands.check_suite import check_suite
 
         return check_suite(words, to, options, world)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradcli.commands.check_folder import are_folders, suite_of_folders
 from gradcli.commands.output import Output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
@@ -43,15 +44,19 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
     _refuse(words, options)
     if list(words[:1]) == ["-"]:
         return _Run(_targets((), options, world), to, options, world).of_lines(words)
-    suite = _declared(options, world) if not words else _targets(words, options, world)
+    if not words:
+        suite = _declared(options, world)
+    else:
+        suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
     return _Run(suite, to, suite.options, world).of_suite()
 
 
 def _refuse(words: Sequence[str], options: Options) -> None:
     """Raise BadOption for an option that has no meaning for these words, or not with another one."""
     of_list = _OF_A_LIST if list(words[:1]) == ["-"] else ()
+    of_project = _OF_A_PROJECT if words and not are_folders(words) else ()
     for row in rows_of("check"):
-        if row.name in options.given and row.name in (*(_OF_A_PROJECT if words else ()), *of_list):
+        if row.name in options.given and row.name in (*of_project, *of_list):
             flag = row.flag.partition("/")[0]
             raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
     if options.update_baseline and options.baseline is None:
@@ -71,7 +76,7 @@ def _declared(options: Options, world: World) -> Suite:
         )
     for note in suite.notes:
         world.tell(f"note: {note}")
-    if not suite.checks:
+    if not suite.checks and not options.list_only:
         raise BadOption(
             f"{suite.path and suite.path.name} declares no check", do="fill in the commented checks, or: gradcli init"
         )
@@ -83,7 +88,7 @@ def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
     checks: list[Check] = []
     for ask in target_requests(words, options, world) if words else ():
         checks.append(Check(unlike([check.id for check in checks], ask.target), ask, options))
-    return Suite(None, Path.cwd(), checks=tuple(checks), options=options)
+    return Suite(None, Path.cwd(), checks=tuple(checks), options=options, declared=False)
 
 
 class _Run:
@@ -98,7 +103,7 @@ class _Run:
         self._checks = {check.id: check for check in suite.checks}
         in_ci = world.environ.get("CI") == "true"
         reads = uses_cache(suite, reads=options.cache, in_ci=in_ci, drawn_at_random=options.seed_is_random)
-        self._cache = Cache(suite, options.threads, reads=reads) if suite.path is not None else None
+        self._cache = Cache(suite, options.threads, reads=reads) if suite.declared else None
         self._baseline_path = None if options.baseline is None else (suite.folder / options.baseline).absolute()
 
     def of_lines(self, words: Sequence[str]) -> int:
@@ -154,11 +159,15 @@ class _Run:
         for check in chosen:
             target = "" if check.ask.target == check.id else check.ask.target
             self._world.stdout.write(f"{check.id.ljust(min(wide, 40))}  {target}".rstrip() + "\n")
+        if not self._suite.checks:
+            self._world.stdout.write(
+                "every check is a comment: fill in what is marked with ?, and remove the marks of the comment\n"
+            )
         return Exit.CONFIRMED
 
     def _job(self, check: Check) -> Job:
         suite = self._suite
-        declared = suite.path is not None
+        declared = suite.declared
         profile = () if suite.profile is None else ("--profile", suite.profile)
         command = ("gradcli", "check", "-k", _quoted(check.id), *profile) if declared else ()
         folders = suite.importable if declared else ()
@@ -238,12 +247,13 @@ class _Run:
         config = None if suite.path is None else suite.path.name
         return SuiteReport(
             ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared, counts_of(rows),
-            int(status), time.perf_counter() - self._started, rows, environment(), stale or ABSENT, full=options.verbose,
+            int(status), time.perf_counter() - self._started, rows, environment(), stale or ABSENT,
+            suite.without_point or ABSENT, full=options.verbose,
         )  # fmt: skip
 
     def _again(self) -> tuple[str, ...]:
         """Return the words that run this suite again."""
-        if self._suite.path is None:
+        if not self._suite.declared:
             return tuple(check.ask.target for check in self._suite.checks)
         return () if self._suite.profile is None else ("--profile", self._suite.profile)
 

@@ -6,7 +6,21 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from gradcli.commands import check, compare_modes, derive, given, grad, merge, modes, ops, schema, sweep, trace
+from gradcli.commands import (
+    check,
+    compare_modes,
+    derive,
+    find,
+    given,
+    grad,
+    init,
+    merge,
+    modes,
+    ops,
+    schema,
+    sweep,
+    trace,
+)
 from gradcli.commands.help import Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
@@ -34,10 +48,15 @@ COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # the function, its a
     "grad": (grad.grad, given.TARGET, grad.EXAMPLES, "Print the gradient alone, to pipe."),
     "trace": (trace.trace, given.TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
     "merge": (merge.merge, given.FILES, merge.EXAMPLES, "Put the documents of shards together."),
+    "find": (find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
+    "init": (init.init, None, init.EXAMPLES, "Write a suite of checks for what find finds."),
     "modes": (modes.modes, None, None, "List the modes and devices available here."),
     "ops": (ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
     "schema": (schema.schema, None, schema.EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
+
+
+_OPTIONAL = ("check", "ops", "find")  # whose argument can be left out
 
 
 @cache
@@ -48,7 +67,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     for name, (body, argument, examples, short) in COMMANDS.items():
-        default = {"default": None} if name in ("check", "ops") else {}
+        default = {} if name not in _OPTIONAL else {"default": None}
         made = body if name == "schema" else given.command(name, body, argument, **default)
         app.command(name, epilog=examples, short_help=short, cls=Command)(made)
     app.callback()(_version)

@@ -22,6 +22,7 @@ TYPES = {
     "modes": ("gradcli.reports.listing", "ModesReport"),
     "ops": ("gradcli.reports.listing", "OpsReport"),
     "suite": ("gradcli.reports.suite", "SuiteReport"),
+    "find": ("gradcli.reports.find", "FindReport"),
     "error": ("gradcli.reports.common", "ErrorReport"),
 }
 

@@ -188,6 +188,7 @@ class SuiteReport(Printed):
     checks       The checks that were run.
     environment  The versions of what the results depend on, by name, and the number of threads.
     stale        The ids that the baseline lists and that no longer fail.
+    no_point     The gradients found in a folder that were not checked, because no point is known for them.
     schema       The name of this schema, with its number.
     """
 
@@ -203,6 +204,7 @@ class SuiteReport(Printed):
     checks: tuple[CheckRow, ...]
     environment: dict[str, str | int]
     stale: tuple[str, ...] | Absent = ABSENT
+    no_point: tuple[str, ...] | Absent = ABSENT
     schema: str = "gradcli.suite/1"
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # those that passed too
 
@@ -223,10 +225,14 @@ class SuiteReport(Printed):
         return (*found, *self.last())
 
     def last(self) -> tuple[Block, ...]:
-        """Return what stands at the end: entries of the baseline that are out of date, and the counts."""
+        """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
         stale = self.stale or ()
         said = f"{', '.join(stale)}: listed in the baseline, and fails no longer; --update-baseline removes it"
-        return (*([Paragraph(said, 0)] if stale else []), Paragraph(Piece(self.counted(), "strong"), 0))
+        without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
+        without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
+            without
+        )
+        return (*without, *([Paragraph(said, 0)] if stale else []), Paragraph(Piece(self.counted(), "strong"), 0))
 
     def counted(self) -> str:
         """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""

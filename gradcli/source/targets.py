@@ -1,5 +1,6 @@
 """Which strings name Python code; everything else is an expression."""
 
+import os
 import re
 
 TARGET = re.compile(
@@ -11,6 +12,11 @@ def is_python(text: str) -> bool:
     """Whether a target names Python code: `PATH.py:NAME`, `DOTTED.MODULE:NAME`, or a file alone."""
     stripped = text.strip()
     return TARGET.fullmatch(stripped) is not None or (stripped.endswith(".py") and "\n" not in stripped)
+
+
+def is_folder(text: str) -> bool:
+    """Whether a word names a folder: one that exists, or one that ends in a slash."""
+    return bool(text.strip("/ ")) and (text.endswith("/") or os.path.isdir(text))  # noqa: PTH112 (never raises)
 
 
 def names_python(text: str) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from gradcli.options import DEFAULTS, Options, claim_of, rows_of
 from gradcli.source.names import nearest
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite import positions
+from gradcli.suite.decorators import decorated
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
 KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
@@ -52,8 +53,9 @@ class Check:
 class Suite:
     """The checks of a project, in declared order.
 
-    `path` is the file that declares them, or None if only decorators do; `folder` is what their paths are relative to,
-    `paths` where discovery looks, `profile` the profile in use, and `notes` what is worth saying before they run.
+    `path` is the file that declares them, None if only decorators do, or the command line, which is not `declared`. `folder`
+    is what their paths are relative to, `paths` where discovery looks, `profile` the profile in use, and `notes` what is
+    worth saying before they run. `without_point` names the gradients of a folder that cannot be checked without a point.
     """
 
     path: Path | None
@@ -63,6 +65,8 @@ class Suite:
     profile: str | None = None
     options: Options = DEFAULTS
     notes: tuple[str, ...] = ()
+    declared: bool = True
+    without_point: tuple[str, ...] = ()
 
     @property
     def importable(self) -> tuple[str, ...]:
@@ -75,7 +79,7 @@ class Suite:
 
 
 def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite | None:
-    """Return the suite of a folder or of its nearest parent that has one; None where there is none.
+    """Return the suite of a folder or of its nearest parent that has one, else of the decorators in it; None if there is none.
 
     The search ends at the folder that holds `.git`, and at the home folder. `over` are the options of the command line.
 
@@ -92,8 +96,13 @@ def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULT
             )
             return dataclasses.replace(suite, notes=note)
         if (here / ".git").exists() or here == home:
-            return None
-    return None
+            break
+    if profile is not None:
+        return None
+    found = _decorated(folder, ["."], {}, over)
+    _unlike(found)
+    options = dataclasses.replace(DEFAULTS, **given_in(over))
+    return Suite(None, folder, (), tuple(found), None, options) if found else None
 
 
 def _has_table(path: Path) -> bool:
@@ -161,7 +170,8 @@ class _Reader:
         paths = self._texts(self._table.get("paths", []), (*self._head, "paths"))
         checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
         found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
-        self._unlike(found)
+        found += _decorated(self._path.parent, paths or ["."], {**top, **chosen}, self._over)
+        _unlike(found)
         options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options)
 
@@ -191,31 +201,7 @@ class _Reader:
     def _options(
         self, table: Mapping[str, Any], at: positions.Path, known: Mapping[str, Option], others: Sequence[str]
     ) -> dict[str, Any]:
-        """Return the values of the options in a table, by the names of their fields."""
-        found = {}
-        for key, raw in table.items():
-            if key in others:
-                continue
-            if key not in known:
-                near = nearest(key, (*known, *others))
-                do = f"did you mean '{near}'?" if near else f"keys: {', '.join((*others, *known))}"
-                raise BadOption(f"unknown key '{key}' in {self._path.name}", where=self._place((*at, key)), do=do)
-            row = known[key]
-            try:
-                found[row.name] = option_value(row, key, raw)
-            except GradcliError as error:
-                error.where = error.where or self._place((*at, key))
-                raise
-        return found
-
-    def _unlike(self, checks: Sequence[Check]) -> None:
-        seen: set[str] = set()
-        for check in checks:
-            if check.id in seen:
-                raise BadOption(
-                    f"two checks have the id '{check.id}'", where=check.declared_at, do="give each a different id"
-                )
-            seen.add(check.id)
+        return option_values(table, known, others, self._path.name, lambda key: self._place((*at, key)))
 
     def _texts(self, found: Any, at: positions.Path) -> list[str]:
         listed = [found] if isinstance(found, str) else self._of(list, found, at, "a list of texts")
@@ -229,6 +215,56 @@ class _Reader:
 
     def _place(self, at: positions.Path) -> Place | None:
         return positions.place_of(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
+
+
+def _decorated(folder: Path, paths: Sequence[str], values: Mapping[str, Any], over: Options) -> list[Check]:
+    """Return the checks that decorators declare in these paths, by file and line."""
+    found = []
+    for each in decorated(folder, paths):
+        keywords = dict(each.keywords)
+        name = keywords.pop("id", each.target)
+        given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
+        found.append(declared_check(str(name), each.target, {**values, **given}, over, each.place))
+    return found
+
+
+def _unlike(checks: Sequence[Check]) -> None:
+    """Raise BadOption if two checks have one id."""
+    seen: set[str] = set()
+    for check in checks:
+        if check.id in seen:
+            raise BadOption(
+                f"two checks have the id '{check.id}'", where=check.declared_at, do="give each a different id"
+            )
+        seen.add(check.id)
+
+
+def option_values(
+    table: Mapping[str, Any],
+    known: Mapping[str, Option],
+    others: Sequence[str],
+    source: str,
+    place: Callable[[str], Place | None],
+) -> dict[str, Any]:
+    """Return the values of the options in a table, by the names of their fields; keys of `others` are left out.
+
+    Raises  BadOption for an unknown key, and for a value of another kind, at the `place` of the key.
+    """
+    found = {}
+    for key, raw in table.items():
+        if key in others:
+            continue
+        if key not in known:
+            near = nearest(key, (*known, *others))
+            do = f"did you mean '{near}'?" if near else f"keys: {', '.join((*others, *known))}"
+            raise BadOption(f"unknown key '{key}' in {source}", where=place(key), do=do)
+        row = known[key]
+        try:
+            found[row.name] = option_value(row, key, raw)
+        except GradcliError as error:
+            error.where = error.where or place(key)
+            raise
+    return found
 
 
 def declared_check(

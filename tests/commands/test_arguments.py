@@ -151,10 +151,14 @@ def test_several_targets_share_the_point_and_get_a_line_each(gradcli: Callable[.
 def test_help_is_written_to_standard_output(gradcli: Callable[..., Any], word: str) -> None:
     ran = gradcli(word)
     assert ran.exit_status == 0
-    assert all(command in ran.stdout for command in ("check", "compare-modes", "trace", "grad", "modes", "ops"))
+    assert all(
+        command in ran.stdout for command in ("check", "compare-modes", "trace", "grad", "find", "init", "modes", "ops")
+    )
 
 
-@pytest.mark.parametrize("command", ["check", "compare-modes", "trace", "grad", "modes", "ops", "schema"])
+@pytest.mark.parametrize(
+    "command", ["check", "compare-modes", "trace", "grad", "find", "init", "modes", "ops", "schema"]
+)
 def test_every_command_has_help(gradcli: Callable[..., Any], command: str, capfd: pytest.CaptureFixture[str]) -> None:
     ran = gradcli(command, "--help")
     shown = ran.stdout + capfd.readouterr().out

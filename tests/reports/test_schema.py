@@ -20,7 +20,7 @@ from gradcli.reports.schema import field_descriptions
 from gradcli.words import Kind, Severity, Verdict
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
-NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "error")
+NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "find", "error")
 
 # fmt: off
 DOCUMENTS = {
@@ -64,6 +64,7 @@ DOCUMENTS = {
     "ops":                     ("ops", "tanh"),
     "ops, checked":            ("ops", "sin", "--check"),
     "ops, not elementwise":    ("ops", "matmul"),
+    "find":                    ("find", str(Path(__file__).parents[2] / "examples")),
     "error, expression":       ("check", "sine(x)"),
     "error, usage":            ("check", "x", "--bogus"),
     "error, command":          ("chek", "x"),
@@ -96,7 +97,9 @@ def test_documents_validate(gradcli: Callable[..., Any], case: str) -> None:
     assert ran.stderr == ""
 
 
-@pytest.mark.parametrize("case", ["check, a wrong claim", "compare-modes", "grad, vector", "trace", "modes", "ops"])
+@pytest.mark.parametrize(
+    "case", ["check, a wrong claim", "compare-modes", "grad, vector", "trace", "modes", "ops", "find"]
+)
 def test_one_line_documents_are_the_same_documents(gradcli: Callable[..., Any], case: str) -> None:
     ran = gradcli(*DOCUMENTS[case], "--format", "ndjson")
     assert ran.stdout.count("\n") == 1

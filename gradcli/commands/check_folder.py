@@ -1,0 +1,50 @@
+"""`gradcli check DIR/`: the checks of the gradients in a folder, and of those found there whose point is known."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradcli.commands.find import declared_checks
+from gradcli.discovery import proposal
+from gradcli.discovery.finder import find
+from gradcli.errors import BadOption
+from gradcli.options import Options
+from gradcli.reports.suite import unlike
+from gradcli.source.targets import is_folder
+from gradcli.suite.config import KEYS, Suite, declared_check, find_suite, option_values, refuse_options_of_one
+
+
+def are_folders(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name folders: those that exist, or that end in a slash.
+
+    Raises  BadOption if only some of them do.
+    """
+    folders = [word for word in words if is_folder(word)]
+    if folders and len(folders) < len(words):
+        raise BadOption(
+            f"{folders[0]} is a folder, and other words are not", do="check folders alone: gradcli check src/"
+        )
+    return bool(folders)
+
+
+def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
+    """Return the checks of the suite whose gradient lies in the folders, then those found there that have a point.
+
+    The gradients that lack one are the suite's `without_point`.
+
+    Raises  BadOption.
+    """
+    refuse_options_of_one(options)
+    suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
+    gradients = find(words, declared_checks(suite)).gradients
+    covering = {name for gradient in gradients for name in gradient.checked_by}
+    checks = [check for check in suite.checks if check.id in covering]
+    open_ = [gradient for gradient in gradients if not gradient.checked_by]
+    for gradient in filter(proposal.is_live, open_):
+        values = proposal.values(gradient)
+        target = str(Path.cwd() / str(values.pop("target")))
+        given = option_values(values, KEYS, (), gradient.file, lambda key: None)
+        name = unlike([check.id for check in checks], gradient.name)
+        checks.append(declared_check(name, target, given, options, None))
+    without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
+    return dataclasses.replace(suite, checks=tuple(checks), without_point=without)

@@ -1,0 +1,108 @@
+"""`gradcli init`."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradcli.discovery.found import Found
+from gradcli.errors import BadOption
+from gradcli.options import Options
+from gradcli.world import World
+
+EXAMPLES = """Examples:
+
+    gradcli init
+
+    gradcli init --github
+"""
+WORKFLOW = Path(".github", "workflows", "gradcli.yml")
+
+
+def init(world: World, options: Options) -> int:
+    """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
+
+    The suite is added to pyproject.toml where there is one, else written to gradcli.toml. A suite or workflow that is there
+    is never changed. Where no point is known, a check is written as a comment that says what to fill in.
+    """
+    from gradcli.discovery.finder import find
+
+    folder = Path()
+    place = suite_file(folder)
+    if options.github and (folder / WORKFLOW).exists():
+        raise BadOption(f"{WORKFLOW.as_posix()} is there already", do="remove it, or leave --github out")
+    findings = find([_source(folder)])
+    said = write_suite(place, findings.gradients)
+    if options.github:
+        said += write_workflow(folder)
+    for line in [] if options.quiet else [*said, *_next(findings.gradients, place)]:
+        world.stdout.write(f"{line}\n")
+    return 0
+
+
+def suite_file(folder: Path) -> Path:
+    """Return the file that the suite of a folder is written to.
+
+    Raises  BadOption if there is a suite already, or if pyproject.toml is not TOML.
+    """
+    own, project = folder / "gradcli.toml", folder / "pyproject.toml"
+    if own.exists():
+        raise BadOption("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
+    if not project.exists():
+        return own
+    try:
+        tables = tomllib.loads(project.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadOption(f"pyproject.toml cannot be read: {error}", do="mend it first") from None
+    if "gradcli" in tables.get("tool", {}):
+        raise BadOption("pyproject.toml has a table [tool.gradcli] already", do="gradcli check runs its suite")
+    return project
+
+
+def write_suite(place: Path, gradients: Sequence[Found]) -> list[str]:
+    """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
+    from gradcli.discovery.proposal import is_live, suite
+
+    paths = ["src"] if gradients and all(g.file.startswith("src/") for g in gradients) else ["."]
+    live = sum(map(is_live, gradients))
+    count = (
+        f"{len(gradients)} {'check' if len(gradients) == 1 else 'checks'}, {len(gradients) - live} of them as comments"
+    )
+    if place.name == "gradcli.toml":
+        _write(place, suite(gradients, paths, "").encode(), "xb")
+        return [f"gradcli.toml: written, {count}"]
+    before = place.read_bytes()
+    gap = b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
+    _write(place, gap + suite(gradients, paths).encode(), "ab")
+    return [f"pyproject.toml: [tool.gradcli] added, {count}"]
+
+
+def write_workflow(folder: Path) -> list[str]:
+    """Write the workflow, and return the line that says so."""
+    from gradcli.discovery.proposal import workflow
+
+    installable = any((folder / name).exists() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    _write(folder / WORKFLOW, workflow(installable).encode(), "xb")
+    return [f"{WORKFLOW.as_posix()}: written"]
+
+
+def _write(path: Path, content: bytes, mode: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode) as stream:
+            stream.write(content)
+    except OSError as error:
+        raise BadOption(f"{path.as_posix()} cannot be written: {error.strerror}", do="check the folder") from None
+
+
+def _source(folder: Path) -> str:
+    return "src" if (folder / "src").is_dir() else "."
+
+
+def _next(gradients: Sequence[Found], place: Path) -> list[str]:
+    from gradcli.discovery.proposal import is_live
+
+    if not gradients:
+        return ["no hand-written gradient was found; gradcli check --help shows how to check one"]
+    if all(map(is_live, gradients)):
+        return ["next: gradcli check"]
+    return [f"next: fill in what {place.name} marks with ?, then gradcli check"]

@@ -1,0 +1,1 @@
+"""Hand-written gradients in Python files, found by reading: nothing is imported and nothing is run."""
