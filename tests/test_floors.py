@@ -258,6 +258,9 @@ WORDS = {
     "Notice": 2,
     "Finding": 2,
     "inconclusive": 1,
+    "Diagnosis": 1,
+    "Slip": 1,
+    "says": 1,
 }  # of what a call says, how many come from gradcli.words
 
 
