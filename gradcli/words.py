@@ -133,6 +133,7 @@ ModeStatus = Literal["ok", "unavailable", "not run", "timeout", "unsupported", "
 AspectStatus = Literal["agrees", "wrong", "differs", "not run", "unavailable"]  # forward mode, vmap, a second run
 Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the reference
 Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remainder of a claim shrinks as it must
+ExplainedGroup = Literal["prevents a pass", "informs", "mistake"]  # of the kinds that `gradcli explain` lists
 TargetKind = Literal["expression", "python"]
 Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated

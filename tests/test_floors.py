@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
     ("errors", "words", "threads"),
     ("point", "reports"),
+    ("explanations",),
     ("core",),
     ("primitives",),
     ("lowering",),
@@ -160,7 +161,7 @@ def test_every_file_stands_on_a_floor() -> None:
 
 
 def test_no_file_is_longer_than_400_lines_but_the_tables() -> None:
-    tables = {"primitives"}
+    tables = {"primitives", "explanations"}
     long = [
         p.name for p in files() if p.relative_to(ROOT).parts[0] not in tables and len(p.read_text().splitlines()) > 400
     ]

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from gradcli.commands import check, compare_modes, derive, given, grad, modes, ops, schema, sweep, trace
+from gradcli.commands import check, compare_modes, derive, explain, given, grad, modes, ops, schema, sweep, trace
 from gradcli.commands.help import Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # the function, its a
     "trace": (trace.trace, given.TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
     "modes": (modes.modes, None, None, "List the modes and devices available here."),
     "ops": (ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
+    "explain": (explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
     "schema": (schema.schema, None, schema.EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
@@ -47,7 +48,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     for name, (body, argument, examples, short) in COMMANDS.items():
-        default = {} if name != "ops" else {"default": None}
+        default = {"default": None} if name in ("ops", "explain") else {}
         made = body if name == "schema" else given.command(name, body, argument, **default)
         app.command(name, epilog=examples, short_help=short, cls=Command)(made)
     app.callback()(_version)

@@ -21,6 +21,7 @@ TYPES = {
     "trace": ("gradcli.reports.trace", "TraceReport"),
     "modes": ("gradcli.reports.listing", "ModesReport"),
     "ops": ("gradcli.reports.listing", "OpsReport"),
+    "explain": ("gradcli.reports.explain", "ExplainReport"),
     "error": ("gradcli.reports.common", "ErrorReport"),
 }
 

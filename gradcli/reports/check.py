@@ -15,7 +15,7 @@ from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
 from gradcli.reports.point_report import Detects, PointReport
 from gradcli.reports.tidy import entries
-from gradcli.words import Derivative, DiagnosisKind, Kind, Severity, Verdict, slug
+from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
@@ -83,6 +83,8 @@ class CheckReport(Printed):
             blocks += point_blocks(self, self.points[number], number)
         blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        kind = self.decisive()
+        blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
         if self.command:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
         return tuple(blocks)
@@ -134,6 +136,16 @@ class CheckReport(Printed):
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def decisive(self) -> DiagnosisKind | Kind | None:
+        """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
+        if self.exit_status == Exit.CONFIRMED:
+            return None
+        for point in self.points:
+            if point.diagnosis is not None and point.verdict == self.verdict:
+                return point.diagnosis.kind
+        findings = self._findings(Severity.ERROR if self.verdict == Verdict.FAIL else Severity.INCONCLUSIVE)
+        return findings[0].kind if findings else None
 
     def _findings(self, severity: Severity) -> list[Finding]:
         """Return the findings of a severity at all points, the most important first."""

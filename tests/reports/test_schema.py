@@ -20,7 +20,7 @@ from gradcli.reports.schema import field_descriptions
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
-NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "error")
+NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "error")
 
 # fmt: off
 DOCUMENTS = {
@@ -64,6 +64,9 @@ DOCUMENTS = {
     "ops":                     ("ops", "tanh"),
     "ops, checked":            ("ops", "sin", "--check"),
     "ops, not elementwise":    ("ops", "matmul"),
+    "explain":                 ("explain",),
+    "explain, a kind":         ("explain", "kink"),
+    "explain, two meanings":   ("explain", "non-finite"),
     "error, expression":       ("check", "sine(x)"),
     "error, usage":            ("check", "x", "--bogus"),
     "error, command":          ("chek", "x"),
