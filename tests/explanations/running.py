@@ -1,11 +1,12 @@
 """Run the example of an explanation, and say whether it shows its kind and prints what is shown."""
 
+import contextlib
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gradcli.reports.explain import Explanation
+from gradcli.reports.explain import Example, Explanation
 from tests.test_readme import skeleton
 
 
@@ -26,15 +27,23 @@ def kinds(document: Any, group: str) -> Iterator[str]:
 def assert_it_shows(row: Explanation, run: Callable[..., Any], folder: Path) -> None:
     """Assert that the example of a row gives its kind, and prints its lines; three dots stand for what is left out."""
     assert row.example is not None
-    if row.example.file is not None:
-        (folder / "f.py").write_text(row.example.file)
     program, *argv = shlex.split(row.example.command)
     assert program == "gradcli"
-    assert row.kind in set(kinds(run(*argv, "--json").json, row.group))
-    if row.example.file is not None:  # a copy that was not run yet, as the example has it
-        (folder / "f.py").write_text(row.example.file + "\n")
-    printed = skeleton(" ".join(run(*argv).stdout.split()))
+    with _folder_of(row.example, folder / "document"):
+        assert row.kind in set(kinds(run(*argv, "--json").json, row.group))
+    with _folder_of(row.example, folder / "text"):
+        printed = skeleton(" ".join(run(*argv).stdout.split()))
     for line in row.example.prints:
         at = 0
         for piece in line.split("..."):
             at = printed.index(skeleton(" ".join(piece.split())), at)
+
+
+@contextlib.contextmanager
+def _folder_of(example: Example, folder: Path) -> Iterator[None]:
+    """Work in a new folder with the file of an example; each run has its own, as the file may keep state."""
+    folder.mkdir()
+    if example.file is not None:
+        (folder / "f.py").write_text(example.file)
+    with contextlib.chdir(folder):
+        yield

@@ -94,15 +94,10 @@ def test_a_text_is_short(row: Explanation) -> None:
 
 @pytest.mark.parametrize("row", HERE, ids=name)
 def test_an_example_shows_its_kind(
-    row: Explanation,
-    gradcli: Callable[..., Any],
-    process: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    row: Explanation, gradcli: Callable[..., Any], process: Callable[..., Any], tmp_path: Path
 ) -> None:
     if row.kind == Kind.UNAVAILABLE and importlib.util.find_spec("mlx"):
         pytest.skip("mlx is installed")
-    monkeypatch.chdir(tmp_path)
     assert_it_shows(row, process if row.kind == Kind.TIMEOUT else gradcli, tmp_path)
 
 

@@ -16,10 +16,9 @@ NEEDY = [row for row in ALL if row.example is not None and row.example.needs is 
 
 @pytest.mark.parametrize("row", NEEDY, ids=lambda row: f"{row.kind}, {row.group}")
 def test_an_example_of_a_framework_shows_its_kind(
-    row: Explanation, gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    row: Explanation, gradcli: Callable[..., Any], tmp_path: Path
 ) -> None:
     assert row.example is not None and row.example.needs is not None
     if importlib.util.find_spec(row.example.needs) is None:
         pytest.skip(f"{row.example.needs} is not installed")
-    monkeypatch.chdir(tmp_path)
     assert_it_shows(row, gradcli, tmp_path)
