@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradcli.errors import BadOption
 from gradcli.source.tokens import folded
-from gradcli.words import ALLOWED
+from gradcli.words import ALLOWED, slug
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
@@ -152,8 +152,7 @@ def _number(text: str, flag: str, absent: float) -> float:
 
 def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
     """Return the allowed kinds of findings; strings may have blanks or hyphens in a kind. Raises BadOption."""
-    slugs = {kind.replace(" ", "-"): kind for kind in ALLOWED}
-    wanted = frozenset(slugs.get(word, word) for word in (words_of(text) if isinstance(text, str) else text))
+    wanted = frozenset(map(slug, words_of(text) if isinstance(text, str) else text))
     unknown = wanted - set(ALLOWED)
     if unknown:
         raise BadOption(f"{flag} does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")

@@ -23,50 +23,50 @@ class Severity(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a finding is about. A kind may also be the name of a framework's module or of an aspect of its gradient."""
+    """What a finding is about."""
 
     # the function has no gradient, or none that differences show
     KINK = "kink"
     JUMP = "jump"
     STAIRCASE = "staircase"
-    FINE_STRUCTURE = "fine structure"
+    FINE_STRUCTURE = "fine-structure"
     NON_FINITE = "non-finite"
     SUBGRADIENT = "subgradient"
-    NOT_A_SUBGRADIENT = "not a subgradient"
-    KINK_NEARBY = "kink nearby"
+    NOT_A_SUBGRADIENT = "not-a-subgradient"
+    KINK_NEARBY = "kink-nearby"
     BRANCH = "branch"
-    INFINITE_SLOPE = "infinite slope"
-    ZERO_SLOPE = "zero slope"
+    INFINITE_SLOPE = "infinite-slope"
+    ZERO_SLOPE = "zero-slope"
     DETERMINISTIC = "deterministic"
     RANGE = "range"
     SCALE = "scale"
     # what the trace and the calls of the function show
     TRACE = "trace"
-    TRACE_TEST = "trace test"
+    TRACE_TEST = "trace-test"
     UNTRACED = "untraced"
-    NOT_DETERMINISTIC = "not deterministic"
-    EARLIER_CALLS = "depends on earlier calls"
-    MUTATES_INPUT = "mutates input"
+    NOT_DETERMINISTIC = "not-deterministic"
+    EARLIER_CALLS = "depends-on-earlier-calls"
+    MUTATES_INPUT = "mutates-input"
     INTEGER = "integer"
-    VALUE_AND_GRADIENT = "value and gradient"
+    VALUE_AND_GRADIENT = "value-and-gradient"
     NOTICE = "notice"
     # how the modes compare with each other
     NOISE = "noise"
-    NO_SECOND_WITNESS = "no second witness"
+    NO_SECOND_WITNESS = "no-second-witness"
     DISAGREEMENT = "disagreement"
     CONTRADICTION = "contradiction"
     DIRECTION = "direction"
     REFERENCE = "reference"
     COMPLEX = "complex"
-    FIRST_ORDER = "first order"
-    SECOND_ORDER = "second order"
-    NOT_SYMMETRIC = "not symmetric"
+    FIRST_ORDER = "first-order"
+    SECOND_ORDER = "second-order"
+    NOT_SYMMETRIC = "not-symmetric"
     WEAK = "weak"
     PRECISION = "precision"
     # the request, and what it costs
     CLAIM = "claim"
-    NOTHING_TO_CHECK = "nothing to check"
-    NOTHING_TO_COMPARE = "nothing to compare"
+    NOTHING_TO_CHECK = "nothing-to-check"
+    NOTHING_TO_COMPARE = "nothing-to-compare"
     REFUSED = "refused"
     MUTANT = "mutant"
     COVERAGE = "coverage"
@@ -77,10 +77,45 @@ class Kind(StrEnum):
     # what a framework does
     MODULE = "module"
     CUT = "cut"
-    MASKED_NAN = "masked nan"
+    MASKED_NAN = "masked-nan"
     STRAIGHT_THROUGH = "straight-through"
     STOP_GRADIENT = "stop-gradient"
     ACCUMULATES = "accumulates"
+    OTHER_DERIVATIVE = "other-derivative"
+    INNER_GRADIENT = "inner-gradient"
+
+
+class DiagnosisKind(StrEnum):
+    """The mistake that explains a wrong claim, by its name; `unknown` where none does."""
+
+    # in the whole gradient, or in some of its entries
+    SIGN = "sign"
+    FACTOR = "factor"
+    SCALED = "scaled"
+    SQUARED = "squared"
+    DETACHED = "detached"
+    CONSTANT = "constant"
+    ENTRY = "entry"
+    TRANSPOSED = "transposed"
+    ONE_TRIANGLE = "one-triangle"
+    PERMUTED = "permuted"
+    SHIFTED = "shifted"
+    BROADCAST = "broadcast"
+    SWAPPED = "swapped"
+    SHAPE = "shape"
+    NON_FINITE = "non-finite"
+    # in one line of the function
+    SLIP = "slip"
+    NEGATED = "negated"
+    LEFT_OUT = "left-out"
+    TERM = "term"
+    AXIS = "axis"
+    OVERWRITTEN = "overwritten"
+    # in the point, or in the method
+    STALE = "stale"
+    APPROXIMATION = "approximation"
+    TOO_INEXACT = "too-inexact"
+    UNKNOWN = "unknown"
 
 
 class Exit(IntEnum):
@@ -98,6 +133,7 @@ ModeStatus = Literal["ok", "unavailable", "not run", "timeout", "unsupported", "
 AspectStatus = Literal["agrees", "wrong", "differs", "not run", "unavailable"]  # forward mode, vmap, a second run
 Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the reference
 Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remainder of a claim shrinks as it must
+ExplainedGroup = Literal["prevents a pass", "informs", "mistake"]  # of the kinds that `gradcli explain` lists
 TargetKind = Literal["expression", "python"]
 Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
 DerivativeKind = Literal["grad", "jac", "hess", "hvp", "jvp", "vjp", "backward", "value-and-grad"]  # of what is found
@@ -109,6 +145,11 @@ ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into succes
     Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE,
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
+
+
+def slug(kind: str) -> str:
+    """Return the name of a kind as it is written now; blanks, as in `trace test`, were allowed before."""
+    return "-".join(kind.split())
 
 
 def worst(statuses: Iterable[Exit]) -> Exit:

@@ -11,6 +11,7 @@ FLOORS = (
     ("errors", "words", "threads", "pipes", "apart", "declared"),
     ("process",),
     ("point", "reports"),
+    ("explanations",),
     ("core",),
     ("primitives",),
     ("lowering",),
@@ -161,7 +162,7 @@ def test_every_file_stands_on_a_floor() -> None:
 
 
 def test_no_file_is_longer_than_400_lines_but_the_tables() -> None:
-    tables = {"primitives"}
+    tables = {"primitives", "explanations"}
     long = [
         p.name for p in files() if p.relative_to(ROOT).parts[0] not in tables and len(p.read_text().splitlines()) > 400
     ]
@@ -259,6 +260,9 @@ WORDS = {
     "Notice": 2,
     "Finding": 2,
     "inconclusive": 1,
+    "Diagnosis": 1,
+    "Slip": 1,
+    "says": 1,
 }  # of what a call says, how many come from gradcli.words
 
 

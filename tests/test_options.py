@@ -25,7 +25,7 @@ SAMPLES: dict[str, Any] = {
     "timeout": 90.0,
     "mode_timeout": 0.5,
     "expect": frozenset({"straight-through"}),
-    "allow": frozenset({"kink", "no second witness"}),
+    "allow": frozenset({"kink", "no-second-witness"}),
 }
 BY_KIND: dict[Any, Any] = {str: "a, b", int: 2, float: 1e-3, bool: True}
 CHECK = [row for row in rows_of("check") if row.name not in NOT_REPLAYED]

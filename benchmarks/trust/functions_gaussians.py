@@ -224,14 +224,14 @@ CASES = (
         Slip("slip", "dlength * length", "dlength"),
         Slip("broadcast", "np.trace(dK)", "np.sum(dK)"),
         Slip("overwritten", "dK += 0.5", "dK = 0.5"),
-        Slip("left out", "-0.5 * np.outer(alpha, alpha)", "np.zeros_like(K)"),
+        Slip("left-out", "-0.5 * np.outer(alpha, alpha)", "np.zeros_like(K)"),
     )),
     Case("KL of Gaussians", kl_gaussians, kl_gaussians_gradient,
          {"m0": normal(3), "A0": normal(3, 3), "m1": normal(3), "A1": normal(3, 3)}, (
         Slip("overwritten", "dP1 += 0.5", "dP1 = 0.5"),
         Slip("negated", "dS1 -= P1", "dS1 += P1"),
         Slip("swapped", "diff = m1 - m0", "diff = m0 - m1"),
-        Slip("left out", "    dS1 -= P1 @ dP1 @ P1\n", ""),
+        Slip("left-out", "    dS1 -= P1 @ dP1 @ P1\n", ""),
         Slip("term", "    dS0 -= 0.5 * np.linalg.inv(S0)\n", ""),
         Slip("slip", "P1 @ dP1 @ P1", "dP1 @ P1"),
         Slip("slip", "2 * dS0 @ A0", "dS0 @ A0"),
@@ -240,7 +240,7 @@ CASES = (
          {"logits": np.array([0.2, -0.4, 0.5]), "means": np.array([-1.7, 0.3, 1.4]),
           "logstd": np.array([-0.5, 0.1, -0.2])}, (
         Slip("slip", "np.exp(joint - loglik[:, None])", "np.exp(logpdf - loglik[:, None])"),
-        Slip("left out", "dlogweight - np.sum(dlogweight) * np.exp(logweight)", "dlogweight"),
+        Slip("left-out", "dlogweight - np.sum(dlogweight) * np.exp(logweight)", "dlogweight"),
         Slip("overwritten", "dlogstd += dstd", "dlogstd = dstd"),
         Slip("term", "dlogstd = -np.sum(djoint, axis=0)", "dlogstd = np.zeros(3)"),
         Slip("negated", "dmeans = -np.sum", "dmeans = np.sum"),
@@ -248,7 +248,7 @@ CASES = (
         Slip("broadcast", "dstd = -np.sum(du * u, axis=0)", "dstd = -np.sum(du * u)"),
     )),
     Case("Kalman filter", kalman_filter, kalman_filter_gradient, {"x0": 0.3, "p0": 1.2, "q": 0.8, "r": 0.4}, (
-        Slip("left out", "        ds -= dk * ahead / s**2\n", ""),
+        Slip("left-out", "        ds -= dk * ahead / s**2\n", ""),
         Slip("stale", "dk = -dp * ahead", "dk = -dp * p"),
         Slip("stale", "dk += dx * v", "dk += dx * (1 - k) * v"),
         Slip("overwritten", "dv += dx * k", "dv = dx * k"),
@@ -260,7 +260,7 @@ CASES = (
     Case("scatter and Mahalanobis distance", mahalanobis_scatter, mahalanobis_scatter_gradient,
          {"centre": normal(3) / 2, "logs": normal(3) / 3}, (
         Slip("slip", "0.5 / dist", "1 / dist"),
-        Slip("left out", "    dC -= dsq * np.outer(w, w)\n", ""),
+        Slip("left-out", "    dC -= dsq * np.outer(w, w)\n", ""),
         Slip("overwritten", "dd += d @", "dd = d @"),
         Slip("slip", "dscale * scale", "dscale"),
         Slip("broadcast", "-np.sum(dd * d, axis=0)", "-np.sum(dd * d)"),

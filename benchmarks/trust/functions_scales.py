@@ -254,19 +254,19 @@ CASES = (
         Slip("slip", "np.log(2) / k[0] ** 2", "np.log(2) / k[0]"),
         Slip("overwritten", "dk[0] -= dhalflife", "dk[0] = -dhalflife"),
         Slip("broadcast", "denergy = -np.sum", "denergy = -np.mean"),
-        Slip("left out", "dexponent / (GAS * KELVIN)", "dexponent / GAS"),
+        Slip("left-out", "dexponent / (GAS * KELVIN)", "dexponent / GAS"),
     )),
     Case("pH of a buffer", buffer_ph, buffer_ph_gradient, {"ka": 1.8e-5, "acid": 0.05, "salt": 1e-3}, (
         Slip("slip", "(proton * np.log(10))", "proton"),
         Slip("slip", "droot / (2 * root)", "droot / root"),
-        Slip("left out", "    dq += dsquare * 2 * q\n", ""),
+        Slip("left-out", "    dq += dsquare * 2 * q\n", ""),
         Slip("overwritten", "dka += np", "dka = np"),
         Slip("swapped", "dka = np.sum(dsquare) * 4 * acid", "dka = np.sum(dsquare) * 4 * ka"),
         Slip("negated", "dq = -0.5", "dq = 0.5"),
     )),
     Case("inhibited enzyme", enzyme_inhibition, enzyme_inhibition_gradient,
          {"vmax": 3.4, "km": 0.8, "inhibitor": 1.1}, (
-        Slip("left out", "    derror -= dweights * weights**2 * 2 * error\n", ""),
+        Slip("left-out", "    derror -= dweights * weights**2 * 2 * error\n", ""),
         Slip("slip", "DOSES / bottom**2", "DOSES / bottom"),
         Slip("slip", "dweights * weights**2 * 2 * error", "dweights * weights**2"),
         Slip("broadcast", "np.sum(dbottom)", "dbottom[0]"),
@@ -287,7 +287,7 @@ CASES = (
         Slip("stale", "dexcess * (e - 1)", "dexcess * (np.exp(v / THERMAL) - 1)"),
         Slip("stale", "de * e / THERMAL", "de * np.exp(v / THERMAL) / THERMAL"),
         Slip("overwritten", "dsaturation += dexcess", "dsaturation = dexcess"),
-        Slip("left out", "        dslope = dv * excess / slope**2", "        dslope = 0.0"),
+        Slip("left-out", "        dslope = dv * excess / slope**2", "        dslope = 0.0"),
         Slip("negated", "dsupply -= dexcess", "dsupply += dexcess"),
         Slip("slip", "de * e / THERMAL", "de * e"),
     )),
@@ -298,7 +298,7 @@ CASES = (
         Slip("slip", "3 * span**2 / stiffness", "span**2 / stiffness"),
         Slip("slip", "4 * ratio**3", "ratio**3"),
         Slip("negated", "dstiffness = -dtip", "dstiffness = dtip"),
-        Slip("left out", "    dspan += dtip * load * 3 * span**2 / stiffness\n", ""),
+        Slip("left-out", "    dspan += dtip * load * 3 * span**2 / stiffness\n", ""),
         Slip("swapped", "dmodulus = dstiffness * 3 * inertia", "dmodulus = dstiffness * 3 * modulus"),
     )),
     # seconds since the epoch are rounded by 1.2e-7, twice: times 2 * SPEED**2, that is 4e-6 of entries of 5 to 7
@@ -313,7 +313,7 @@ CASES = (
     # the squares are 1e8 and their difference is about one, so it has 1e8 times the rounding of one operation
     Case("variance in one pass", one_pass_variance, one_pass_variance_gradient,
          {"x": 1e4 + rng.normal(size=12)}, (
-        Slip("left out", "dmean = -dvar * 2 * mean", "dmean = 0.0"),
+        Slip("left-out", "dmean = -dvar * 2 * mean", "dmean = 0.0"),
         Slip("slip", "dvar * 2 * mean", "dvar * mean"),
         Slip("overwritten", "dx += dsquare", "dx = dsquare"),
         Slip("broadcast", "np.full(len(x), dmean / len(x))", "np.full(len(x), dmean)"),
@@ -327,6 +327,6 @@ CASES = (
         Slip("broadcast", "np.trace(dA)", "np.sum(dA)"),
         Slip("slip", "np.linalg.solve(A.T, dx)", "A.T @ dx"),
         Slip("swapped", "dx = x - 1", "dx = 1 - x"),
-        Slip("left out", "np.outer(db, x)", "np.outer(dx, x)"),
+        Slip("left-out", "np.outer(db, x)", "np.outer(dx, x)"),
     ), resolves=1e-11),
 )  # fmt: skip

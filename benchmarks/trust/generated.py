@@ -105,7 +105,7 @@ def _answer(case: Generated, claim: Claim) -> Answer:
             said: tuple[Any, ...] = (2, "error", None, (), "", words)
         else:
             (point,) = report.points
-            kinds = tuple(f.kind.replace("-", " ") for f in point.findings)
+            kinds = tuple(f.kind for f in point.findings)
             named = "" if point.diagnosis is None else point.diagnosis.kind
             said = (report.exit_status, report.verdict, report.detects.relative, kinds, named, report.sentence())
     seconds = time.perf_counter() - start

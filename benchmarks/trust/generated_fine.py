@@ -15,7 +15,7 @@ import numpy as np
 from generated import Claim, Generated, mp, pick, scale
 
 COUNT = 300
-NAMES = frozenset({"fine structure", "staircase", "noise", "kink", "jump"})  # findings that name the reason
+NAMES = frozenset({"fine-structure", "staircase", "noise", "kink", "jump"})  # findings that name the reason
 LEAST = 1e-9  # relative: claims nearer than this to the truth are not asked as wrong ones
 OFF = (3.0, -3.0, 10.0, 0.3)  # of both slopes together
 

@@ -15,7 +15,7 @@ from generated import Claim, Generated, Gradient, Target, compiled, mp, pick, sc
 from scipy.optimize import linprog
 
 COUNT = 200
-NAMES = frozenset({"not a subgradient", "kink"})  # findings that name the reason
+NAMES = frozenset({"not-a-subgradient", "kink"})  # findings that name the reason
 OFF = (1e-7, 1e-5, 1e-3, 0.1, 1.0)  # of the largest slope along an input
 PLACES = (0.0, 0.5, 1.0, -3.0, 0.1, 1e-3, 100.0)
 LEAST = 1e-6  # of the largest slope: what linear programming tells from 0 with certainty

@@ -16,11 +16,11 @@ from generated import Claim, Generated, Target, mp, pick
 COUNT = 60
 NAMES = frozenset(
     {
-        "depends on earlier calls",
-        "not deterministic",
+        "depends-on-earlier-calls",
+        "not-deterministic",
         "trace",
         "detached",
-        "left out",
+        "left-out",
         "overwritten",
         "untraced",
         "term",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from generated import Claim, Generated
 
-NAMES = frozenset({"kink", "not a subgradient", "noise", "jump", "non finite"})  # findings that name the reason
+NAMES = frozenset({"kink", "not-a-subgradient", "noise", "jump", "non-finite"})  # findings that name the reason
 
 EXITS: tuple[Callable[[Any], float], ...] = (  # ways in which a number leaves the trace
     float,

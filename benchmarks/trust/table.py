@@ -14,7 +14,7 @@ from peers import TITLES, Outcome
 SIZES = ("gross", "1e-4", "1e-6", "1e-8", "one entry")
 NEIGHBOURS = (  # kinds that say nearly the same
     frozenset({"negated", "sign"}),
-    frozenset({"left out", "overwritten", "detached", "term"}),
+    frozenset({"left-out", "overwritten", "detached", "term"}),
     frozenset({"factor", "scaled", "slip"}),
 )
 

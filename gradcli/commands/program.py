@@ -10,6 +10,7 @@ from gradcli.commands import (
     check,
     compare_modes,
     derive,
+    explain,
     find,
     given,
     grad,
@@ -52,11 +53,12 @@ COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # the function, its a
     "init": (init.init, None, init.EXAMPLES, "Write a suite of checks for what find finds."),
     "modes": (modes.modes, None, None, "List the modes and devices available here."),
     "ops": (ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
+    "explain": (explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
     "schema": (schema.schema, None, schema.EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
 
-_OPTIONAL = ("check", "ops", "find")  # whose argument can be left out
+_OPTIONAL = ("check", "explain", "find", "ops")  # whose argument can be left out
 
 
 @cache

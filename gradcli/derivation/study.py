@@ -31,7 +31,7 @@ from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
 from gradcli.verify.environment import environment
 from gradcli.verify.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
-from gradcli.words import Exit, Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
 
 _LETTERS = "nmkdpqrst"
 
@@ -328,7 +328,11 @@ def _mistake(made: Derivation, result: Result, text: str) -> str | None:
     except GradcliError:
         return None
     diagnosis = report.points[0].diagnosis
-    return diagnosis.message if report.verdict == Verdict.FAIL and diagnosis and diagnosis.kind != "unknown" else None
+    return (
+        diagnosis.message
+        if report.verdict == Verdict.FAIL and diagnosis and diagnosis.kind != DiagnosisKind.UNKNOWN
+        else None
+    )
 
 
 def _same(made: Derivation, result: Result, formula: Expression) -> bool:

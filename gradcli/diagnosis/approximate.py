@@ -9,6 +9,7 @@ from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.numerics.noise import EPS
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _SAMPLES = 4  # wrong entries at which difference quotients are tried
 _STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
@@ -32,7 +33,7 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
             says = (
                 f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(wrong)}"
             )
-            return wrong.says("approximation", says)
+            return wrong.says(DiagnosisKind.APPROXIMATION, says)
     return None
 
 
@@ -59,7 +60,7 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
                         says = (
                             f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {right}"
                         )
-                        return wrong.says("approximation", says)
+                        return wrong.says(DiagnosisKind.APPROXIMATION, says)
     return None
 
 
@@ -136,7 +137,7 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
         f"solver's tolerance, differences), or a small constant such as eps is missing; "
         f"{_accepts(wrong)}"
     )
-    return wrong.says("approximation", says)
+    return wrong.says(DiagnosisKind.APPROXIMATION, says)
 
 
 def _accepts(wrong: Wrong) -> str:

@@ -11,6 +11,7 @@ from gradcli.diagnosis.search import key_of
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.primitives.kinds import Partial
+from gradcli.words import DiagnosisKind
 
 _FARTHEST = 14  # lines between the start and the end of a block, at most
 _MOST_ENTRIES = 64  # of a value whose Jacobian is computed row by row
@@ -38,7 +39,7 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 )
 
 
-def block_slips(program: Program) -> Iterator[tuple[str, str, Program, Any]]:
+def block_slips(program: Program) -> Iterator[tuple[DiagnosisKind, str, Program, Any]]:
     """Yield `(kind, says, program, position)` for each slip: the derivative of one block is replaced in the program.
 
     A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
@@ -56,7 +57,7 @@ def block_slips(program: Program) -> Iterator[tuple[str, str, Program, Any]]:
                 v: _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
                 for (u, v), (slope, _) in zip(blocks, found, strict=True)
             }
-            yield "slip", says, program.with_lines(lines), tape.position(blocks[0][1])
+            yield DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1])
 
 
 def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:

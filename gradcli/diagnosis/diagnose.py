@@ -17,6 +17,7 @@ from gradcli.diagnosis.other_point import of_another_point
 from gradcli.diagnosis.residual import by_law, pattern
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
     as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,
@@ -41,4 +42,4 @@ def _not_finite(wrong: Wrong) -> Diagnosis | None:
     if not any(np.any(mask) for mask in masks.values()):
         return None
     where = Wrong(wrong.q, wrong.claimed, wrong.right, masks).where() or " in every entry"
-    return wrong.says("non-finite", f"the claim is not finite{where}, where the right gradient is")
+    return wrong.says(DiagnosisKind.NON_FINITE, f"the claim is not finite{where}, where the right gradient is")

@@ -7,6 +7,7 @@ import numpy as np
 from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.modes.mode import Question
+from gradcli.words import DiagnosisKind
 
 _SAME = 1e-6  # relative: two factors this near are the same
 _BY_NAME = (
@@ -43,16 +44,16 @@ def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> flo
     return float((a / scale) @ (b / scale) / ((b / scale) @ (b / scale)))
 
 
-def named_factor(factor: float, wrong: Wrong) -> tuple[str, str] | None:
+def named_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None:
     """Return the kind of mistake that causes a factor, and a sentence; None if no known mistake causes it."""
     if abs(factor) < 1e-9:
-        return "detached", "the gradient is zero: the input is detached somewhere or treated as a constant"
+        return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
-        return "sign", "the sign is flipped"
+        return DiagnosisKind.SIGN, "the sign is flipped"
     for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q), *_BY_NUMBER):
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
-                return "factor", says + also
+                return DiagnosisKind.FACTOR, says + also
     return None
 
 

@@ -11,6 +11,7 @@ from gradcli.diagnosis.factors import factor_of, named_factor
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
 
@@ -19,7 +20,7 @@ _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing facto
 class Slip:
     """A mistake: a function from the right gradient of one input to the wrong one (None if it does not apply), and a sentence."""
 
-    kind: str
+    kind: DiagnosisKind
     makes: Callable[[Array], Array | None]
     says: str
 
@@ -49,30 +50,30 @@ def _first(g: Array, axis: int, keepdims: bool) -> Array:
 
 _TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
 # fmt: off
-TRANSPOSED = Slip("transposed", lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
-REORDERED  = Slip("transposed", lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns but reshaped by rows (or the reverse)")
-REORDERED2 = Slip("transposed", lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows but reshaped by columns (or the reverse)")
-SYMMETRIC  = Slip("one triangle", lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
-BOTH       = Slip("factor", lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
-REVERSED   = Slip("permuted", lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
-LEFT       = Slip("shifted", lambda g: np.roll(g, -1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
-RIGHT      = Slip("shifted", lambda g: np.roll(g, 1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
-LEFT_0     = Slip("shifted", lambda g: np.append(g[1:], 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
-RIGHT_0    = Slip("shifted", lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
-SUMMED     = Slip("broadcast", _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
-AVERAGED   = Slip("broadcast", _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
+TRANSPOSED = Slip(DiagnosisKind.TRANSPOSED, lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
+REORDERED  = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns but reshaped by rows (or the reverse)")
+REORDERED2 = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows but reshaped by columns (or the reverse)")
+SYMMETRIC  = Slip(DiagnosisKind.ONE_TRIANGLE, lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
+BOTH       = Slip(DiagnosisKind.FACTOR, lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
+REVERSED   = Slip(DiagnosisKind.PERMUTED, lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
+LEFT       = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, -1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+RIGHT      = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, 1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+LEFT_0     = Slip(DiagnosisKind.SHIFTED, lambda g: np.append(g[1:], 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+RIGHT_0    = Slip(DiagnosisKind.SHIFTED, lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+SUMMED     = Slip(DiagnosisKind.BROADCAST, _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
+AVERAGED   = Slip(DiagnosisKind.BROADCAST, _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
 BY_AXIS    = tuple(
-    Slip("broadcast", _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
+    Slip(DiagnosisKind.BROADCAST, _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
     for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_first, "first", "picked"))
 )
-ABSOLUTE   = Slip("sign", np.abs, "the sign is lost: every entry is the absolute value of the right one")
-SQUARED    = Slip("squared", np.square, "every entry is the square of the right one")
+ABSOLUTE   = Slip(DiagnosisKind.SIGN, np.abs, "the sign is lost: every entry is the absolute value of the right one")
+SQUARED    = Slip(DiagnosisKind.SQUARED, np.square, "every entry is the square of the right one")
 SLIPS = (
     TRANSPOSED, REORDERED, REORDERED2, SYMMETRIC, BOTH, REVERSED, LEFT, RIGHT, LEFT_0, RIGHT_0,
     SUMMED, AVERAGED, *BY_AXIS, ABSOLUTE, SQUARED,
 )
 # fmt: on
-_SIGNED = ("transposed", "permuted", "shifted")
+_SIGNED = (DiagnosisKind.TRANSPOSED, DiagnosisKind.PERMUTED, DiagnosisKind.SHIFTED)
 
 
 def as_a_whole(wrong: Wrong) -> Diagnosis | None:
@@ -120,8 +121,10 @@ def _permuted(wrong: Wrong) -> Diagnosis | None:
         if not wrong.alone(name).explained({name: made}):
             return None
     if len(wrong.names) == 1 and np.sum(wrong.masks[wrong.names[0]]) == 2:
-        return wrong.says("permuted", f"two entries are exchanged{wrong.where()}")
-    return wrong.says("permuted", f"the entries are right but in another order{wrong.where() or _of_inputs(wrong)}")
+        return wrong.says(DiagnosisKind.PERMUTED, f"two entries are exchanged{wrong.where()}")
+    return wrong.says(
+        DiagnosisKind.PERMUTED, f"the entries are right but in another order{wrong.where() or _of_inputs(wrong)}"
+    )
 
 
 def in_entries(wrong: Wrong) -> Diagnosis | None:
@@ -140,7 +143,7 @@ def by_a_constant(wrong: Wrong) -> Diagnosis | None:
     constant = float(np.median(apart))
     if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
         return None
-    return wrong.says("constant", f"a constant {constant:.6g} is added{wrong.where()}")
+    return wrong.says(DiagnosisKind.CONSTANT, f"a constant {constant:.6g} is added{wrong.where()}")
 
 
 def slightly_off(wrong: Wrong) -> Diagnosis | None:
@@ -165,14 +168,14 @@ def in_one_entry(wrong: Wrong) -> Diagnosis | None:
     if not wrong.where():
         return _scaled(wrong)
     says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(*wrong.masked, wrong)}"
-    return wrong.says("entry", says)
+    return wrong.says(DiagnosisKind.ENTRY, says)
 
 
 def _scaled(wrong: Wrong) -> Diagnosis | None:
     factor = factor_of(*wrong.masked, wrong.names)
     if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
         return None
-    kind = "scaled" if abs(factor - 1) < _SLIGHT else "factor"
+    kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.FACTOR
     shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
     return wrong.says(kind, f"every wrong entry is {shown} times the right one{wrong.where()}")
 
@@ -205,8 +208,10 @@ def exchanged(wrong: Wrong) -> Diagnosis | None:
     if not taken or set(taken) != set(wrong.names):
         return None
     if len(taken) == 2 and set(taken) == set(taken.values()):
-        return wrong.says("swapped", f"the gradients of {' and '.join(taken)} are exchanged")
-    return wrong.says("swapped", "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items()))
+        return wrong.says(DiagnosisKind.SWAPPED, f"the gradients of {' and '.join(taken)} are exchanged")
+    return wrong.says(
+        DiagnosisKind.SWAPPED, "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items())
+    )
 
 
 def not_reduced(claimed: Array, right: Array, name: str) -> str | None:

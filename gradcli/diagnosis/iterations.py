@@ -8,6 +8,7 @@ from gradcli.diagnosis.search import Changed, Edge, Search, key_of, said
 from gradcli.interpreters.tape import Tape
 from gradcli.primitives.kinds import Linear, Partial
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 
 def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
@@ -27,7 +28,7 @@ def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
             whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
                 says = f"the derivative on this line uses the values of the iteration {when}{whose}"
-                return said(search, "stale", says, edge.position)
+                return said(search, DiagnosisKind.STALE, says, edge.position)
     return None
 
 
@@ -46,7 +47,7 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
             whose = search.explains(search.made(program.with_rules(rules)))
             if whose is not None:
                 says = f"the derivative of a product is the other factor, but another value is used{whose}"
-                return said(search, "swapped", says, edge.position)
+                return said(search, DiagnosisKind.SWAPPED, says, edge.position)
             if search.cut:
                 return None
     return None

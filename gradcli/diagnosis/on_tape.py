@@ -16,6 +16,7 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 MOST_WORK = 3e9  # scalar operations that the search may take
 _PER_LINE, _PER_OPERATION = 6_000, 4  # scalar operations of a sweep
@@ -107,7 +108,12 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
             whose = search.explains(search.made(changed(program, edge, negated)))
             if whose is not None:
-                return said(search, "negated", f"the derivative on this line has the wrong sign{whose}", edge.position)
+                return said(
+                    search,
+                    DiagnosisKind.NEGATED,
+                    f"the derivative on this line has the wrong sign{whose}",
+                    edge.position,
+                )
             continue
         mixed = {n: without[n] + factor * (wrong.right[n] - without[n]) for n in without}
         whose = search.explains(mixed)
@@ -119,7 +125,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
         if not wrong.unnamed and moved >= _FEWEST:
             says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
-            wrong.unnamed.append(said(search, "factor", says, edge.position))
+            wrong.unnamed.append(said(search, DiagnosisKind.FACTOR, says, edge.position))
     return None
 
 
@@ -138,17 +144,21 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
         if _is_term(search.wrong.q.recording, edge):
             tape, k = search.wrong.q.recording.tape, edge.lines[-1]
             term = tape.position(tape.operands(k)[edge.i])
-            return said(search, "term", f"the gradient of one term of the function is missing{whose}", term)
+            return said(search, DiagnosisKind.TERM, f"the gradient of one term of the function is missing{whose}", term)
         uses, position = _fork(search.wrong.q.recording.tape, edge)
         if uses > 1:
             says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
-            return through(search, "overwritten", says, position)
+            return through(search, DiagnosisKind.OVERWRITTEN, says, position)
         says = f"the gradient through {{}} is missing{whose}: treated as a constant"
-        return through(search, "left out", says, position)
+        return through(search, DiagnosisKind.LEFT_OUT, says, position)
     if abs(factor + 1) < 1e-6:
-        return said(search, "negated", f"the derivative on this line has the wrong sign{whose}", edge.position)
+        return said(
+            search, DiagnosisKind.NEGATED, f"the derivative on this line has the wrong sign{whose}", edge.position
+        )
     named = named_factor(factor, search.wrong)
-    return None if named is None else said(search, "slip", f"on this line, {named[1]}{whose}", edge.position)
+    return (
+        None if named is None else said(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
+    )
 
 
 def _is_term(program: Program, edge: Edge) -> bool:

@@ -13,6 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Array
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _TURNS = 8  # iterations of Newton's method for the distance by which the point was moved
 _LINEAR = 0.7  # the largest part of the error that the first Newton step may leave unexplained
@@ -32,7 +33,8 @@ def of_another_point(wrong: Wrong) -> Diagnosis | None:
             made = gradient_at(wrong, xs)
             if made is not None and wrong.explained(made):
                 return wrong.says(
-                    "stale" if "exchanged" not in says else "swapped", f"the claim is the right gradient {says}"
+                    DiagnosisKind.STALE if "exchanged" not in says else DiagnosisKind.SWAPPED,
+                    f"the claim is the right gradient {says}",
                 )
         if wrong.count < 2:
             return None  # some point on any line explains a single number
@@ -40,7 +42,8 @@ def of_another_point(wrong: Wrong) -> Diagnosis | None:
             distance = _followed(wrong, direction)
             if distance is not None:
                 return wrong.says(
-                    "stale", f"the claim is the right gradient {says.format(_shown(distance))} (a stale value)"
+                    DiagnosisKind.STALE,
+                    f"the claim is the right gradient {says.format(_shown(distance))} (a stale value)",
                 )
     return None
 

@@ -12,6 +12,7 @@ from gradcli.diagnosis.naming import passed_on
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.primitives.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
+from gradcli.words import DiagnosisKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _no_transpose(*_: Any) -> Value:
 
 def replacements(
     primitive: Primitive, i: int, y: Value, xs: Sequence[Value], code: str = "", alone: bool = True
-) -> Iterator[tuple[str, str, Rule]]:
+) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
     """Yield `(kind, says, rule)` for each known slip in argument `i` of a primitive, with result `y` and operands `xs`.
 
     `code` is the user's source of the operation, and `alone` says whether it consists of this operation only.
@@ -161,15 +162,15 @@ def replacements(
     rule = primitive.rule(i)
     for slip in SLIPS.get(primitive.name, ()):
         if slip.i == i:
-            yield "slip", slip.says, Partial(slip.partial)
+            yield DiagnosisKind.SLIP, slip.says, Partial(slip.partial)
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
-        yield "slip", passed_on(primitive, i, xs, code, alone), Replaced(rule, _passed)
+        yield DiagnosisKind.SLIP, passed_on(primitive, i, xs, code, alone), Replaced(rule, _passed)
     yield from _reshaping(rule, y, xs[i])
     for kind, says, instead in _LINEAR.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)
 
 
-def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[str, str, Rule]]:
+def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
     """Yield slips for a broadcast operand, whose cotangent is a sum over the axes that were broadcast."""
     have, want = shape(y), shape(x)
     if have == want or size(y) <= size(x) or not isinstance(rule, Partial | Factor):
@@ -194,11 +195,11 @@ def _over_others(copies: Value, grew: tuple[int, ...]) -> Value:
     return np.sum(copies, axis=tuple(k for k in range(np.ndim(copies)) if k not in grew))
 
 
-_SUMS: tuple[tuple[str, str, Callable[[Value, tuple[int, ...]], Value]], ...] = (
-    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", "axis", _over_others),
-    ("averaged over the axes along which this operand was broadcast, instead of summed", "broadcast", lambda c, grew: np.mean(c, axis=grew)),
-    ("the first of the broadcast copies is used, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, 0)),
-    ("the last of the broadcast copies is used, instead of their sum", "broadcast", lambda c, grew: _end(c, grew, -1)),
+_SUMS: tuple[tuple[str, DiagnosisKind, Callable[[Value, tuple[int, ...]], Value]], ...] = (
+    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", DiagnosisKind.AXIS, _over_others),
+    ("averaged over the axes along which this operand was broadcast, instead of summed", DiagnosisKind.BROADCAST, lambda c, grew: np.mean(c, axis=grew)),
+    ("the first of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _end(c, grew, 0)),
+    ("the last of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _end(c, grew, -1)),
 )  # fmt: skip
 
 
@@ -251,19 +252,19 @@ def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
 
-_LINEAR: dict[str, tuple[tuple[str, str, Callable[..., Value]], ...]] = by_name({
+_LINEAR: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] = by_name({
     MATMUL: (
-        ("slip", "the other operand of @ is not transposed", _matmul_other_way),
-        ("slip", "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),
+        (DiagnosisKind.SLIP, "the other operand of @ is not transposed", _matmul_other_way),
+        (DiagnosisKind.SLIP, "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),
     ),
     SUM: (
-        ("broadcast", "the gradient of a sum is divided by the number of entries, as that of a mean would be", _mean_for_sum),
-        ("axis", "the gradient of a sum is broadcast along the wrong axis", _other_axis),
+        (DiagnosisKind.BROADCAST, "the gradient of a sum is divided by the number of entries, as that of a mean would be", _mean_for_sum),
+        (DiagnosisKind.AXIS, "the gradient of a sum is broadcast along the wrong axis", _other_axis),
     ),
-    MAX: (("broadcast", "the gradient of a maximum goes to every entry, not to the largest alone", _to_every_entry),),
-    LOGDET: (("slip", "the derivative of log det X is the transposed inverse: the transpose is missing", _by_diagonal_inverse),),
-    CUMSUM: (("axis", "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulated),),
-    SOLVE: (("slip", "the system is solved with A, not with its transpose", _solved_untransposed),),
-    INV: (("slip", "the gradient of an inverse is transposed", _transposed_result),),
-    LOGSUMEXP: (("broadcast", "the gradient of logsumexp goes to every entry equally, not weighted by the softmax", _to_every_entry),),
+    MAX: ((DiagnosisKind.BROADCAST, "the gradient of a maximum goes to every entry, not to the largest alone", _to_every_entry),),
+    LOGDET: ((DiagnosisKind.SLIP, "the derivative of log det X is the transposed inverse: the transpose is missing", _by_diagonal_inverse),),
+    CUMSUM: ((DiagnosisKind.AXIS, "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulated),),
+    SOLVE: ((DiagnosisKind.SLIP, "the system is solved with A, not with its transpose", _solved_untransposed),),
+    INV: ((DiagnosisKind.SLIP, "the gradient of an inverse is transposed", _transposed_result),),
+    LOGSUMEXP: ((DiagnosisKind.BROADCAST, "the gradient of logsumexp goes to every entry equally, not weighted by the softmax", _to_every_entry),),
 })  # fmt: skip

@@ -11,6 +11,7 @@ from gradcli.diagnosis.partial_slips import Replaced, omitted
 from gradcli.diagnosis.search import Changed, Edge, Search, through
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _MOST_USES = 40  # of one value in separate lines: nobody writes out more by hand
 _PAIRS = 12  # other uses of a value that are tried as missing together with one use
@@ -25,7 +26,7 @@ def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
     for says, rules, position in _lost(tape, edges):
         whose = search.explains(search.made(program.with_rules(rules)))
         if whose is not None:
-            return through(search, "overwritten", f"{says}: overwritten instead of added{whose}", position)
+            return through(search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position)
         if search.cut:
             break
     return None

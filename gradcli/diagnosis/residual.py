@@ -9,6 +9,7 @@ from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.reports import numbers
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 _ALIKE = 1e-6  # relative to the first singular value: smaller ones are rounding errors
 _FEWEST = 3  # entries whose errors must follow a law
@@ -46,7 +47,9 @@ def pattern(wrong: Wrong) -> Diagnosis:
 
 def _unknown(wrong: Wrong, says: str) -> Diagnosis:
     notes = "".join(f" ({note})" for note in wrong.notes)
-    return wrong.says("unknown", f"no mistake that gradcli knows explains the claim{notes}; its error{says}")
+    return wrong.says(
+        DiagnosisKind.UNKNOWN, f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
+    )
 
 
 def _shape(wrong: Wrong) -> str:

@@ -17,6 +17,7 @@ from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 Changed = dict[int, dict[int, Rule]]
 
@@ -93,7 +94,7 @@ def changed(program: Program, edge: Edge, rule: Any) -> Program:
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
-def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
+def said(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
     at = place(position)
     if isinstance(at, Place):
@@ -105,7 +106,7 @@ def said(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
     return search.wrong.says(kind, says)
 
 
-def through(search: Search, kind: str, says: str, position: Any) -> Diagnosis:
+def through(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
     at = place(position)
     if isinstance(at, Place):

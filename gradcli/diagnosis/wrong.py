@@ -11,6 +11,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Array
 from gradcli.reports import numbers
 from gradcli.reports.point_report import Diagnosis
+from gradcli.words import DiagnosisKind
 
 Gradient = dict[str, Array]
 CLOSE = 1e-7  # relative: a mistake explains a claim if the gradient with the mistake is this near the claim
@@ -110,7 +111,7 @@ class Wrong:
             found.append((float(error[at]), name, tuple(int(k) for k in at)))
         return max(found)[1:]
 
-    def says(self, kind: str, message: str, **more: Any) -> Diagnosis:
+    def says(self, kind: DiagnosisKind, message: str, **more: Any) -> Diagnosis:
         """Return a diagnosis with this message, and with the right value of the worst entry."""
         name, at = self.worst()
         claimed, right = numbers.apart(float(self.claimed[name][at]), float(self.right[name][at]))

@@ -16,9 +16,10 @@ from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
 from gradcli.reports.point_report import Detects, Diagnosis, PointReport
 from gradcli.reports.tidy import entries
-from gradcli.words import Derivative, Kind, Severity, Verdict
+from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
+_FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
@@ -52,7 +53,7 @@ class CheckReport(Printed):
     detects: Detects
     points: tuple[PointReport, ...]
     environment: dict[str, str | int]
-    schema: str = "gradcli.check/2"
+    schema: str = "gradcli.check/3"
     derivative: Derivative = "gradient"
     line: int | Absent = ABSENT
     native: NativeReport | Absent = ABSENT
@@ -71,7 +72,7 @@ class CheckReport(Printed):
     def raise_if_failed(self, allow: Sequence[str] = ()) -> None:
         """Raise NotConfirmed unless every gradient was confirmed, or every reason against it is in `allow`."""
         open_ = {f.kind for point in self.points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
-        if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(allow)):
+        if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(map(slug, allow))):
             return
         found = [point.diagnosis.message for point in self.points if point.diagnosis]
         raise NotConfirmed(f"{WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {said}" for said in found[:1]))
@@ -93,6 +94,8 @@ class CheckReport(Printed):
                 Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
             ]
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        kind = self.decisive()
+        blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
         if self.command:
             blocks += [Paragraph("Again:"), Code(replay(self.command))]
         return tuple(blocks)
@@ -122,31 +125,43 @@ class CheckReport(Printed):
         least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
         if self.verdict == Verdict.FAIL:
             shape = next(
-                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == "shape"), None
+                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == DiagnosisKind.SHAPE),
+                None,
             )
             if shape:
                 return shape
             whose = self._whose()
-            also = [f for p in self.points for f in p.findings if f.severity == Severity.ERROR]
-            first = [f for f in also if f.kind == Kind.FIRST_ORDER]
-            if first:
-                return first[0].message
-            if not wrong and also:
-                return f"{also[0].kind}: {also[0].message}"
+            also = self._findings(Severity.ERROR)
+            if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
+                return also[0].message
             return (
                 f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
                 if wrong
                 else f"{whose} is contradicted"
             )
         if self.verdict == Verdict.INCONCLUSIVE:
-            found = [f for p in self.points for f in p.findings if f.severity == Severity.INCONCLUSIVE]
-            found.sort(key=lambda f: f.kind != Kind.NOT_A_SUBGRADIENT)
+            found = self._findings(Severity.INCONCLUSIVE)
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+
+    def decisive(self) -> DiagnosisKind | Kind | None:
+        """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
+        if self.exit_status == Exit.CONFIRMED:
+            return None
+        for point in self.points:
+            if point.diagnosis is not None and point.verdict == self.verdict:
+                return point.diagnosis.kind
+        findings = self._findings(Severity.ERROR if self.verdict == Verdict.FAIL else Severity.INCONCLUSIVE)
+        return findings[0].kind if findings else None
+
+    def _findings(self, severity: Severity) -> list[Finding]:
+        """Return the findings of a severity at all points, the most important first."""
+        found = [f for point in self.points for f in point.findings if f.severity == severity]
+        return sorted(found, key=lambda f: f.kind != _FIRST.get(severity))
 
     def limit(self) -> str:
         """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""

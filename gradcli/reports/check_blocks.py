@@ -11,7 +11,7 @@ from gradcli.reports.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, 
 from gradcli.reports.common import Finding, Target
 from gradcli.reports.encode import Given, Values
 from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport
-from gradcli.words import Derivative, Kind, Severity, Verdict
+from gradcli.words import Derivative, DiagnosisKind, Kind, Severity, Verdict
 
 MAX_ROWS = 10
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
@@ -97,7 +97,7 @@ def _finding_blocks(f: Finding) -> list[Block]:
 
 
 def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
-    head = "" if d.kind == "unknown" else "Likely mistake: "
+    head = "" if d.kind == DiagnosisKind.UNKNOWN else "Likely mistake: "
     blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
     if d.source and d.file:
         blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))

@@ -49,7 +49,7 @@ class SourceLine:
 class Finding:
     """One thing worth telling about the function, the point or the claim, with its place.
 
-    kind       What the finding is about; a wrong module or aspect of a framework's gradient has its own name here.
+    kind       What the finding is about.
     severity   What the finding means for the verdict.
     message    What was found, as a sentence.
     hint       What to do about it, null where nothing is to be done.
@@ -60,7 +60,7 @@ class Finding:
     operation  The operation that it is about, null where it is about none.
     """
 
-    kind: Kind | str
+    kind: Kind
     severity: Severity
     message: str
     hint: str | None = None
@@ -72,7 +72,7 @@ class Finding:
 
 
 def finding(
-    kind: str,
+    kind: Kind,
     severity: Severity,
     message: str,
     *,

@@ -73,7 +73,7 @@ class CompareReport(Printed):
     derivative: Derivative = "gradient"
     outputs: tuple[str, ...] | Absent = ABSENT
     no_sweep: str | Absent = ABSENT  # why there is no error against step size
-    schema: str = "gradcli.compare-modes/2"
+    schema: str = "gradcli.compare-modes/3"
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

@@ -186,7 +186,7 @@ class DeriveReport(Printed):
     findings: tuple[Finding, ...]
     exit_status: Status
     environment: dict[str, str | int]
-    schema: str = "gradcli.derive/1"
+    schema: str = "gradcli.derive/2"
     line: int | Absent = ABSENT
     at: dict[str, Given] | Absent = ABSENT
     drawn: tuple[str, ...] | Absent = ABSENT

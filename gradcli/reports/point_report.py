@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding
 from gradcli.reports.encode import Given, Values
-from gradcli.words import Agreement, ModeStatus, Verdict
+from gradcli.words import Agreement, DiagnosisKind, ModeStatus, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Diagnosis:
     corrected  What the worst entry should be, or the line as it should be; null where this is not known.
     """
 
-    kind: str
+    kind: DiagnosisKind
     message: str
     file: str | None = None
     line: int | None = None

@@ -85,7 +85,7 @@ class SweepReport(Printed):
     unsupported: dict[str, str] | Absent = ABSENT
     weights: Values | Absent = ABSENT
     noise: Noise | Absent = ABSENT
-    schema: str = "gradcli.sweep/2"
+    schema: str = "gradcli.sweep/3"
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:

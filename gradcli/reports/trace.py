@@ -79,7 +79,7 @@ class TraceReport(Printed):
     nodes: tuple[Node, ...]
     findings: tuple[Finding, ...]
     environment: dict[str, str | int]
-    schema: str = "gradcli.trace/1"
+    schema: str = "gradcli.trace/2"
     exit_status: Status = 0
     line: int | Absent = ABSENT
 

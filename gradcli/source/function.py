@@ -6,14 +6,14 @@ from typing import Protocol
 
 from gradcli.core.primitive import Value
 from gradcli.errors import Place, Span
-from gradcli.words import Severity, TargetKind
+from gradcli.words import Kind, Severity, TargetKind
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A remark about a function that runs; `severity` says whether a verdict is still possible."""
 
-    kind: str
+    kind: Kind
     severity: Severity
     message: str
     at: Span | Place | None = None

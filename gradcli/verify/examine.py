@@ -26,7 +26,7 @@ from gradcli.source.python import message_of
 from gradcli.verify.narrow_formats import exactness, rooms, scaled, told_apart
 from gradcli.verify.native import FrameworkClaim
 from gradcli.verify.parts import Verify, checked_parts
-from gradcli.words import Exit, Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.verify.request import Request
@@ -56,10 +56,12 @@ def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verif
     said: tuple[Finding, ...] = ()
     if report.verdict == Verdict.PASS:  # otherwise there is no correct gradient to compare with
         said = tuple(
-            finding(a.name, Severity.ERROR, a.message or "it is wrong") for a in aspects if a.status == "wrong"
+            finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, f"{a.name}: {a.message or 'it is wrong'}")
+            for a in aspects
+            if a.status == "wrong"
         )
     said += tuple(
-        finding(part.name, Severity.ERROR, "its own gradient is wrong")
+        finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient is wrong")
         for part in parts
         if part.verdict == Verdict.FAIL
     )
@@ -76,7 +78,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     cuts = dict.fromkeys((kind, place(position)) for kind, position in native.program.cuts)
     says = f"what depends on it has no gradient for {native.framework.name}"
     said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
-    if any(d is not None and d.kind == "non-finite" for d in (point.diagnosis for point in report.points)):
+    if any(d is not None and d.kind == DiagnosisKind.NON_FINITE for d in (point.diagnosis for point in report.points)):
         masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
         hint = "make the masked side safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
         said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]

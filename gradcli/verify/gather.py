@@ -25,7 +25,7 @@ from gradcli.verify.flats import settled_zeros
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.scales import by_scales
 from gradcli.verify.witness import kink_along, kink_at, one_sided
-from gradcli.words import Kind, Severity
+from gradcli.words import DiagnosisKind, Kind, Severity
 
 _SAME = 1e-11  # relative: trace and function call the same numpy functions, but composites may round differently
 _BRANCHES = 3
@@ -243,7 +243,7 @@ def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
     says = None
     if error.claimed is not None and case.reference is not None:
         says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)
-    return Diagnosis("shape", error.what + (f"; {says}" if says else ""))
+    return Diagnosis(DiagnosisKind.SHAPE, error.what + (f"; {says}" if says else ""))
 
 
 def compare_all(case: PointCheck) -> None:

@@ -19,7 +19,7 @@ from gradcli.reports.point_report import Diagnosis, PointReport
 from gradcli.source.python import PythonFunction
 from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.verify.request import Request
@@ -94,7 +94,7 @@ def told_apart(
     says = f"it is off by {numbers.power(narrow)} of the largest entry, in float64 by {numbers.power(wide)}"
     if wide <= _SHRINKS * narrow:
         says = f"too inexact in {native.narrowest}, not wrong: {says}"
-        point = replace(point, diagnosis=Diagnosis("too inexact", says))
+        point = replace(point, diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says))
     else:
         says = f"wrong, not just inexact in {native.narrowest}: {says}"
         point = replace(point, findings=(*point.findings, finding(Kind.PRECISION, Severity.INFO, says)))

@@ -9,7 +9,7 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
 from gradcli.verdict.entries import Tolerance
 from gradcli.verdict.evidence import Outcome
-from gradcli.words import Severity
+from gradcli.words import Kind, Severity
 
 
 @dataclass
@@ -33,6 +33,6 @@ class PointCheck:
             raise KeyError(mode)
         return found
 
-    def inconclusive(self, kind: str, message: str, **where: Any) -> None:
+    def inconclusive(self, kind: Kind, message: str, **where: Any) -> None:
         """Add a finding that prevents a verdict unless the user allows it."""
         self.findings.append(finding(kind, Severity.INCONCLUSIVE, message, **where))

@@ -105,5 +105,5 @@ def _two(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Fin
     says = f"f has fine structure at {at}: {slope} and {there} over steps of {other_h}"
     if abs(value - float(np.asarray(slopes.other)[k])) <= bound:
         says = f"f has fine structure at {at}: {slope}; over smaller ones, which rounding hides, it may be {bound:.1e} off that"
-    hint = "smaller steps are closer to the derivative: claim their slope, or accept it: --allow 'fine structure'"
+    hint = "smaller steps are closer to the derivative: claim their slope, or accept it: --allow fine-structure"
     return finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, says, hint=hint)

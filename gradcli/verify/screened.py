@@ -17,7 +17,7 @@ from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
 from gradcli.verdict.evidence import LikelyMistake, Projections
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
-from gradcli.words import Kind, Severity
+from gradcli.words import DiagnosisKind, Kind, Severity
 
 _Odd = tuple[WrongEntry, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
@@ -74,7 +74,7 @@ def explained(case: PointCheck, found: Projections | None) -> LikelyMistake:
         right[entry.input][entry.index], masks[entry.input][entry.index] = entry.reference, True
         room[entry.input][entry.index] = 3 * entry.bound
     said = diagnose(Wrong(q, claim, right, masks, room))
-    return LikelyMistake(None if said.kind in ("unknown", "approximation") else said)
+    return LikelyMistake(None if said.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.APPROXIMATION) else said)
 
 
 def _names(case: PointCheck) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _along(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[
             f"f has fine structure along a random direction: its slope is {float(d.value):.5g} over steps of {float(d.h):.0e} "
             f"of the entries and {float(d.other):.5g} over steps of {float(d.other_h):.0e}, which the claim fits"
         )
-        said.append(finding(kind, Severity.INCONCLUSIVE, says, hint=f"accept it: --allow '{kind}'"))
+        said.append(finding(kind, Severity.INCONCLUSIVE, says, hint=f"accept it: --allow {kind}"))
     return said
 
 

@@ -54,7 +54,7 @@ def test_exit_statuses(gradcli: Callable[..., Any], status: int, verdict: str, a
 def test_one_kind_of_witness_is_not_enough(gradcli: Callable[..., Any]) -> None:
     ran = gradcli("check", "x**2", "x=3", "--modes", "forward,reverse", "--json")
     assert ran.exit_status == 3
-    assert ran.json["points"][0]["findings"][0]["kind"] == "no second witness"
+    assert ran.json["points"][0]["findings"][0]["kind"] == "no-second-witness"
 
 
 # fmt: off
@@ -143,7 +143,7 @@ def test_the_document_has_the_keys_of_the_contract(passed: Any) -> None:
 
 def test_the_document_has_the_values_of_the_contract(passed: Any) -> None:
     point = passed["points"][0]
-    assert passed["schema"] == "gradcli.check/2"
+    assert passed["schema"] == "gradcli.check/3"
     assert passed["target"] == {"kind": "expression", "text": "sin(x*y) + exp(-x**2)"}
     assert (passed["claim"], passed["seed"], passed["command"][:2]) == (None, 0, ["gradcli", "check"])
     assert point["at"] == {"x": 0.5, "y": 1.2}

@@ -79,7 +79,7 @@ def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv:
     assert (ran.exit_status, document["exit_status"], document["schema"], ran.stderr) == (
         status,
         status,
-        "gradcli.derive/1",
+        "gradcli.derive/2",
         "",
     )
     assert [error.message for error in validator.iter_errors(document)] == []

@@ -137,7 +137,7 @@ def test_a_check_of_every_function_passes_or_has_a_true_reason(text: str, at: st
     kinds = {f.kind for f in point.findings if f.severity in ("inconclusive", "error")}
     assert kinds <= REASONS, point.findings
     assert (report.exit_status == 0) == (not kinds)
-    assert not any(f.kind in ("untraced", "trace", "trace test") for f in point.findings), point.findings
+    assert not any(f.kind in ("untraced", "trace", "trace-test") for f in point.findings), point.findings
 
 
 @pytest.mark.parametrize(("text", "at"), CASES)
@@ -148,7 +148,7 @@ def test_a_check_passes_or_has_a_true_reason(gradcli: Callable[..., Any], text: 
     kinds = {f["kind"] for f in point["findings"] if f["severity"] in ("inconclusive", "error")}
     assert kinds <= REASONS, point["findings"]
     assert (ran.exit_status == 0) == (not kinds)
-    assert not any(f["kind"] in ("untraced", "trace", "trace test") for f in point["findings"]), point["findings"]
+    assert not any(f["kind"] in ("untraced", "trace", "trace-test") for f in point["findings"]), point["findings"]
 
 
 @pytest.mark.parametrize("command", ["compare-modes", "sweep", "trace", "grad", "derive"])

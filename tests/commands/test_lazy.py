@@ -41,6 +41,7 @@ CASES = {
     "check":          (RUN.format(argv=["check", "sin(x*y)", "x=1", "y=2"]),                       {"sympy", "scipy"} | FRAMEWORKS),
     "grad":           (RUN.format(argv=["grad", "sin(x*y)", "x=1", "y=2"]),                        {"sympy", "scipy"} | FRAMEWORKS),
     "trace":          (RUN.format(argv=["trace", "x*y", "x=1", "y=2", "--json"]),                  {"sympy", "scipy", "rich.console"} | FRAMEWORKS),
+    "explain":        (RUN.format(argv=["explain", "kink"]),                                       HEAVY - {"rich", "typer"} | FRAMEWORKS),
     "schema":         (RUN.format(argv=["schema", "error"]),                                       {"sympy", "scipy", "flint"} | FRAMEWORKS),
 }
 # fmt: on
@@ -50,6 +51,11 @@ CASES = {
 def test_heavy_modules_stay_out(case: str) -> None:
     body, unwanted = CASES[case]
     assert not unwanted & loaded(body)
+
+
+def test_explanations_are_loaded_by_their_command_alone() -> None:
+    argv = ["check", "abs(x)", "x=0", "--modes", "forward,fd"]
+    assert not {name for name in loaded(RUN.format(argv=argv), status=3) if name.startswith("gradcli.explanations")}
 
 
 def test_scipy_is_imported_for_its_functions() -> None:

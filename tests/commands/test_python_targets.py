@@ -126,7 +126,7 @@ def test_a_function_that_writes_into_its_input_is_told_and_checked(
 ) -> None:
     ran = gradcli("check", f"{written(tmp_path, WRITES[what])}:f", X, *QUICK, "--json")
     assert ran.exit_status == 0, ran.stdout
-    assert kinds(ran) == ["mutates input"]
+    assert kinds(ran) == ["mutates-input"]
     assert ran.json["points"][0]["at"] == {"x": [0.5, 2.0]}
 
 
@@ -161,7 +161,7 @@ def test_a_function_that_is_not_deterministic_is_inconclusive(
     file = written(tmp_path, CHANGES[what] + "def g(x): return 2*x\n")
     ran = gradcli("check", f"{file}:f", X, *QUICK, "--json")
     assert ran.exit_status == 3, ran.stdout
-    assert "not deterministic" in kinds(ran)
+    assert "not-deterministic" in kinds(ran)
 
 
 def test_a_function_whose_shape_changes_is_inconclusive(gradcli: Callable[..., Any], tmp_path: Path) -> None:
@@ -312,9 +312,9 @@ def process(*argv: str) -> Any:
 
 
 RUNS = [
-    (("check", "--grad", "g", "--modes", "forward,fd", "--json"), "gradcli.check/2"),
+    (("check", "--grad", "g", "--modes", "forward,fd", "--json"), "gradcli.check/3"),
     (("grad", "--json"), "gradcli.grad/1"),
-    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/2"),
+    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/3"),
 ]
 
 

@@ -119,8 +119,8 @@ def test_quiet_keeps_errors(gradcli: Callable[..., Any]) -> None:
 
 # fmt: off
 FILES = [
-    (CHECK,                          "r.json",   '"schema": "gradcli.check/2"'),
-    (CHECK,                          "r.ndjson", '"schema": "gradcli.check/2"'),
+    (CHECK,                          "r.json",   '"schema": "gradcli.check/3"'),
+    (CHECK,                          "r.ndjson", '"schema": "gradcli.check/3"'),
     (CHECK,                          "R.MD",     "**PASS** "),
     (CHECK,                          "r.csv",    "point,mode,input,index,value,bound"),
     (CHECK,                          "r.xml",    '<?xml version="1.0"'),

@@ -42,10 +42,10 @@ RUNS = {
     "subgradient":     (0, ("abs(x)", "x=0", "--grad", "0.5")),
     "no subgradient":  (3, ("abs(x)", "x=0", "--grad", "3")),
     "staircase":       (0, ("floor(x)", "x=2.5")),
-    "zero slope":      (0, ("x**2", "x=0")),
+    "zero-slope":      (0, ("x**2", "x=0")),
     "a constant":      (0, ("0*x", "x=1")),
     "not finite":      (3, ("log(x)", "x=0")),
-    "infinite slope":  (3, ("sqrt(x)", "x=0")),
+    "infinite-slope":  (3, ("sqrt(x)", "x=0")),
     "fixed step":      (0, (*SINE, "--h", "1e-4", "--bits", "113", "--dtype", "float64", "--schemes", "forward,central")),
     "bounds":          (0, ("sqrt(x)", "x=0.5", "--bounds", "x=0.4:0.6")),
     "scale":           (0, ("sin(1e6*x)", "x=1", "--scale", "x=1e-6")),
@@ -70,7 +70,7 @@ def _validator() -> Any:
 def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv: tuple) -> None:
     ran = gradcli("sweep", *argv, "--json")
     document = ran.json
-    assert (ran.exit_status, document["exit_status"], document["schema"]) == (status, status, "gradcli.sweep/2")
+    assert (ran.exit_status, document["exit_status"], document["schema"]) == (status, status, "gradcli.sweep/3")
     assert [error.message for error in validator.iter_errors(document)] == []
     assert ran.stderr == ""
     for curve in document["curves"]:
@@ -125,7 +125,7 @@ SAYS = [
     (("abs(x)", "x=0"),                       "one-sided curves, against one-sided slopes"),
     (("abs(x)", "x=0"),                       "backward -1"),
     (("log(x)", "x=0"),                       "non-finite: log gives -inf at 0"),
-    (("sqrt(x)", "x=0"),                      "infinite slope: the slope is not finite here"),
+    (("sqrt(x)", "x=0"),                      "infinite-slope: the slope is not finite here"),
     (("x*y", "x=1", "y=2"),                   "along v: all inputs, in proportion to their entries"),
     (("sum(x**2)", "x=[1,2,3]", "--each"),    "the entry that does worst of 3: df/dx["),
     (("sum(exp(x))", "x=[1,2]", "--each", "--schemes", "forward"), "df/dx[1] float64 forward"),

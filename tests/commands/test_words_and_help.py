@@ -50,7 +50,9 @@ def test_help_of_a_command_that_is_not_there_names_a_near_one(gradcli: Callable[
     assert "did you mean 'sweep'?" in gradcli("help", "swep").stderr
 
 
-@pytest.mark.parametrize("command", ["check", "compare-modes", "sweep", "derive", "grad", "trace", "find", "ops"])
+@pytest.mark.parametrize(
+    "command", ["check", "compare-modes", "sweep", "derive", "grad", "trace", "find", "ops", "explain"]
+)
 def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: str) -> None:
     text = gradcli(command, "--help").stdout
     assert 0 < text.index("Examples:") < text.index("Arguments:") < text.index("\n\nOutput:")

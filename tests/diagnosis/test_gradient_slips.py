@@ -87,7 +87,7 @@ ONE_VECTOR = [
 SQUARE = [
     (lambda g: g.T,                             "transposed", "the gradient is transposed"),
     (lambda g: -g.T,                            "transposed", "transposed, and the sign is flipped"),
-    (lambda g: (g + g.T) / 2,                   "one triangle", "the symmetric part of the right gradient"),
+    (lambda g: (g + g.T) / 2,                   "one-triangle", "the symmetric part of the right gradient"),
     (lambda g: g + g.T,                         "factor",    "mirrored entries are counted twice"),
     (lambda g: np.broadcast_to(g.sum(1, keepdims=True), g.shape), "broadcast", "along axis 1 every entry is the sum"),
     (lambda g: np.broadcast_to(g.mean(0), g.shape), "broadcast", "along axis 0 every entry is the mean"),

@@ -202,7 +202,7 @@ def test_a_derivative_that_is_missing_is_named_on_its_line(name: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "kind", "says"),
     [
-        (omitted, "left out", "the gradient through `fun(u)` is missing: treated as a constant"),
+        (omitted, "left-out", "the gradient through `fun(u)` is missing: treated as a constant"),
         (negated, "negated", "the derivative on this line has the wrong sign"),
     ],
 )

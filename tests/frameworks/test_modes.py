@@ -57,7 +57,7 @@ def test_a_framework_and_function_values_confirm_each_other(mode: str) -> None:
 def test_a_framework_and_gradclis_rules_share_the_trace(mode: str) -> None:
     report = api.check("sum(x**3)", {"x": np.arange(1.0, 4)}, modes=f"{mode},reverse")
     assert report.verdict == "inconclusive"
-    assert [f.kind for f in report.points[0].findings] == ["no second witness"]
+    assert [f.kind for f in report.points[0].findings] == ["no-second-witness"]
 
 
 def test_compare_modes_shows_a_framework(gradcli: Callable[..., Any], mode: str) -> None:

@@ -65,7 +65,7 @@ def test_too_inexact_is_not_wrong() -> None:
     x = {"x": np.array([0.3, -0.5, 1.2])}
     inexact = library.check(Cancels, x, framework="torch", dtype="float32")
     wrong = library.check(Doubled, x, framework="torch", dtype="float32")
-    assert (inexact.verdict, inexact.points[0].diagnosis.kind) == ("fail", "too inexact")
+    assert (inexact.verdict, inexact.points[0].diagnosis.kind) == ("fail", "too-inexact")
     assert (wrong.verdict, wrong.points[0].diagnosis.kind) == ("fail", "factor")
     assert any("not just inexact" in finding.message for finding in wrong.points[0].findings)
 
@@ -79,7 +79,7 @@ def test_mixed_precision(dtype: str) -> None:
 
 def test_a_grad_scaler_saves_what_underflows() -> None:
     report = library.check(tiny, {"x": np.linspace(0.5, 1, 50)}, framework="torch", dtype="float16")
-    assert report.points[0].diagnosis.kind == "too inexact"
+    assert report.points[0].diagnosis.kind == "too-inexact"
     assert report.native.exactness.vanished == 50
     assert aspects(report)["GradScaler"].status == "agrees"
     assert "no entry underflows" in aspects(report)["GradScaler"].message

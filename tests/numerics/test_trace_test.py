@@ -184,7 +184,7 @@ def test_a_function_that_keeps_count_is_said_to_depend_on_earlier_calls() -> Non
 
     report = gradcli.check(f, {"x": X}, grad=lambda x: 2 * x)
     assert report.exit_status == 3
-    assert kinds(report) & {"depends on earlier calls", "not deterministic"}
+    assert kinds(report) & {"depends-on-earlier-calls", "not-deterministic"}
 
 
 @pytest.mark.parametrize("seed", range(40))

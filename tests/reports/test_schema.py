@@ -17,10 +17,10 @@ from gradcli.commands.schema import TYPES
 from gradcli.errors import ErrorKind, GradcliError
 from gradcli.reports.encode import document_fields
 from gradcli.reports.schema import field_descriptions
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
-NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "find", "error")
+NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "find", "suite", "error")
 
 # fmt: off
 DOCUMENTS = {
@@ -65,12 +65,18 @@ DOCUMENTS = {
     "ops, checked":            ("ops", "sin", "--check"),
     "ops, not elementwise":    ("ops", "matmul"),
     "find":                    ("find", str(Path(__file__).parents[2] / "examples")),
+    "suite":                   ("check", "x**2", "abs(x)", "sine(x)", "x=0", "--allow", "kink"),
+    "suite, wrong":            ("check", "x**2", "sin(x)", "x=1", "--grad", "2*x"),
+    "explain":                 ("explain",),
+    "explain, a kind":         ("explain", "kink"),
+    "explain, two meanings":   ("explain", "non-finite"),
     "error, expression":       ("check", "sine(x)"),
     "error, usage":            ("check", "x", "--bogus"),
     "error, command":          ("chek", "x"),
     "error, point":            ("grad", "x", "x=@nowhere.npy"),
 }
 # fmt: on
+NUMBERS = {"check": 3, "compare-modes": 3, "sweep": 3, "derive": 2, "trace": 2}  # of schemas that have changed
 VERDICTS = {"pass": 0, "fail": 1, "inconclusive": 3}
 
 
@@ -80,7 +86,7 @@ def schema(gradcli: Callable[..., Any], name: str) -> Any:
 
 def number(name: str) -> str:
     """Return the name of a schema with its number."""
-    return f"gradcli.{name}/{2 if name in ('check', 'compare-modes', 'sweep') else 1}"
+    return f"gradcli.{name}/{NUMBERS.get(name, 1)}"
 
 
 def complaints(gradcli: Callable[..., Any], document: Any) -> list[str]:
@@ -137,7 +143,7 @@ def test_schemas_are_schemas(gradcli: Callable[..., Any], name: str) -> None:
     assert "schema" in found["required"]
 
 
-@pytest.mark.parametrize("spelled", ["gradcli.check/2", "check/2", "gradcli.check"])
+@pytest.mark.parametrize("spelled", ["gradcli.check/3", "check/3", "gradcli.check"])
 def test_schemas_are_found_by_the_names_in_documents(gradcli: Callable[..., Any], spelled: str) -> None:
     assert schema(gradcli, spelled) == schema(gradcli, "check")
 
@@ -145,7 +151,7 @@ def test_schemas_are_found_by_the_names_in_documents(gradcli: Callable[..., Any]
 def test_another_number_is_not_taken_for_this_one(gradcli: Callable[..., Any]) -> None:
     ran = gradcli("schema", "check/1")
     assert ran.exit_status == 2
-    assert "this version of gradcli writes gradcli.check/2" in ran.stderr
+    assert "this version of gradcli writes gradcli.check/3" in ran.stderr
 
 
 CORRUPTIONS = [
@@ -263,10 +269,12 @@ def test_every_property_has_a_description(gradcli: Callable[..., Any], name: str
 def test_words_are_listed(gradcli: Callable[..., Any]) -> None:
     found = schema(gradcli, "check")["properties"]
     point = found["points"]["items"]["properties"]
-    assert found["schema"]["const"] == "gradcli.check/2"
+    assert found["schema"]["const"] == "gradcli.check/3"
     assert found["verdict"]["enum"] == [*Verdict]
     assert point["findings"]["items"]["properties"]["severity"]["enum"] == [*Severity]
-    assert {"enum": [*Kind]} in point["findings"]["items"]["properties"]["kind"]["anyOf"]
+    assert point["findings"]["items"]["properties"]["kind"]["enum"] == [*Kind]
+    diagnosis = point["diagnosis"]["anyOf"][0]
+    assert diagnosis["properties"]["kind"]["enum"] == [*DiagnosisKind]
     assert "not run" in point["modes"]["additionalProperties"]["properties"]["status"]["enum"]
 
 

@@ -406,7 +406,7 @@ def test_pickles_are_never_loaded():
 
 # Whole points.
 
-REPORT = {"schema": "gradcli.check/2", "points": [{"at": {"x": 0.5, "y": [1, "inf"]}, "verdict": "pass"}]}
+REPORT = {"schema": "gradcli.check/3", "points": [{"at": {"x": 0.5, "y": [1, "inf"]}, "verdict": "pass"}]}
 
 
 # fmt: off

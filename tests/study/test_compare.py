@@ -61,7 +61,7 @@ def test_entries_that_a_staircase_leaves_open_are_not_counted(gradcli: Gradcli) 
 
 
 @pytest.mark.parametrize(
-    ("name", "x", "kind"), [("random", "x=1.0", "not deterministic"), ("nans", "x=[1.0, 2.0]", "non-finite")]
+    ("name", "x", "kind"), [("random", "x=1.0", "not-deterministic"), ("nans", "x=[1.0, 2.0]", "non-finite")]
 )
 def test_where_there_is_no_gradient_nothing_is_right_or_held(
     gradcli: Gradcli, code: str, name: str, x: str, kind: str
@@ -81,7 +81,7 @@ def test_a_value_that_is_not_finite_is_not_within_its_bound(gradcli: Gradcli, co
 def test_without_entries_there_are_no_digits(gradcli: Gradcli, argv: tuple) -> None:
     document = compared(gradcli, *argv, "--modes", "cert,rev")
     assert not any("right_digits" in row for row in document["modes"].values())
-    assert [f["kind"] for f in document["findings"]] == ["nothing to compare"]
+    assert [f["kind"] for f in document["findings"]] == ["nothing-to-compare"]
     assert "99.0" not in gradcli("compare-modes", *argv, "--modes", "cert,rev").stdout
 
 

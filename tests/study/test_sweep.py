@@ -228,7 +228,7 @@ def test_a_polynomial_has_no_truncation_in_schemes_of_its_order(
 
 def test_where_the_slope_is_zero_errors_are_absolute(gradcli: Gradcli) -> None:
     document = swept(gradcli, "x**2", "x=0")
-    assert [f["kind"] for f in document["findings"]] == ["zero slope"]
+    assert [f["kind"] for f in document["findings"]] == ["zero-slope"]
     forward = document["curves"][0]
     assert forward["order"] == pytest.approx(1) and forward["relative_error"][:2] == pytest.approx(forward["h"][:2])
 
@@ -272,7 +272,7 @@ def test_bounds_are_not_left(gradcli: Gradcli) -> None:
 
 
 # fmt: off
-UNDEFINED = [("log(x)", "x=0", "non-finite"), ("log(x)", "x=-1", "non-finite"), ("sqrt(x)", "x=0", "infinite slope")]
+UNDEFINED = [("log(x)", "x=0", "non-finite"), ("log(x)", "x=-1", "non-finite"), ("sqrt(x)", "x=0", "infinite-slope")]
 # fmt: on
 
 

@@ -52,7 +52,7 @@ def test_an_estimated_reference_tells_its_bound_and_nothing_below_it(gradcli: Gr
 @pytest.mark.parametrize("name", ["random", "noisy", "stateful"])
 def test_what_is_not_deterministic_is_said_and_inconclusive(gradcli: Gradcli, code: str, name: str) -> None:
     document = swept(gradcli, f"{code}:{name}", "x=1.0")
-    assert document["exit_status"] == 3 and "not deterministic" in kinds(document)
+    assert document["exit_status"] == 3 and "not-deterministic" in kinds(document)
     assert "scale" not in kinds(document)
 
 

@@ -29,7 +29,7 @@ from gradcli.verdict.evidence import (
     Projections,
     RepeatedCall,
 )
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 _LETTERS = {"a": AGREE, "?": CANNOT_TELL, "d": DISAGREE}
 _STATUSES: dict[str, tuple[str, GradcliError]] = {
@@ -50,7 +50,7 @@ SHORT = {
     "cs": "complex-step",
 }
 _REFERENCES = ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference")
-SIGN = Diagnosis("sign", "the sign is flipped")
+SIGN = Diagnosis(DiagnosisKind.SIGN, "the sign is flipped")
 CHANGED = finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, "a second call gives another gradient")
 MOVED = finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, "the value has changed")
 COVERAGE = finding(Kind.COVERAGE, Severity.INFO, "20 projections")

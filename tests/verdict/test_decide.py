@@ -28,7 +28,7 @@ from gradcli.verdict.evidence import (
     RepeatedCall,
     TraceComparison,
 )
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
 
@@ -60,11 +60,11 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | fail: [sign] < claim_again, diagnosis
         fd:not-run             | pass
         fd:not-run claim:a     | pass < claim_again
-        fd:not-run claim:?     | inconclusive: no second witness
+        fd:not-run claim:?     | inconclusive: no-second-witness
         fd:not-run claim:d     | fail: [sign] < claim_again, diagnosis
         -                      | pass
         claim:a                | pass < claim_again
-        claim:?                | inconclusive: no second witness
+        claim:?                | inconclusive: no-second-witness
         claim:d                | fail: [sign] < claim_again, diagnosis
     """,
     ),
@@ -85,11 +85,11 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | fail: direction, [sign] < direction, claim_again, diagnosis
         fd:not-run             | pass: direction < direction
         fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:?     | inconclusive: direction, no second witness < direction
+        fd:not-run claim:?     | inconclusive: direction, no-second-witness < direction
         fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
         -                      | pass: direction < direction
         claim:a                | pass: direction < direction, claim_again
-        claim:?                | inconclusive: direction, no second witness < direction
+        claim:?                | inconclusive: direction, no-second-witness < direction
         claim:d                | fail: direction, [sign] < direction, claim_again, diagnosis
     """,
     ),
@@ -110,29 +110,29 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | inconclusive: trace < blame
         fd:not-run             | pass: direction < direction
         fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:?     | inconclusive: direction, no second witness < direction
+        fd:not-run claim:?     | inconclusive: direction, no-second-witness < direction
         fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
-        -                      | inconclusive: no second witness
-        claim:a                | inconclusive: no second witness
-        claim:?                | inconclusive: no second witness
-        claim:d                | inconclusive: no second witness
+        -                      | inconclusive: no-second-witness
+        claim:a                | inconclusive: no-second-witness
+        claim:?                | inconclusive: no-second-witness
+        claim:d                | inconclusive: no-second-witness
     """,
     ),
     (
         (VALUES,),
         """
-        fd:a                   | inconclusive: no second witness
+        fd:a                   | inconclusive: no-second-witness
         fd:a claim:a           | pass < claim_again
         fd:a claim:?           | inconclusive: noise
         fd:a claim:d           | fail: [sign] < claim_again, diagnosis
-        fd:?                   | inconclusive: no second witness
+        fd:?                   | inconclusive: no-second-witness
         fd:? claim:a           | pass < claim_again
         fd:? claim:?           | inconclusive: noise
         fd:? claim:d           | fail: [sign] < claim_again, diagnosis
-        fd:not-run             | inconclusive: no second witness
-        fd:not-run claim:a     | inconclusive: no second witness
-        fd:not-run claim:?     | inconclusive: no second witness
-        fd:not-run claim:d     | inconclusive: no second witness
+        fd:not-run             | inconclusive: no-second-witness
+        fd:not-run claim:a     | inconclusive: no-second-witness
+        fd:not-run claim:?     | inconclusive: no-second-witness
+        fd:not-run claim:d     | inconclusive: no-second-witness
     """,
     ),
 )
@@ -152,7 +152,7 @@ CAUGHT = {EvidenceKind.MUTANTS: MutationResult(())}
 SURVIVED = {EvidenceKind.MUTANTS: MutationResult((), finding(Kind.MUTANT, Severity.INCONCLUSIVE, "2 of 9 unseen"))}
 UNPLANTED = {EvidenceKind.MUTANTS: MutationResult((), finding(Kind.MUTANT, Severity.INFO, "none was planted"))}
 SCALES = (finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, "two slopes"),)
-SHAPE = Diagnosis("shape", "the claim has shape (3,)")
+SHAPE = Diagnosis(DiagnosisKind.SHAPE, "the claim has shape (3,)")
 FAR = "rev:unsupported fd:not-run claim:a"
 WRONG = (Mismatch("x", (4,), 1.0, 2.0, -1.0, 1e-9, 0.5),)
 
@@ -171,7 +171,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     # nothing ran
     ("", {"findings": found(Kind.NOT_DETERMINISTIC)}, {}, "inconclusive"),
     ("", {"findings": found(Kind.EARLIER_CALLS), **STATE}, {}, "inconclusive"),
-    ("", {}, {}, "inconclusive: no second witness"),
+    ("", {}, {}, "inconclusive: no-second-witness"),
     # the place
     (WHOLE, {"findings": found(Kind.NON_FINITE)}, {}, "inconclusive"),
     (WHOLE + " claim:a", {"findings": found(Kind.NON_FINITE)}, {}, "inconclusive"),
@@ -192,19 +192,19 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     # subgradients at kinks
     ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(), "pass: kink, subgradient < pieces, claim_again"),
     ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, {}, "inconclusive < pieces"),
-    ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(distance=0.5), "inconclusive: not a subgradient < pieces"),
+    ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(distance=0.5), "inconclusive: not-a-subgradient < pieces"),
     (
         "rev:? fd:? claim:?",
         {"findings": KINK, **OPEN},
         hull(contradicted_by_values=True),
-        "inconclusive: not a subgradient < pieces",
+        "inconclusive: not-a-subgradient < pieces",
     ),
     ("rev:? fd:? claim:?", {"findings": KINK + JUMP, **OPEN}, hull(), "inconclusive"),
     (
         "rev:? fd:? claim:?",
         {"findings": KINK, **OPEN},
         hull() | OTHER_GRADIENT,
-        "fail: kink, subgradient, not deterministic < pieces, claim_again",
+        "fail: kink, subgradient, not-deterministic < pieces, claim_again",
     ),
     (
         "rev:a? fd:a? claim:a?",
@@ -248,21 +248,21 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (WHOLE + " sym:unsupported", {}, {}, "pass"),
     (WHOLE + " sym:timeout", {}, {}, "pass: timeout"),
     (WHOLE + " torch:unavailable", {}, {}, "pass"),
-    ("rev:timeout fd:timeout", {}, {}, "inconclusive: timeout, timeout, no second witness"),
+    ("rev:timeout fd:timeout", {}, {}, "inconclusive: timeout, timeout, no-second-witness"),
     ("rev:unsupported fd:over-budget", {}, {}, "inconclusive: budget"),
     ("fd:over-budget claim:a", {"untraced": UNTRACED}, {}, "inconclusive: budget"),
-    ("rev:not-run fd:not-run", {}, {}, "inconclusive: no second witness"),
+    ("rev:not-run fd:not-run", {}, {}, "inconclusive: no-second-witness"),
     ("fwd:a fd:a", {}, {}, "pass"),
-    ("fwd:a rev:a", {}, {}, "inconclusive: no second witness"),
+    ("fwd:a rev:a", {}, {}, "inconclusive: no-second-witness"),
     ("fwd:a cs:a", {}, {}, "pass"),
     ("sym:a fd:a", {}, {}, "pass"),
-    ("sym:a rev:a", {}, {}, "inconclusive: no second witness"),
+    ("sym:a rev:a", {}, {}, "inconclusive: no-second-witness"),
     ("torch:a fd:a", {}, {}, "pass"),
-    ("cs:a fd:a", {}, {}, "inconclusive: no second witness"),
-    ("fd:a", {}, {}, "inconclusive: no second witness"),
-    ("fd:a claim:a", {}, {}, "inconclusive: no second witness"),
+    ("cs:a fd:a", {}, {}, "inconclusive: no-second-witness"),
+    ("fd:a", {}, {}, "inconclusive: no-second-witness"),
+    ("fd:a claim:a", {}, {}, "inconclusive: no-second-witness"),
     ("cert:a", {"trace": TRACED_WELL}, {}, "pass"),
-    ("cert:a", {}, NO_DIRECTION, "inconclusive: no second witness < direction"),
+    ("cert:a", {}, NO_DIRECTION, "inconclusive: no-second-witness < direction"),
     ("cert:a", {"trace": TraceComparison(None, None, "it draws numbers")}, {}, "pass: direction < direction"),
     # modes that disagree
     ("cert:a rev:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
@@ -280,7 +280,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("cert:a fd:not-run", {}, AGAINST | A_RULE, "inconclusive: contradiction < direction, blame"),
     ("rev:a fd:not-run claim:a", {}, AGAINST, "inconclusive: trace < direction, blame"),
     ("rev:a fd:not-run claim:d", {}, AGAINST, "inconclusive: trace < direction, blame"),
-    ("rev:a fd:not-run", {}, NO_DIRECTION, "inconclusive: no second witness < direction"),
+    ("rev:a fd:not-run", {}, NO_DIRECTION, "inconclusive: no-second-witness < direction"),
     # a mode contradicts itself
     ("cert:contradicts rev:a fd:a", {}, {}, "fail: contradiction < blame"),
     ("cert:contradicts rev:a fd:a", {}, A_RULE, "fail: contradiction < blame"),
@@ -301,8 +301,8 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("rev:a fd:?", DOUBT, {}, "inconclusive: noise"),
     ("rev:a fd:a", {**DOUBT, "written_as_text": True}, {}, "pass"),
     # claims
-    (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
-    (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not deterministic < claim_again"),
+    (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
+    (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (WHOLE + " claim:d", {}, {EvidenceKind.DIAGNOSIS: LikelyMistake()}, "fail < claim_again, diagnosis"),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE}, {}, "fail: [shape]"),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE, "findings": found(Kind.NON_FINITE)}, {}, "fail: [shape]"),
@@ -311,13 +311,13 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (WHOLE + " claim:d", {"findings": found(Kind.MUTATES_INPUT)}, {}, "fail: [sign] < claim_again, diagnosis"),
     # state that a function keeps between calls
     (WHOLE, STATE, {}, "pass < function_again"),
-    (WHOLE, STATE, OTHER_VALUE, "inconclusive: depends on earlier calls < function_again"),
-    (WHOLE + " claim:a", STATE, OTHER_VALUE, "inconclusive: depends on earlier calls < claim_again, function_again"),
+    (WHOLE, STATE, OTHER_VALUE, "inconclusive: depends-on-earlier-calls < function_again"),
+    (WHOLE + " claim:a", STATE, OTHER_VALUE, "inconclusive: depends-on-earlier-calls < claim_again, function_again"),
     (
         WHOLE + " claim:d",
         STATE,
         OTHER_VALUE,
-        "inconclusive: depends on earlier calls < claim_again, diagnosis, function_again",
+        "inconclusive: depends-on-earlier-calls < claim_again, diagnosis, function_again",
     ),
     (WHOLE + " claim:a", STATE, {}, "pass < claim_again, function_again"),
     ("rev:a fd:?", STATE, {}, "inconclusive: noise < function_again"),
@@ -327,10 +327,10 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     (WHOLE, {"wants_mutants": True}, UNPLANTED, "pass: mutant < mutants"),
     (WHOLE + " claim:d", {"wants_mutants": True}, SURVIVED, "fail: mutant, [sign] < claim_again, diagnosis, mutants"),
     # bounds that decide nothing
-    ("rev:a fd:?", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
-    ("rev:a fd:? claim:a", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
-    ("rev:a fd:a claim:?", {"scale_findings": SCALES}, {}, "inconclusive: fine structure"),
-    ("fd:?", {"untraced": UNTRACED, "scale_findings": SCALES}, {}, "inconclusive: fine structure"),
+    ("rev:a fd:?", {"scale_findings": SCALES}, {}, "inconclusive: fine-structure"),
+    ("rev:a fd:? claim:a", {"scale_findings": SCALES}, {}, "inconclusive: fine-structure"),
+    ("rev:a fd:a claim:?", {"scale_findings": SCALES}, {}, "inconclusive: fine-structure"),
+    ("fd:?", {"untraced": UNTRACED, "scale_findings": SCALES}, {}, "inconclusive: fine-structure"),
     (
         "fd:a claim:a",
         {"untraced": UNTRACED, "findings": found(Kind.UNTRACED, Severity.WARNING)},
@@ -339,32 +339,32 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ),
     # many entries, by function values alone
     (FAR, MANY, projected(True), "pass: coverage < projections, claim_again"),
-    (FAR, MANY, projected(True) | OTHER_GRADIENT, "fail: coverage, not deterministic < projections, claim_again"),
+    (FAR, MANY, projected(True) | OTHER_GRADIENT, "fail: coverage, not-deterministic < projections, claim_again"),
     (FAR, {**MANY, "findings": found(Kind.MUTATES_INPUT)}, projected(True), "inconclusive: coverage < projections"),
     (FAR, MANY, projected(True, undecided_because=KINK), "inconclusive: coverage, kink < projections"),
     (FAR, MANY, projected(None), "inconclusive: coverage, noise < projections"),
     (FAR, MANY, projected(None, complete=False, calls=20), "inconclusive: coverage, budget < projections"),
-    (FAR, MANY, projected(None, undecided_because=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (FAR, MANY, projected(None, undecided_because=SCALES), "inconclusive: coverage, fine-structure < projections"),
     (FAR, MANY, projected(False), "fail: coverage < projections, claim_again"),
     (FAR, MANY, projected(False, wrong=WRONG), "fail: coverage, [sign] < projections, claim_again, diagnosis"),
     (
         FAR,
         MANY,
         projected(False, wrong=WRONG, undecided_because=SCALES),
-        "fail: coverage, fine structure, [sign] < projections, claim_again, diagnosis",
+        "fail: coverage, fine-structure, [sign] < projections, claim_again, diagnosis",
     ),
-    (FAR, MANY, projected(False, undecided_because=SCALES), "inconclusive: coverage, fine structure < projections"),
+    (FAR, MANY, projected(False, undecided_because=SCALES), "inconclusive: coverage, fine-structure < projections"),
     (
         FAR,
         MANY,
         projected(False, wrong=WRONG) | OTHER_GRADIENT,
-        "fail: coverage, not deterministic < projections, claim_again",
+        "fail: coverage, not-deterministic < projections, claim_again",
     ),
     (
         FAR,
         {**MANY, **STATE},
         projected(True) | OTHER_VALUE,
-        "inconclusive: no second witness, depends on earlier calls < function_again",
+        "inconclusive: no-second-witness, depends-on-earlier-calls < function_again",
     ),
     ("fd:over-budget claim:a", MANY, projected(True), "pass: coverage < projections, claim_again"),
 ]
@@ -419,7 +419,7 @@ def test_a_decision_leaves_the_evidence_as_it_was() -> None:
 
 def test_function_values_do_not_contradict_what_has_another_slope_over_wider_steps() -> None:
     seen = two_slopes(scene("cert:a fd:?"))
-    assert in_words(seen, AGAINST) == "inconclusive: no second witness < direction"
+    assert in_words(seen, AGAINST) == "inconclusive: no-second-witness < direction"
 
 
 def last(seen: Evidence, gathered: dict[EvidenceKind, Any] | None = None) -> Finding:
@@ -470,7 +470,7 @@ def test_a_gradient_of_zeros_is_weak_evidence() -> None:
 
 
 def test_a_claim_that_is_not_finite_fails_where_entries_are_many() -> None:
-    assert in_words(scene(FAR, value=np.nan, **MANY), projected(True)) == "fail: no second witness, [sign] < diagnosis"
+    assert in_words(scene(FAR, value=np.nan, **MANY), projected(True)) == "fail: no-second-witness, [sign] < diagnosis"
 
 
 def test_the_diagnosis_explains_the_entries_that_two_modes_confirm() -> None:

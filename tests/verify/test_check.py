@@ -135,7 +135,7 @@ def test_modes_that_share_what_they_rest_on_confirm_nothing() -> None:
     report = checked("x**2", "x=3", modes=("forward", "reverse"))
     assert report.verdict == "inconclusive"
     (found,) = report.points[0].findings
-    assert found.kind == "no second witness"
+    assert found.kind == "no-second-witness"
     assert "finite-difference" in str(found.hint)
 
 
@@ -207,7 +207,7 @@ def test_a_claim_that_changes_is_said_to_and_not_diagnosed() -> None:
     rng = np.random.default_rng(0)
     report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=lambda x: 2 * x * rng.uniform(0.5, 1.5))
     assert (report.verdict, report.exit_status, report.points[0].diagnosis) == ("fail", 1, None)
-    (found,) = [f for f in report.points[0].findings if f.kind == "not deterministic"]
+    (found,) = [f for f in report.points[0].findings if f.kind == "not-deterministic"]
     assert found.message.startswith("the claimed gradient is not deterministic: two calls with the same arguments give")
     assert "seed" in str(found.hint)
 
@@ -220,7 +220,7 @@ def test_a_claim_whose_second_call_fails_is_said_to_change() -> None:
         return 3 * x if len(calls) == 1 else x[7]
 
     report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=claim)
-    (found,) = [f for f in report.points[0].findings if f.kind == "not deterministic"]
+    (found,) = [f for f in report.points[0].findings if f.kind == "not-deterministic"]
     assert (report.verdict, "a second call with the same arguments fails" in found.message) == ("fail", True)
 
 
@@ -237,7 +237,7 @@ def test_a_claim_that_writes_into_its_input_is_told(factor: float, verdict: str)
         return x
 
     report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=claim)
-    (found,) = [f for f in report.points[0].findings if f.kind == "mutates input"]
+    (found,) = [f for f in report.points[0].findings if f.kind == "mutates-input"]
     assert (report.verdict, found.severity) == (verdict, "inconclusive")
     assert found.message == "claim writes into its input; it was given copies"
 

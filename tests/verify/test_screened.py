@@ -101,7 +101,7 @@ def test_projections_judge_every_entry(
 
 @pytest.mark.parametrize(
     ("claim", "verdict", "kind"),
-    [("drawn", "fail", "not deterministic"), ("overwriting", "inconclusive", "mutates input")],
+    [("drawn", "fail", "not-deterministic"), ("overwriting", "inconclusive", "mutates-input")],
 )
 def test_projections_excuse_nothing_that_blocks_a_verdict(
     checked: Callable[..., Any], claim: str, verdict: str, kind: str

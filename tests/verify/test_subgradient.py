@@ -120,9 +120,9 @@ def test_a_pass_at_a_kink_says_no_more_than_the_test_for_subgradients_sees() -> 
 def test_what_is_no_mean_of_the_pieces_is_not_decided_and_told(text: str, at: str, claim: str) -> None:
     report = judged(text, at, claim)
     assert (report.verdict, report.exit_status) == ("inconclusive", 3), report.points[0].findings
-    assert kinds(report)["not a subgradient"] == "inconclusive"
+    assert kinds(report)["not-a-subgradient"] == "inconclusive"
     assert "subgradient" not in kinds(report)
-    (says,) = [f.message for f in report.points[0].findings if f.kind == "not a subgradient"]
+    (says,) = [f.message for f in report.points[0].findings if f.kind == "not-a-subgradient"]
     assert "away from every mean of the" in says
 
 
@@ -137,7 +137,7 @@ def test_a_claim_that_is_wrong_beside_the_kink_fails(text: str, at: str, claim: 
 @pytest.mark.parametrize(("text", "at", "right", "wrong"), NEARBY)
 def test_a_point_near_a_kink_is_decided(text: str, at: str, right: str, wrong: str) -> None:
     assert (judged(text, at, right).verdict, judged(text, at, wrong).verdict) == ("pass", "fail")
-    (says,) = [f.message for f in judged(text, at, right).points[0].findings if f.kind == "kink nearby"]
+    (says,) = [f.message for f in judged(text, at, right).points[0].findings if f.kind == "kink-nearby"]
     assert says.startswith("a kink is 3e-07 away in x")
 
 
@@ -168,7 +168,7 @@ def ordered(x: Any) -> Any:
 def test_at_a_tie_of_a_sort_means_of_both_orders_pass(claim: list[float], status: int) -> None:
     report = checked(ordered, {"x": np.array([2.0, 2.0])}, lambda x: np.array(claim, dtype=float))
     assert report.exit_status == status
-    assert ("subgradient" if status == 0 else "not a subgradient") in kinds(report)
+    assert ("subgradient" if status == 0 else "not-a-subgradient") in kinds(report)
 
 
 def test_a_smooth_point_has_neither_finding() -> None:

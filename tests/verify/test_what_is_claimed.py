@@ -131,7 +131,7 @@ def raises(x: Any) -> Any:
 def test_a_claim_that_changes_does_not_pass(name: str) -> None:
     report = package.check(squared, {"x": np.array([1.0, 2.0])}, grad=CHANGING[name])
     assert report.verdict == "fail"
-    assert any(f.kind == "not deterministic" for f in report.points[0].findings) or report.points[0].diagnosis
+    assert any(f.kind == "not-deterministic" for f in report.points[0].findings) or report.points[0].diagnosis
 
 
 def test_a_claim_that_raises_at_its_second_call_does_not_pass() -> None:

@@ -147,7 +147,7 @@ WRONG = {
     "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", ["detach() cuts the graph here"]),
     "data": ("def f(x):\n    return (x.data * x).sum()", "x=randn(3)", [".data"]),
     "numpy": ("def f(x):\n    return torch.as_tensor(np.sin(x.detach().numpy())).sum() + x.sum()", "x=randn(3)", ["detach() cuts"]),
-    "masked nan": ("def f(x):\n    return torch.where(x > 0.5, x.sqrt(), x).sum()", "x=[4, 0]", ["masked nan", "torch.where"]),
+    "masked-nan": ("def f(x):\n    return torch.where(x > 0.5, x.sqrt(), x).sum()", "x=[4, 0]", ["masked-nan", "torch.where"]),
     "a missing conj": (
         "class f(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, z):\n        ctx.save_for_backward(z)\n"
         "        return z * z\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar * 2 * ctx.saved_tensors[0]",
@@ -161,7 +161,7 @@ WRONG = {
     "random backward": (
         "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar * torch.cos(ctx.saved_tensors[0]) "
         "* (1 + 1e-3 * np.random.rand())\ndef f(x):\n    return B.apply(x).sum()",
-        "x=randn(3)", ["not deterministic"]),
+        "x=randn(3)", ["not-deterministic"]),
 }  # fmt: skip
 
 #      what: source, point, words of the error

@@ -1,0 +1,306 @@
+"""What is found of functions of frameworks alone; the examples are of torch."""
+
+from gradcli.reports.explain import Example, Explanation
+from gradcli.words import DiagnosisKind, Kind
+
+_ACCUMULATES = """\
+import torch
+
+w = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+
+
+def f(x):
+    return torch.sum(x**3)
+
+
+def g(x):
+    with torch.no_grad():
+        w.copy_(x)
+    f(w).backward()
+    return w.grad
+"""
+_OTHER_DERIVATIVE = """\
+import torch
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, ybar):
+        (x,) = ctx.saved_tensors
+        return 2 * x * ybar
+
+    @staticmethod
+    def jvp(ctx, xdot):
+        (x,) = ctx.saved_tensors
+        return x * xdot
+
+
+def f(x):
+    return torch.sum(Square.apply(x))
+"""
+_INNER_GRADIENT = """\
+import torch
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, ybar):
+        return ybar
+
+
+def f(x):
+    return torch.sum(x + 0 * Twice.apply(x))
+"""
+_MODULE = """\
+import torch
+
+f = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Dropout(0.5))
+"""
+_CUT = """\
+import torch
+
+
+def f(x: torch.Tensor):
+    return x.sum().item() * x.sum()
+"""
+_MASKED_NAN = """\
+import torch
+
+
+def f(x):
+    return torch.sum(torch.where(x > 0.5, torch.sqrt(x), 2 * x))
+"""
+_STRAIGHT_THROUGH = """\
+import torch
+
+
+class Quantise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.round(x)
+
+    @staticmethod
+    def backward(ctx, ybar):
+        return ybar
+
+
+def f(x):
+    return torch.sum(Quantise.apply(x) * torch.sin(x))
+"""
+_STOP_GRADIENT = """\
+import torch
+
+
+def f(x):
+    return torch.sum(x * torch.exp(x).detach())
+"""
+_TOO_INEXACT = """\
+import torch
+
+
+class Sine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sin(x)
+
+    @staticmethod
+    def backward(ctx, ybar):
+        (x,) = ctx.saved_tensors
+        return ybar * ((torch.cos(x) + 1000) - 1000)
+
+
+def f(x):
+    return torch.sum(Sine.apply(x))
+"""
+
+PREVENT = (
+    Explanation(
+        Kind.ACCUMULATES,
+        group="prevents a pass",
+        summary="each call of the claim adds to the one before",
+        meaning=(
+            "In torch, backward() adds to .grad. The claim returns .grad without setting it to zero first: the first "
+            "call is right, the second twice as large."
+        ),
+        do="Set it to zero before each call: optimizer.zero_grad(), or x.grad = None.",
+        example=Example(
+            'gradcli check f.py:f "x=[1, 2]" --grad g',
+            ("FAIL  f.py:f: each call adds its gradient to that of earlier calls: .grad is not set to zero",),
+            file=_ACCUMULATES,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.OTHER_DERIVATIVE,
+        group="prevents a pass",
+        summary="a framework's other derivative is wrong",
+        meaning=(
+            "Beside the gradient, gradcli looks at what else the framework offers: the forward mode, a second run, "
+            "other memory layouts, vmap, loss scaling. One of these gives another result than the gradient, which was "
+            "confirmed. Most often a custom function has a wrong jvp, or a backward pass that works for one layout "
+            "only."
+        ),
+        do=(
+            "Correct the rule that the message names. The table below the finding shows each derivative with its "
+            "difference."
+        ),
+        example=Example(
+            'gradcli check f.py:f "x=[1, 2]"',
+            ("FAIL  f.py:f: forward (jvp): it is wrong",),
+            file=_OTHER_DERIVATIVE,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.INNER_GRADIENT,
+        group="prevents a pass",
+        summary="a custom gradient inside the function is wrong",
+        meaning=(
+            "Each custom backward pass that a framework's function uses is checked alone, at the values that it was "
+            "called with; with --localise each module, too. This one is wrong, although the gradient of the whole "
+            "function passes: at this point its mistake does not reach the result."
+        ),
+        do=(
+            "Correct the backward pass that the message names; the report quotes its line. To see it fail alone, "
+            "check it as a target of its own."
+        ),
+        example=Example(
+            'gradcli check f.py:f "x=[1, 2]"',
+            ("FAIL  f.py:f: Twice: its own gradient is wrong",),
+            file=_INNER_GRADIENT,
+            needs="torch",
+        ),
+    ),
+)
+
+INFORM = (
+    Explanation(
+        Kind.MODULE,
+        group="informs",
+        summary="in which mode a module was checked",
+        meaning=(
+            "The module has layers that differ between training and evaluation, such as dropout and batch "
+            "normalization. It was checked in the mode in which it was handed over."
+        ),
+        do="Nothing. For the other mode, call model.eval() or model.train() before.",
+        example=Example(
+            'gradcli check f.py:f "input=[1, 2]"',
+            (
+                "PASS  f.py:f: torch's gradient is right to better than 3e-12",
+                "module: checked in training mode, as it was handed over",
+            ),
+            file=_MODULE,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.CUT,
+        group="informs",
+        summary="a value left the framework's graph",
+        meaning=(
+            "A line takes a number out of a tensor, as .item(), float() or detach() do. What depends on it has no "
+            "gradient for the framework, although the function's value changes with it. It is reported where the "
+            "gradient is not confirmed, because it is a likely reason."
+        ),
+        do="Keep the value as a tensor. If the cut is meant, add --expect stop-gradient.",
+        example=Example(
+            'gradcli check f.py:f "x=[1, 2]"',
+            (
+                "FAIL  f.py:f: torch's gradient is wrong in 2 of 2 entries",
+                "cut: a number is taken out of a tensor here (.item(), float(), an if): what depends on it has ...",
+            ),
+            file=_CUT,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.MASKED_NAN,
+        group="informs",
+        summary="a masked value makes the gradient nan",
+        meaning=(
+            "A choice such as where(...) discards a value that is nan or infinite, so that the result is finite. The "
+            "backward pass multiplies the infinite slope of the discarded side by 0, which is nan."
+        ),
+        do="Make the masked side safe before the operation: where(x > 0, sqrt(where(x > 0, x, 1)), 0).",
+        example=Example(
+            'gradcli check f.py:f "x=[4, 0]"',
+            (
+                "FAIL  f.py:f: torch's gradient is wrong in 1 of 2 entries",
+                "masked-nan: a choice such as where(...) hides a value that is not finite, but its gradient is 0 ...",
+            ),
+            file=_MASKED_NAN,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.STRAIGHT_THROUGH,
+        group="informs",
+        summary="a surrogate was checked in place of a step",
+        meaning=(
+            "--expect straight-through says that a step, such as rounding, passes its gradient through on purpose. "
+            "The gradient is compared with that of a smooth function which replaces the step; the message names it."
+        ),
+        do="Nothing.",
+        example=Example(
+            'gradcli check f.py:f "x=[0.3, 1.2]" --expect straight-through',
+            (
+                "PASS  f.py:f: torch's gradient is right to better than 3e-12",
+                "straight-through: aten.round passes the gradient through; the surrogate is checked",
+            ),
+            file=_STRAIGHT_THROUGH,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.STOP_GRADIENT,
+        group="informs",
+        summary="what is detached was held constant",
+        meaning=(
+            "--expect stop-gradient says that values are detached on purpose. They are held constant at the point, "
+            "and the gradient is compared with that of the remaining function."
+        ),
+        do="Nothing.",
+        example=Example(
+            'gradcli check f.py:f "x=[1, 2]" --expect stop-gradient',
+            (
+                "PASS  f.py:f: torch's gradient is right to better than 2e-12",
+                "stop-gradient: aten.detach is held constant",
+            ),
+            file=_STOP_GRADIENT,
+            needs="torch",
+        ),
+    ),
+)
+
+MISTAKES = (
+    Explanation(
+        DiagnosisKind.TOO_INEXACT,
+        group="mistake",
+        summary="right in float64, too inexact in its own format",
+        meaning=(
+            "A framework's gradient in a narrow format is off by more than its format explains, but the same code in "
+            "float64 is right. The formula loses digits: it subtracts nearly equal numbers, or underflows."
+        ),
+        do="Rewrite the backward pass so that it does not cancel, or compute it in a wider format.",
+        example=Example(
+            'gradcli check f.py:f "x=[0.3, 1.2]" --dtype float32',
+            (
+                "FAIL  f.py:f: torch's gradient is wrong in 2 of 2 entries",
+                "Likely mistake: too inexact in float32, not wrong: it is off by 2e-05 of the largest entry, in ...",
+            ),
+            file=_TOO_INEXACT,
+            needs="torch",
+        ),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The report of `explain`: what kinds of findings and diagnoses mean, and what to do about them."""
+
+from dataclasses import dataclass
+
+from gradcli.reports.blocks import Block, Code, Headline, Paragraph, Piece, Table
+from gradcli.words import ExplainedGroup
+
+GROUPS: dict[ExplainedGroup, str] = {  # in the order in which they are shown
+    "prevents a pass": "Findings that prevent a pass",
+    "informs": "Findings that inform",
+    "mistake": "Mistakes that a diagnosis names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command that shows the kind.
+
+    command  The command, as it is typed in a shell.
+    prints   Lines that it prints; others are left out.
+    file     The content of `f.py` in the current folder, which the command reads; null where it reads no file.
+    needs    The framework that has to be installed, null where there is none.
+    """
+
+    command: str
+    prints: tuple[str, ...]
+    file: str | None = None
+    needs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What one kind of finding or diagnosis means.
+
+    kind     The name of the kind.
+    group    Whether it is a finding that prevents a pass, a finding that informs, or a mistake that a diagnosis names.
+    summary  What it is about, in one line.
+    meaning  What it means, in a few sentences.
+    do       What to do about it, with the options that help.
+    example  A command that shows it; null where no short command does.
+    """
+
+    kind: str
+    group: ExplainedGroup
+    summary: str
+    meaning: str
+    do: str
+    example: Example | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainReport:
+    """What kinds mean: one that was asked for, which can be both a finding and a mistake, or all.
+
+    kinds   The explanations, in the order in which they are shown.
+    schema  The name of this schema, with its number.
+    """
+
+    kinds: tuple[Explanation, ...]
+    schema: str = "gradcli.explain/1"
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return a table for each group, or the whole explanation where there is one kind."""
+        if len({row.kind for row in self.kinds}) == 1:
+            return tuple(block for row in self.kinds for block in _in_full(row))
+        tables = (
+            Table(
+                ("kind", "what it is"), tuple((r.kind, r.summary) for r in self.kinds if r.group == group), title=title
+            )
+            for group, title in GROUPS.items()
+        )
+        return (*tables, Paragraph("gradcli explain KIND says more of each.", 0))
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the kinds as rows."""
+        return ("kind", "group", "summary"), [(row.kind, row.group, row.summary) for row in self.kinds]
+
+
+def _in_full(row: Explanation) -> list[Block]:
+    blocks: list[Block] = [
+        Headline(row.kind, "strong", row.summary),
+        Paragraph(f"{_WHAT[row.group]} {row.meaning}"),
+        Paragraph((Piece("What to do: ", "strong"), Piece(row.do))),
+    ]
+    if row.example is None:
+        return blocks
+    if row.example.file is not None:
+        blocks += [Paragraph("Example, with this file f.py:"), Code(row.example.file.rstrip(), "python")]
+    blocks.append(Paragraph("Example:" if row.example.file is None else "The command, and what it prints:"))
+    return [*blocks, Code("\n".join((f"$ {row.example.command}", *row.example.prints)))]
+
+
+_WHAT: dict[ExplainedGroup, str] = {
+    "prevents a pass": "A finding that prevents a pass.",
+    "informs": "A finding that informs, and prevents nothing.",
+    "mistake": "A mistake that a diagnosis names.",
+}
