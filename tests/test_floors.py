@@ -30,6 +30,7 @@ FLOORS = (
     (
         "api",
         "studies_api",
+        "testing",
         "commands",
         "cli",
         "world",
