@@ -237,7 +237,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     suite = parent.config.stash.get(SUITE, None)
     if suite is None or not _is_suite(file_path, suite):
         return None
-    return SuiteFile.from_parent(parent, path=file_path)
+    nodeid = Path(
+        os.path.relpath(file_path, parent.config.rootpath)
+    ).as_posix()  # pytest has none above its root folder
+    return SuiteFile.from_parent(parent, path=file_path, nodeid=nodeid)
 
 
 class SuiteFile(pytest.File):

@@ -52,8 +52,8 @@ class Row:
         return f"{self.counted.upper()}  {self.id}\\n  in full"
 
 def find_suite(folder, profile=None):
-    path = folder / "gradcli.toml"
-    if not path.exists():
+    path = next((path for path in (folder / "gradcli.toml", folder.parent / "gradcli.toml") if path.exists()), None)
+    if path is None:
         return None
     pairs = [line.split(": ") for line in path.read_text().splitlines()]
     return Suite(path, tuple(Check(*pair) for pair in pairs))

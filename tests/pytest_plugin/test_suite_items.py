@@ -68,6 +68,18 @@ def test_ids_are_collected(project: Project) -> None:
     result.stdout.fnmatch_lines(["gradcli.toml::gradcli::focal", "gradcli.toml::gradcli::src/losses.py:hinge"])
 
 
+def test_a_suite_may_be_above_the_root_folder(
+    project: Project, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("", suite="focal: passed\n")
+    folder = pytester.mkdir("tests")
+    for name in ("pytest.ini", "conftest.py"):
+        (pytester.path / name).rename(folder / name)
+    monkeypatch.chdir(folder)
+    result = pytester.runpytest_inprocess("--gradcli", "-v")
+    result.stdout.fnmatch_lines(["../gradcli.toml::gradcli::focal PASSED*"])
+
+
 def test_a_missing_suite_is_an_error_of_usage(project: Project, pytester: pytest.Pytester) -> None:
     project("", suite="focal: passed\n")
     (pytester.path / "gradcli.toml").unlink()
