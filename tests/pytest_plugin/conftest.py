@@ -1,5 +1,6 @@
 """What the tests of the plugin share: runs of pytest in a folder of their own, and a project with a suite."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +81,7 @@ def _outside_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the inner run one of its own, also where this test runs in a worker."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "losses", raising=False)
     import pytest_gradcli
 
     for name in pytest_gradcli.THREADS:
