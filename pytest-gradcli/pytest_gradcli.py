@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -98,10 +99,15 @@ def _suite_of(config: pytest.Config) -> Any:
 
 
 def _row_of(suite: Any, check: Any) -> Any:
-    """Run one check of a suite and return its row."""
+    """Run one check of a suite and return its row: `counted`, `replay`, `said()` and `text()`, and `seed` and `mistake` if known.
+
+    Numpy's warnings are no errors here: values that are not finite are findings of the report.
+    """
     from gradcli.suite.job import checked
 
-    return checked(suite, check)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return checked(suite, check)
 
 
 # One check in a test
@@ -279,7 +285,9 @@ class SuiteCheck(pytest.Item):
         if row.counted == "inconclusive":
             _skip_or_xfail(self.config, row.said())
         if row.counted != "passed":
-            raise _with_section(NotPassed(row), f"{row.said()}\nagain: {row.replay}")
+            mistake = getattr(row, "mistake", None)
+            lines = [row.said(), *([] if mistake is None else [f"likely mistake: {mistake}"]), f"again: {row.replay}"]
+            raise _with_section(NotPassed(row), "\n".join(lines))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *more: Any) -> Any:
         return excinfo.value.row.text() if isinstance(excinfo.value, NotPassed) else super().repr_failure(excinfo)

@@ -22,7 +22,7 @@ def wrong_grad(x):
 """
 # A stand-in for gradcli's reader of suites: a check is a line `id: outcome` of gradcli.toml.
 SUITE = """
-import sys, types
+import sys, types, warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class Row:
     id: str
     counted: str
     seed: int = 0
+    mistake: str = "the sign is flipped"
 
     @property
     def replay(self):
@@ -60,6 +61,7 @@ def find_suite(folder, profile=None):
     return Suite(path, tuple(Check(*pair) for pair in pairs))
 
 def checked(suite, check):
+    warnings.warn("invalid value encountered in log", RuntimeWarning)
     return Row(check.id, check.outcome)
 
 for name, members in {"": {}, ".config": {"find_suite": find_suite}, ".job": {"checked": checked}}.items():

@@ -28,7 +28,8 @@ def test_each_check_is_an_item_beside_the_tests(project: Project) -> None:
 
 def test_a_failure_shows_the_report_and_the_section(project: Project) -> None:
     result = project("", "--gradcli", suite="hinge: failed\n")
-    shown = ["FAILED  hinge", "  in full", "*- gradcli -*", "FAILED  hinge: in a line", "again: gradcli check -k hinge"]
+    shown = ["FAILED  hinge", "  in full", "*- gradcli -*", "FAILED  hinge: in a line"]
+    shown += ["likely mistake: the sign is flipped", "again: gradcli check -k hinge"]
     result.stdout.fnmatch_lines(shown, consecutive=True)
     result.stdout.no_fnmatch_line("*pytest_gradcli.py*")
 
