@@ -45,7 +45,8 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     """Check a gradient at a point and return the report that `gradcli check` prints.
 
     `print(report)` shows it. `f` is a function of numpy arrays, or an expression or target as on the command line. `at` is
-    a dict by parameter, a tuple in their order, or one value for the first. The claim is a function of the same arguments:
+    a dict by parameter, a tuple in their order, or one value for the first; for a target or an expression also a text as for
+    `--at`, or a list of texts. The claim is a function of the same arguments:
     `grad=`, `jac=`, `hess=`, `jvp=`, `vjp=` or `hvp=`. The other options are those of the command line.
 
     Raises  TypeError for arguments in scipy's order, and for an option that is not known; GradcliError for what the
@@ -86,8 +87,8 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
         return function_at(f, text, [point], wanted)
-    if at is None or isinstance(at, str):
-        texts = [] if at is None else [at]
+    texts = [] if at is None else [at] if isinstance(at, str) else at
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return locate(f, texts, replace(wanted, count=3))
     if is_python(f):
         loaded = load(f)

@@ -186,7 +186,11 @@ class ProcessEnded(GradcliError):
 
 
 class NotConfirmed(AssertionError):
-    """A gradient is wrong, or the check is inconclusive; the message is the verdict."""
+    """A gradient is wrong, or the check is inconclusive; the message is the verdict, or the whole `report`."""
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class Undecided(GradcliError):

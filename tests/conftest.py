@@ -22,6 +22,8 @@ from gradcli.cli import run
 from gradcli.core import provenance
 from gradcli.world import World
 
+pytest_plugins = ["pytester"]  # for tests/pytest_plugin; it may stand at the top only
+
 
 @dataclass(frozen=True)
 class Ran:

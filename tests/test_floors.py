@@ -35,6 +35,7 @@ FLOORS = (
     (
         "api",
         "studies_api",
+        "testing",
         "commands",
         "cli",
         "world",

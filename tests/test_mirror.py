@@ -12,6 +12,7 @@ ACROSS = {
     "goldens",
     "goldens/documents",
     "goldens/screens",
+    "pytest_plugin",
 }  # what no package does alone
 
 

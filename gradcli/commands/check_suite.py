@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from gradcli.suite import baseline, selection
 from gradcli.suite.cache import Cache, digest, uses_cache
 from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
 from gradcli.suite.executors import elsewhere, local
-from gradcli.suite.job import Job
+from gradcli.suite.job import Job, job_of
 from gradcli.suite.run import Executors, Result, in_order, scheduled
 from gradcli.words import Exit, worst
 from gradcli.world import World
@@ -28,6 +29,7 @@ from gradcli.world import World
 if TYPE_CHECKING:
     from gradcli.suite.baseline import Baseline
 
+_RUN = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
 _OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile", "cache")  # options that need declared checks
 _OF_A_LIST = (
     "select",
@@ -114,7 +116,7 @@ class _Run:
             ids: list[str] = []
             for ask in target_requests(words, options, world):
                 ids.append(unlike(ids, ask.target))
-                yield self._job(Check(ids[-1], ask, options))
+                yield job_of(self._suite, Check(ids[-1], ask, options))
 
         with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
             return self._followed(in_order(jobs(), executor), ())
@@ -126,7 +128,7 @@ class _Run:
         if self._options.list_only:
             return self._list(chosen)
         known_failures = self._baseline()
-        jobs = [self._job(check) for check in chosen]
+        jobs = [job_of(self._suite, check, record=self._cache is not None, run=_RUN) for check in chosen]
         hits = self._hits(chosen)
         apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
         count = min(self._options.workers, max(1, len(chosen) - len(hits)))
@@ -164,16 +166,6 @@ class _Run:
                 "every check is a comment: fill in what is marked with ?, and remove the marks of the comment\n"
             )
         return Exit.CONFIRMED
-
-    def _job(self, check: Check) -> Job:
-        suite = self._suite
-        declared = suite.declared
-        profile = () if suite.profile is None else ("--profile", suite.profile)
-        command = ("gradcli", "check", "-k", _quoted(check.id), *profile) if declared else ()
-        folders = suite.importable if declared else ()
-        return Job(
-            check.id, check.ask, check.options, str(suite.folder), folders, command, record=self._cache is not None
-        )
 
     def _hits(self, chosen: Sequence[Check]) -> dict[int, CheckRow]:
         """Return the rows of checks that passed before and whose code, data and options are the same."""
@@ -282,9 +274,3 @@ class _Run:
             print_error(error, False, self._world)
             return Exit.UNUSABLE
         return Exit.CONFIRMED
-
-
-def _quoted(name: str) -> str:
-    """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
-    plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
-    return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"

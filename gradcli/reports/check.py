@@ -75,7 +75,8 @@ class CheckReport(Printed):
         if self.passed or (self.verdict == Verdict.INCONCLUSIVE and open_ and open_ <= set(map(slug, allow))):
             return
         found = [point.diagnosis.message for point in self.points if point.diagnosis]
-        raise NotConfirmed(f"{WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {said}" for said in found[:1]))
+        said = f"{WORDS[self.verdict][0]}  {self.sentence()}" + "".join(f"; {mistake}" for mistake in found[:1])
+        raise NotConfirmed(said, self)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what people read: the verdict, then what lets them believe it, then what to do."""

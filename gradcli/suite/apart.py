@@ -1,18 +1,47 @@
-"""Run a job in a worker process of this process: what an executor calls on another machine."""
+"""Run a job in a worker process of this process: what pytest does, and an executor on another machine."""
 
 import json
 import threading
 
 from gradcli.reports.decode import decoded
-from gradcli.suite.job import Job
+from gradcli.reports.suite import CheckRow
+from gradcli.suite.config import Check, Suite
+from gradcli.suite.job import Answer, Job, job_of
 from gradcli.suite.pool import Pool
+from gradcli.suite.run import result_of
 
-_LOCAL = threading.local()  # a worker ends with the thread that started it
+
+class _Local(threading.local):
+    """The worker of a thread, which ends with it, and the run that it works for."""
+
+    pool: Pool | None = None
+    run: str | None = None
+
+
+_LOCAL = _Local()
 
 
 def run_apart(text: str) -> str:
     """Return the answer to a job, both as JSON. The check cannot end this process, and its time limit holds."""
-    if getattr(_LOCAL, "pool", None) is None:
-        _LOCAL.pool = Pool(1)
-    ((_, answer),) = _LOCAL.pool.run([decoded(Job, json.loads(text))])
-    return str(answer.text())
+    return _answer(decoded(Job, json.loads(text))).text()
+
+
+def checked(suite: Suite, check: Check) -> CheckRow:
+    """Run one check of a suite, and return its row."""
+    job = job_of(suite, check)
+    return result_of(job, _answer(job))[0]
+
+
+def close() -> None:
+    """End the worker of this thread, if it has one."""
+    if _LOCAL.pool is not None:
+        _LOCAL.pool.close()
+        _LOCAL.pool = None
+
+
+def _answer(job: Job) -> Answer:
+    if _LOCAL.pool is None or _LOCAL.run != job.run:
+        close()
+        _LOCAL.pool, _LOCAL.run = Pool(1), job.run
+    ((_, answer),) = _LOCAL.pool.run([job])
+    return answer

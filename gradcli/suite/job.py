@@ -17,6 +17,7 @@ from gradcli.reports.common import ErrorDetail, ErrorReport, error_report
 from gradcli.reports.decode import decoded
 from gradcli.reports.encode import encode
 from gradcli.source.target_request import TargetRequest
+from gradcli.suite.config import Check, Suite
 from gradcli.suite.recorder import Recorder, Used
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class Job:
     """A check to run.
 
     `folder` is the folder that its paths start from, and `importable` are those from which its modules are imported.
-    `command` repeats it, if it is part of a suite. `record` asks for the files that it read.
+    `command` repeats it, if it is part of a suite. `record` asks for the files that it read. A worker that stays for another
+    `run` is replaced, as the code may be another one.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Job:
     importable: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     record: bool = False
+    run: str = ""
 
     def text(self) -> str:
         """Return the job as JSON."""
@@ -58,6 +61,21 @@ class Answer:
     def text(self) -> str:
         """Return the answer as JSON."""
         return json.dumps(encode(self))
+
+
+def job_of(suite: Suite, check: Check, *, record: bool = False, run: str = "") -> Job:
+    """Return the job of a check of a suite."""
+    if not suite.declared:
+        return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
+    profile = () if suite.profile is None else ("--profile", suite.profile)
+    command = ("gradcli", "check", "-k", _quoted(check.id), *profile)
+    return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, record, run)
+
+
+def _quoted(name: str) -> str:
+    """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
+    plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
+    return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"
 
 
 def run(text: str) -> str:

@@ -20,7 +20,20 @@ from gradcli.reports.schema import field_descriptions
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
-NAMES = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "find", "suite", "error")
+NAMES = (
+    "check",
+    "compare-modes",
+    "sweep",
+    "derive",
+    "grad",
+    "trace",
+    "modes",
+    "ops",
+    "explain",
+    "find",
+    "suite",
+    "error",
+)
 
 # fmt: off
 DOCUMENTS = {
