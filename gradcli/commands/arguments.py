@@ -1,10 +1,13 @@
 """Rearrange the command line for the parser: targets may begin with `-`, and options may stand anywhere."""
 
 import difflib
+import re
 from typing import Any
 
 from gradcli.errors import BadOption
 
+_JOINED = re.compile(r"(-[kn])(\w+)")  # in one word
+_X_HAS_A_VALUE = re.compile(r"[^\W\d]\w*\s*=(?!=)")
 _STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")
 _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 
@@ -32,7 +35,22 @@ def arranged(argv: list[str], app: Any) -> list[str]:
             do=_near(name, list(app.commands), 0.5) or f"commands: {', '.join(app.commands)}",
         )
     options, arguments = _sorted(name, rest, app.commands[name])
+    if name == "check":
+        _refuse_joined(rest, options, arguments)
     return [name, *options, "--", *arguments]
+
+
+def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -> None:
+    """Refuse `-n2` and `-kfoo`, and `-x` that may be meant as the expression. Raises BadOption."""
+    for word in words[: words.index("--") if "--" in words else None]:
+        match = _JOINED.fullmatch(word)
+        if match is not None:
+            says = f"write {match[1]} {match[2]}; for the expression {word} write: gradcli check -- {word}"
+            raise BadOption(f"'{word}' is an option and its value in one word", do=says)
+    if "-x" in options and arguments and all(_X_HAS_A_VALUE.match(word) for word in arguments):
+        raise BadOption(
+            "-x stops at the first failure, and x has a value", do="for the expression -x write: gradcli check -- -x"
+        )
 
 
 def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[str]]:

@@ -45,6 +45,6 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
         target = str(Path.cwd() / str(values.pop("target")))
         given = option_values(values, KEYS, (), gradient.file, lambda key: None)
         name = unlike([check.id for check in checks], gradient.name)
-        checks.append(declared_check(name, target, given, options, None))
+        checks.append(declared_check(name, target, given, options))
     without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
     return dataclasses.replace(suite, checks=tuple(checks), without_point=without)

@@ -165,12 +165,8 @@ class CheckReport(Printed):
         return sorted(found, key=lambda f: f.kind != _FIRST.get(severity))
 
     def limit(self) -> str:
-        """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
-        if self.detects.relative is not None:
-            return f"to better than {numbers.power(self.detects.relative)}"
-        if isinstance(self.detects.absolute, float):
-            return f"to within {numbers.power(self.detects.absolute)} (absolute: every entry is 0)"
-        return ""
+        """Return how far a gradient that is right could be off."""
+        return limit_of(self.detects)
 
     def short(self) -> str:
         """Return why it did not pass, without the name of what was checked."""
@@ -191,6 +187,15 @@ class CheckReport(Printed):
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+
+
+def limit_of(detects: Detects) -> str:
+    """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
+    if detects.relative is not None:
+        return f"to better than {numbers.power(detects.relative)}"
+    if isinstance(detects.absolute, float):
+        return f"to within {numbers.power(detects.absolute)} (absolute: every entry is 0)"
+    return ""
 
 
 def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | None:

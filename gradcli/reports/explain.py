@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gradcli.reports.blocks import Block, Code, Headline, Paragraph, Piece, Table
-from gradcli.words import ExplainedGroup
+from gradcli.words import ALLOWED, ExplainedGroup
 
 GROUPS: dict[ExplainedGroup, str] = {  # in the order in which they are shown
     "prevents a pass": "Findings that prevent a pass",
@@ -82,6 +82,8 @@ def _in_full(row: Explanation) -> list[Block]:
         Paragraph(f"{_WHAT[row.group]} {row.meaning}"),
         Paragraph((Piece("What to do: ", "strong"), Piece(row.do))),
     ]
+    if row.kind in ALLOWED:
+        blocks += [Paragraph(f"Accept it: --allow {row.kind}")]
     if row.example is None:
         return blocks
     if row.example.file is not None:

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table, Tone
-from gradcli.reports.check import COLUMNS, CheckReport, replay
+from gradcli.reports.check import COLUMNS, CheckReport, limit_of, replay
 from gradcli.reports.common import ErrorReport, Printed
 from gradcli.reports.decode import Summarised, decoded
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
+from gradcli.reports.point_report import Detects
 from gradcli.words import Exit, Severity, Verdict, worst
 
 Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
@@ -96,13 +97,13 @@ class CheckRow:
         """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
         if self.error is not None:
             return self.error.error.message
+        if self.document["verdict"] == Verdict.PASS:
+            limit = limit_of(decoded(Detects, self.document["detects"])).partition(":")[0]
+            return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
         report = self.report
         if report is None:
             wrong = sum(point["entries"]["wrong"] for point in self.document["points"])
             return f"{wrong:,} entries wrong" if wrong else str(self.document["verdict"])
-        if report.verdict == Verdict.PASS:
-            limit = report.limit().partition(":")[0]
-            return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
         return report.short()
 
     def line(self, width: int) -> Paragraph:

@@ -41,12 +41,11 @@ _MOST = 10_000_000  # bytes of a file
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of a suite: its id, what is asked, its options, and the line that declares it."""
+    """One check of a suite: its id, what is asked, and its options."""
 
     id: str
     ask: TargetRequest
     options: Options
-    declared_at: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULT
     if profile is not None:
         return None
     found = _decorated(folder, ["."], {}, over)
-    _unlike(found)
+    _unlike(found, lambda number: None)
     options = dataclasses.replace(DEFAULTS, **given_in(over))
     return Suite(None, folder, (), tuple(found), None, options) if found else None
 
@@ -171,7 +170,7 @@ class _Reader:
         checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
         found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
         found += _decorated(self._path.parent, paths or ["."], {**top, **chosen}, self._over)
-        _unlike(found)
+        _unlike(found, lambda number: self._place((*self._head, "check", number, "id")) or self._header(number))
         options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options)
 
@@ -186,17 +185,23 @@ class _Reader:
         at: positions.Path = (*self._head, "check", number)
         table = self._of(dict, entry, at, "a table")
         given = self._options(table, at, KEYS, ("id", "target"))
-        header = positions.place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
         target = table.get("target")
         if not isinstance(target, str) or not target.strip():
-            where = self._place((*at, "target")) or header
+            where = self._place((*at, "target")) or self._header(number)
             raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
         name = self._of(str, table.get("id", target), (*at, "id"), "a text")
         if not name.strip() or not name.isprintable():
             raise BadOption(
                 "an id has characters that cannot be printed", where=self._place((*at, "id")), do="write a name"
             )
-        return declared_check(name, target, {**top, **given, **chosen}, self._over, self._place((*at, "id")) or header)
+        try:
+            return declared_check(name, target, {**top, **given, **chosen}, self._over)
+        except GradcliError as error:
+            error.where = error.where or self._header(number)
+            raise
+
+    def _header(self, number: int) -> Place | None:
+        return positions.place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
 
     def _options(
         self, table: Mapping[str, Any], at: positions.Path, known: Mapping[str, Option], others: Sequence[str]
@@ -224,18 +229,16 @@ def _decorated(folder: Path, paths: Sequence[str], values: Mapping[str, Any], ov
         keywords = dict(each.keywords)
         name = keywords.pop("id", each.target)
         given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
-        found.append(declared_check(str(name), each.target, {**values, **given}, over, each.place))
+        found.append(declared_check(str(name), each.target, {**values, **given}, over))
     return found
 
 
-def _unlike(checks: Sequence[Check]) -> None:
-    """Raise BadOption if two checks have one id."""
+def _unlike(checks: Sequence[Check], place: Callable[[int], Place | None]) -> None:
+    """Raise BadOption if two checks have one id, at the place of the second."""
     seen: set[str] = set()
-    for check in checks:
+    for number, check in enumerate(checks):
         if check.id in seen:
-            raise BadOption(
-                f"two checks have the id '{check.id}'", where=check.declared_at, do="give each a different id"
-            )
+            raise BadOption(f"two checks have the id '{check.id}'", where=place(number), do="give each a different id")
         seen.add(check.id)
 
 
@@ -267,14 +270,12 @@ def option_values(
     return found
 
 
-def declared_check(
-    name: str, target: str, values: Mapping[str, Any], over: Options, declared_at: Place | None
-) -> Check:
+def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
     options = dataclasses.replace(DEFAULTS, **{**values, **given_in(over)})
     claim = claim_of(options)
     ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
-    return Check(name, ask, dataclasses.replace(options, given=frozenset()), declared_at)
+    return Check(name, ask, dataclasses.replace(options, given=frozenset()))
 
 
 def given_in(over: Options) -> dict[str, Any]:

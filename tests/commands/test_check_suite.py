@@ -1,0 +1,142 @@
+"""`gradcli check` of a project: lines, documents, workers, shards, selection, and what goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.suite.project import QUICK, SUITE, VERDICTS, written
+
+Process = Callable[..., Any]
+TIMES = {"seconds", "command", "cached"}
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def verdicts(stdout: str) -> dict[str, str]:
+    """Return the words of the lines before the details, by id."""
+    lines = [line.split() for line in stdout.partition("\n\n")[0].splitlines()]
+    return {words[1 + words[1].startswith("(")]: words[0].lower() for words in lines if words and words[0].isupper()}
+
+
+def without_times(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {key: without_times(value) for key, value in x.items() if key not in TIMES}
+    return [without_times(value) for value in x] if isinstance(x, list) else x
+
+
+def test_a_project_is_checked(process: Process, folder: Path) -> None:
+    ran = process("check", cwd=folder)
+    assert verdicts(ran.stdout) == VERDICTS and list(verdicts(ran.stdout)) == list(VERDICTS)
+    assert ran.stdout.splitlines()[-1].startswith("2 passed, 1 failed, 1 inconclusive, 1 error in ")
+    assert "losses.py:14    def bad_grad(r):" in ran.stdout and "gradcli check -k bad" in ran.stdout
+    assert ran.exit_status == 1 and ran.stderr.startswith("error: there is no file nowhere.py")
+    again = process("check", "--lf", cwd=folder)
+    assert verdicts(again.stdout) == {name: v for name, v in VERDICTS.items() if v != "pass"}
+
+
+def test_documents_are_the_same_for_workers_and_shards(process: Process, folder: Path) -> None:
+    whole = process("check", "--json", "--no-cache", cwd=folder).json
+    two = process("check", "--json", "--no-cache", "-n", "2", cwd=folder).json
+    assert without_times(two) == without_times(whole)
+    assert whole["counts"] == {"passed": 2, "failed": 1, "inconclusive": 1, "errors": 1, "known": 0}
+    assert whole["declared"] == list(VERDICTS) == [check["id"] for check in whole["checks"]]
+    assert [point.get("name") for point in whole["checks"][0]["document"]["points"]] == ["at[1]", "at[2]"]
+    for k in (1, 2):
+        process("check", "--no-cache", "--shard", f"{k}/2", "-q", "--out", f"{k}.json", cwd=folder)
+    merged = process("merge", "2.json", "1.json", "--json", cwd=folder)
+    assert merged.exit_status == 1 and without_times(merged.json) == without_times(whole)
+    assert "2/2" in process("merge", "1.json", cwd=folder).stderr
+    assert "the same shard" in process("merge", "1.json", "1.json", cwd=folder).stderr
+    (folder / "1.json").write_text('{"schema": "gradcli.suite/1"}')
+    assert "is no document" in process("merge", "1.json", "2.json", cwd=folder).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("-n2",), "-n 2"), (("-kbad",), "-k bad"), (("-x", "x=3"), "gradcli check -- -x"), (("--at", "x=1"), "a suite has many"),
+        (("-n", "0"), "from 1"), (("--shard", "3/2"), "K/N"), (("--update-baseline",), "--baseline FILE"),
+        (("--list", "--format", "csv"), "prints text"), (("x**2", "y", "--lf"), "leave out the targets"),
+        (("--executor", "nowhere://a"), "no executor"), (("--profile", "other"), "no profile"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_used_are_refused(
+    process: Process, folder: Path, words: tuple[str, ...], says: str
+) -> None:
+    ran = process("check", *words, cwd=folder)
+    assert ran.exit_status == 2 and says in ran.stderr and not ran.stdout
+
+
+def test_a_baseline_counts_apart(process: Process, folder: Path) -> None:
+    (folder / "gradcli.toml").write_text(SUITE.partition('[[check]]\nid = "lost"')[0])
+    assert process("check", "--baseline", "known.json", "--update-baseline", cwd=folder).exit_status == 0
+    ran = process("check", "--baseline", "known.json", cwd=folder)
+    assert ran.exit_status == 0 and "2 passed, 2 known in" in ran.stdout and "FAIL (known)  bad" in ran.stdout
+    (folder / "losses.py").write_text((folder / "losses.py").read_text().replace("2 * r**2", "3 * r**2"))
+    ran = process("check", "--baseline", "known.json", cwd=folder)
+    assert ran.exit_status == 2 and "bad: listed in the baseline" in ran.stdout
+
+
+ENDS = """
+import os, signal, time
+def exits(x): os._exit(3)
+def dies(x): os.kill(os.getpid(), signal.SIGKILL)
+def sleeps(x): time.sleep(1000)
+def good(x): return x**2
+"""
+
+
+def test_what_ends_a_worker_is_its_own_error(process: Process, tmp_path: Path) -> None:
+    names = ("good", "exits", "dies", "sleeps", "good")
+    suite = "".join(f'[[check]]\nid = "{n}{k}"\ntarget = "ends.py:{n}"\nat = "x=1"\n' for k, n in enumerate(names))
+    written(tmp_path, f'{QUICK}timeout = "2s"\n{suite}', ends=ENDS)
+    ran = process("check", "-n", "2", cwd=tmp_path)
+    assert verdicts(ran.stdout) == {
+        "good0": "pass", "exits1": "error", "dies2": "error", "sleeps3": "inconclusive", "good4": "pass",
+    }  # fmt: skip
+    assert "SIGKILL" in ran.stderr and "ends.py:3 " in ran.stderr and ran.exit_status == 2
+
+
+def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
+    written(tmp_path, SUITE + '[[check]]\nid = "last"\ntarget = "ends.py:sleeps"\nat = "x=1"\n', ends=ENDS)
+    argv = [sys.executable, "-m", "gradcli", "check"]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        argv, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None and run.stderr is not None
+        lines = [run.stdout.readline() for _ in VERDICTS]
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        rest, errors = run.communicate(timeout=120)
+    assert run.returncode == 130 and errors.endswith("interrupted\n") and "Traceback" not in errors
+    assert verdicts("".join(lines)) == VERDICTS and rest.splitlines()[-1].startswith("2 passed, 1 failed")
+    assert json.loads((tmp_path / ".gradcli_cache" / "last.json").read_text().partition("\n")[2])["checks"]["last"] == {
+        "verdict": "not reached"
+    }
+
+
+def test_a_folder_is_checked(process: Process, folder: Path) -> None:
+    (folder / "points.py").write_text("point = {'x': 2.0}\ndef f(x): return x**2\ndef f_grad(x): return 2*x\n")
+    (folder / "open.py").write_text("def h(x): return x**2\ndef h_grad(x): return 2*x\n")
+    ran = process("check", "./", "--no-cache", cwd=folder)
+    assert verdicts(ran.stdout) == {"good": "pass", "bad": "fail", "f_grad": "pass"}
+    assert "open.py:2  h_grad" in ran.stdout and ran.exit_status == 1
+
+
+def test_a_suite_of_comments_says_what_to_do(process: Process, tmp_path: Path) -> None:
+    written(tmp_path, "seed = 1\n# [[check]]\n")
+    assert "fill in" in process("check", "--list", cwd=tmp_path).stdout
+    ran = process("check", cwd=tmp_path)
+    assert ran.exit_status == 2 and "declares no check" in ran.stderr

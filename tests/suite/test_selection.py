@@ -1,0 +1,85 @@
+"""Which checks are selected."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli.errors import BadOption
+from gradcli.options import DEFAULTS
+from gradcli.source.target_request import TargetRequest
+from gradcli.suite import selection
+from gradcli.suite.config import Check
+
+IDS = ("focal", "huber", "huber-lost", "x**2 + y")
+CHECKS = [Check(name, TargetRequest(f"src/{name}.py:f"), DEFAULTS) for name in IDS]
+
+# fmt: off
+WANTED = [
+    ("focal",                        [0]),
+    ("FOCAL or huber",               [0, 1, 2]),
+    ("huber and not lost",           [1]),
+    ("not (focal or huber)",         [3]),
+    ("'x**2 + y'",                   [3]),
+    ("src/huber",                    [1, 2]),
+    ("not not focal",                [0]),
+    ("focal and focal or lost",      [0, 2]),
+]
+BROKEN = [("focal and", 9), ("(focal", 0), ("focal)", 5), ("", 0), ("or focal", 0), ("focal huber", 6), ("'focal", 0), ("()", 1)]
+# fmt: on
+
+
+@pytest.mark.parametrize(("expression", "numbers"), WANTED)
+def test_names_are_combined_as_in_pytest(expression: str, numbers: list[int]) -> None:
+    assert selection.by_name(CHECKS, expression) == tuple(CHECKS[k] for k in numbers)
+
+
+@pytest.mark.parametrize(("expression", "column"), BROKEN)
+def test_a_broken_expression_has_a_caret(expression: str, column: int) -> None:
+    with pytest.raises(BadOption) as caught:
+        selection.by_name(CHECKS, expression)
+    where: Any = caught.value.where
+    assert where.start == min(column, max(0, len(expression) - 1))
+
+
+def test_nothing_selected_is_an_error() -> None:
+    with pytest.raises(BadOption, match="no check is selected by -k 'nothing'"):
+        selection.by_name(CHECKS, "nothing")
+
+
+def test_a_shard_depends_on_the_id_alone() -> None:
+    many = [f"check {k}" for k in range(300)]
+    parts = [selection.of_shard(many, (k, 3)) for k in (1, 2, 3)]
+    assert frozenset().union(*parts) == frozenset(many) and sum(map(len, parts)) == 300
+    assert min(map(len, parts)) > 60
+    assert selection.of_shard(many[:7], (2, 3)) == parts[1] & frozenset(many[:7])
+
+
+def test_what_did_not_pass_and_what_was_not_reached_is_run_again() -> None:
+    last = {"focal": {"verdict": "pass"}, "huber": {"verdict": "fail"}, "huber-lost": {"verdict": "not reached"}}
+    assert [check.id for check in selection.not_passed(CHECKS, last)] == ["huber", "huber-lost", "x**2 + y"]
+    with pytest.raises(BadOption, match="every check passed last time"):
+        selection.not_passed(CHECKS[:1], last)
+
+
+def test_what_differs_from_git_has_changed(tmp_path: Path) -> None:
+    git = lambda *words: subprocess.run(["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)  # fmt: skip
+    git("init", "-q", "-b", "main")
+    for name in ("a b.py", "ü.py", "c.py"):
+        (tmp_path / name).write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (tmp_path / "a b.py").write_text("2")
+    (tmp_path / "new.npz").write_text("2")
+    files = [["a b.py"], ["ü.py"], ["c.py", "new.npz"]]
+    last = {check.id: {"files": names, "declared": "same"} for check, names in zip(CHECKS, files, strict=False)}
+    chosen = lambda since: [c.id for c in selection.changed(CHECKS, last, tmp_path, since, lambda c: "same")]
+    assert chosen(None) == ["focal", "huber-lost", "x**2 + y"]
+    git("checkout", "-qb", "work")
+    git("add", ".")
+    git("commit", "-qm", "second")
+    assert chosen(None) == ["x**2 + y"] and chosen("main") == ["focal", "huber-lost", "x**2 + y"]
+    with pytest.raises(BadOption, match="git cannot tell"):
+        chosen("nowhere")
+    assert len(selection.changed(CHECKS, last, tmp_path, None, lambda c: "another")) == 4
