@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 FILE = Path(__file__).parent / "data" / "gradients.jsonl"
-COMMAND = ("gradcli", "check", "-", "--json", "--require-claim", "--modes", "certified,reverse,finite-difference")
+COMMAND = ("gradcli", "check", "-", "--format", "ndjson", "--require-claim", "--modes", "cert,rev,fd")
 
 
 def described(report: dict) -> str:

@@ -3,7 +3,7 @@
 # status: 1
 set -o pipefail
 cd "$(dirname "$0")" || exit
-gradcli check - --json --modes cert,rev,fd < data/gradients.jsonl | python3 -c '
+gradcli check - --format ndjson --modes cert,rev,fd < data/gradients.jsonl | python3 -c '
 import json, sys
 for report in map(json.loads, sys.stdin):
     print("line", report["line"], "status", report["exit_status"], report["verdict"], report["target"]["text"])'

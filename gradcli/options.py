@@ -247,7 +247,7 @@ class Options:
     exit_first: bool = row(
         "--exitfirst -x", "", "Stop at the first check that fails.", on=("check",), group=SUITE, default=False, kind=bool)
     workers: int = row(
-        "--workers -n", "N|auto", "Run so many checks at a time, each in a process of its own.",
+        "--workers -n", "N", "Run so many checks at a time, each in a process of its own; auto: one for each processor.",
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
         "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE)

@@ -29,7 +29,6 @@ from gradcli.world import World
 if TYPE_CHECKING:
     from gradcli.suite.baseline import Baseline
 
-_RUN = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
 _OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile", "cache")  # options that need declared checks
 _OF_A_LIST = (
     "select",
@@ -101,6 +100,7 @@ class _Run:
         self._page = SuitePage(to, options.verbose, world)
         self._keep = None if options.save_point is None else keepable(options.save_point)
         self._started = time.perf_counter()
+        self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
         self._results: list[Result] = []
         self._checks = {check.id: check for check in suite.checks}
         in_ci = world.environ.get("CI") == "true"
@@ -128,7 +128,7 @@ class _Run:
         if self._options.list_only:
             return self._list(chosen)
         known_failures = self._baseline()
-        jobs = [job_of(self._suite, check, record=self._cache is not None, run=_RUN) for check in chosen]
+        jobs = [job_of(self._suite, check, record=self._cache is not None, run=self._token) for check in chosen]
         hits = self._hits(chosen)
         apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
         count = min(self._options.workers, max(1, len(chosen) - len(hits)))

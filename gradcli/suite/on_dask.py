@@ -25,5 +25,5 @@ def run(url: str, function: Callable[[str], str], texts: Iterable[str]) -> Itera
         raise BadOption(f"no Dask scheduler answers at {url}: {error}", do="start one: dask scheduler") from None
     with client:
         futures = {client.submit(function, text, pure=False): number for number, text in enumerate(texts)}
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=client.loop):
             yield futures[future], future.result() if future.status == "finished" else None
