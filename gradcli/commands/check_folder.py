@@ -9,7 +9,7 @@ from gradcli.discovery import proposal
 from gradcli.discovery.finder import find
 from gradcli.errors import BadOption
 from gradcli.options import Options
-from gradcli.reports.suite import unlike
+from gradcli.reports.suite import Names
 from gradcli.source.targets import is_folder
 from gradcli.suite.config import KEYS, Suite, declared_check, find_suite, option_values, refuse_options_of_one
 
@@ -39,12 +39,12 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
     gradients = find(words, declared_checks(suite)).gradients
     covering = {name for gradient in gradients for name in gradient.checked_by}
     checks = [check for check in suite.checks if check.id in covering]
+    names = Names(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
     for gradient in filter(proposal.is_live, open_):
         values = proposal.values(gradient)
         target = str(Path.cwd() / str(values.pop("target")))
         given = option_values(values, KEYS, (), gradient.file, lambda key: None)
-        name = unlike([check.id for check in checks], gradient.name)
-        checks.append(declared_check(name, target, given, options))
+        checks.append(declared_check(names.of(gradient.name), target, given, options))
     without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
     return dataclasses.replace(suite, checks=tuple(checks), without_point=without)

@@ -12,11 +12,11 @@ from gradcli.commands.check_folder import are_folders, suite_of_folders
 from gradcli.commands.output import Output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
-from gradcli.commands.target_requests import target_requests
+from gradcli.commands.target_requests import own_values, target_requests
 from gradcli.errors import BadOption, GradcliError
 from gradcli.options import Options, rows_of
 from gradcli.reports.absent import ABSENT
-from gradcli.reports.suite import CheckRow, Shard, SuiteReport, counts_of, row_of, status_of, unlike
+from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
 from gradcli.suite import baseline, selection
 from gradcli.suite.cache import Cache, digest, uses_cache
 from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
@@ -86,10 +86,10 @@ def _declared(options: Options, world: World) -> Suite:
 
 def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
     """Return the targets of the command line as a suite without a file."""
-    checks: list[Check] = []
-    for ask in target_requests(words, options, world) if words else ():
-        checks.append(Check(unlike([check.id for check in checks], ask.target), ask, options))
-    return Suite(None, Path.cwd(), checks=tuple(checks), options=options, declared=False)
+    names = Names()
+    asked = [*target_requests(words, options, world)] if words else []
+    checks = tuple(Check(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
+    return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
 
 
 class _Run:
@@ -113,10 +113,9 @@ class _Run:
         options, world = self._options, self._world
 
         def jobs() -> Iterator[Job]:
-            ids: list[str] = []
+            names = Names()
             for ask in target_requests(words, options, world):
-                ids.append(unlike(ids, ask.target))
-                yield job_of(self._suite, Check(ids[-1], ask, options))
+                yield job_of(self._suite, Check(names.of(ask.target), ask, options))
 
         with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
             return self._followed(in_order(jobs(), executor), ())

@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gradcli.errors import BadOption, BadPoint
+from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.options import Options, claim_of
 from gradcli.source.target_request import TargetRequest, written_value
+from gradcli.source.targets import is_python
+from gradcli.source.tokens import folded
 from gradcli.world import World
 
 # in words joined by newlines: x = 1, x =1, x= 1, x == 1
@@ -76,6 +78,41 @@ def _lines(
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
+
+
+def own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
+    """Return several targets, each expression with those NAME=VALUE arguments alone whose name it has.
+
+    `common` are the points of `--at`, which all targets get, as Python code gets everything.
+
+    Raises  BadOption for a name that no target has.
+    """
+    if len(found) < 2:
+        return [*found]
+    inputs = [None if is_python(ask.target) else _inputs(ask.target) for ask in found]
+    given = found[0].at[len(common) :]
+    for text in given:
+        name = folded(text.partition("=")[0].strip())
+        if None not in inputs and not any(name in known for known in inputs if known is not None):
+            raise BadOption(f"'{name}' is an input of no target", do="leave it out, or correct its name")
+    return [
+        replace(ask, at=tuple(text for k, text in enumerate(ask.at) if k < len(common) or _has(text, known)))
+        for ask, known in zip(found, inputs, strict=True)
+    ]
+
+
+def _inputs(target: str) -> tuple[str, ...] | None:
+    """Return the inputs of an expression; None if it cannot be read, which its check will say."""
+    from gradcli.source.expression import Expression
+
+    try:
+        return tuple(Expression(target).inputs)
+    except GradcliError:
+        return None
+
+
+def _has(text: str, inputs: Sequence[str] | None) -> bool:
+    return inputs is None or folded(text.partition("=")[0].strip()) in inputs
 
 
 def only(found: Iterator[TargetRequest]) -> TargetRequest:

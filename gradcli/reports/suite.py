@@ -1,6 +1,7 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -279,7 +280,13 @@ def _seconds(seconds: float) -> str:
     return f"{numbers.two(max(seconds, _SHORTEST))} s"
 
 
-def unlike(ids: Sequence[str], name: str) -> str:
-    """Return a name for a check that none of the others has: a second one of the same text ends in #2."""
-    taken = sum(other == name or other.rpartition("#")[0] == name for other in ids)
-    return f"{name}#{taken + 1}" if taken else name
+class Names:
+    """Names of checks that are all different: the second one of the same text ends in #2."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._counts = Counter(taken)
+
+    def of(self, text: str) -> str:
+        """Return a name for one more check of this text."""
+        self._counts[text] += 1
+        return text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"

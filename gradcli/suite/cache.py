@@ -34,6 +34,7 @@ class Cache:
     def __init__(self, suite: Suite, threads: int, *, reads: bool) -> None:
         self._suite, self._threads, self._reads = suite, threads, reads
         self._root = suite.folder / FOLDER
+        self._importable = [_modules_in(folder) for folder in suite.importable]
         self._hashes = cache(_hash_of)
         self.notes: list[str] = []
         self._writable = True
@@ -87,7 +88,7 @@ class Cache:
         self._write(self._root / "last.json", {"format": _FORMAT, "checks": kept})
 
     def _entry(self, check: Check) -> Path:
-        text = json.dumps([_FORMAT, _stamp(), self._threads, digest(check), [*self._suite.paths]])
+        text = json.dumps([_FORMAT, _stamp(), self._threads, digest(check), self._importable])
         return self._root / "passes" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def _may_keep(self, check: Check) -> bool:
@@ -175,6 +176,12 @@ def _providers() -> Mapping[str, list[str]]:
     from importlib.metadata import packages_distributions
 
     return packages_distributions()
+
+
+def _modules_in(folder: str) -> list[str]:
+    """Return the names that can be imported from a folder: a new one may stand before a module of another folder."""
+    found = (path for path in Path(folder).iterdir() if path.suffix == ".py" or path.is_dir())
+    return sorted(path.name for path in found if not path.name.startswith((".", "__pycache__")))
 
 
 def _hash_of(path: Path) -> str | None:

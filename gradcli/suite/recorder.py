@@ -138,8 +138,10 @@ class Recorder:
         path = os.path.realpath(os.fsdecode(name))
         writes = bool(_WRITES.search(mode)) if isinstance(mode, str) else bool(flags & (os.O_WRONLY | os.O_RDWR))
         known = path.startswith((*_SYSTEM, *_PYTHON, _GRADCLI)) or "site-packages" in path
-        if known or path.endswith((".py", ".pyc", ".so", ".pyd")) or ".gradcli_cache" in path or path in sys.path:
+        if known or path.endswith((".pyc", ".so", ".pyd")) or ".gradcli_cache" in path or path in sys.path:
             return
+        if path.endswith(".py") and not self._called_by_user(sys._getframe(2)):
+            return  # a module that is imported counts as one
         self._note(("reason", "it writes a file") if writes else ("file", path), users_only=writes)
 
     def _note(self, read: Read, users_only: bool = False) -> None:

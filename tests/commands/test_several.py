@@ -134,3 +134,10 @@ def test_work_on_large_arrays_is_announced(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x)", "x=ones(10000000)", "--modes", "reverse")
     assert ran.stderr.startswith("10,000,000 entries: each mode needs several arrays of 76 MiB")
     assert gradcli("check", "sum(x)", "x=ones(1000)", "--modes", "reverse").stderr == ""
+
+
+def test_each_expression_takes_the_values_that_it_has(gradcli: Gradcli) -> None:
+    found = gradcli("check", "x**2", "y*x", "x=1", "y=2", *QUICK, "--json").json
+    assert [check["document"]["points"][0]["at"] for check in found["checks"]] == [{"x": 1.0}, {"y": 2.0, "x": 1.0}]
+    ran = gradcli("check", "x**2", "y*x", "x=1", "z=2", *QUICK)
+    assert ran.exit_status == 2 and "'z' is an input of no target" in ran.stderr
