@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradcli.core.provenance import own, raised_at, shown
+from gradcli.core.provenance import is_users, own, raised_at, shown
 from gradcli.errors import BadTarget, Place
 from gradcli.lowering.quiet import quiet_imports
 from gradcli.source.names import nearest
@@ -97,7 +97,8 @@ def _from_file(path: Path) -> ModuleType:
     path = path.resolve()
     root, name = _as_package(path)
     _importable(str(Path.cwd()))
-    _importable(str(path.parent))
+    _importable(str(path.parent), first=True)
+    _forget_namesakes(path.parent)
     own(str(path.parent))
     if "." in name:
         _importable(str(root))
@@ -155,9 +156,19 @@ def _as_package(path: Path) -> tuple[Path, str]:
     return folder, ".".join(names)
 
 
-def _importable(folder: str) -> None:
-    if folder not in sys.path:
+def _importable(folder: str, *, first: bool = False) -> None:
+    if first and sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
+    elif folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def _forget_namesakes(folder: Path) -> None:
+    """Forget the user's modules that another folder gave, and that this one has under the same name."""
+    for file in folder.glob("*.py"):
+        known = getattr(sys.modules.get(file.stem), "__file__", None)
+        if isinstance(known, str) and is_users(known) and Path(known).resolve() != file:
+            del sys.modules[file.stem]
 
 
 def _near_files(path: Path) -> str:

@@ -140,3 +140,20 @@ def test_a_suite_of_comments_says_what_to_do(process: Process, tmp_path: Path) -
     assert "fill in" in process("check", "--list", cwd=tmp_path).stdout
     ran = process("check", cwd=tmp_path)
     assert ran.exit_status == 2 and "declares no check" in ran.stderr
+
+
+def test_modules_of_one_name_in_two_folders_are_two(process: Process, tmp_path: Path) -> None:
+    for name, power in (("a", 2), ("b", 3)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "helper.py").write_text(f"def f(x):\n    return x**{power}\n")
+        (tmp_path / name / "losses.py").write_text(
+            "from helper import f as inner\ndef f(x):\n    return inner(x)\ndef late(x):\n    import helper\n    return helper.f(x)\n"
+        )
+    order = (("a", 2), ("b", 3), ("a", 2))
+    checks = [(name, power, f) for name, power in order for f in ("f", "late")]
+    suite = "".join(
+        f'[[check]]\nid = "{k}"\ntarget = "{name}/losses.py:{f}"\ngrad = "x={power}*x**{power - 1}"\nat = "x=1.5"\n'
+        for k, (name, power, f) in enumerate(checks)
+    )
+    (tmp_path / "gradcli.toml").write_text(QUICK + suite)
+    assert process("check", "--no-cache", "-q", cwd=tmp_path).stdout.startswith("6 passed in")
