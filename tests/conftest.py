@@ -24,6 +24,9 @@ from gradcli.world import World
 
 pytest_plugins = ["pytester"]  # for tests/pytest_plugin; it may stand at the top only
 
+for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):  # the tests say themselves where the program runs
+    os.environ.pop(name, None)
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -110,7 +113,6 @@ def _be_the_program(
         for number, fd in enumerate(fds):
             os.dup2(fd, number)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
-        os.environ.pop("GITHUB_ACTIONS", None)
         os.environ.update(environ)
         os.chdir(cwd or Path.cwd())
         sys.argv = ["gradcli", *argv]

@@ -9,7 +9,8 @@ import gradcli as package
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.reports import numbers
 from gradcli.reports.check import CheckReport
-from gradcli.reports.suite import CheckRow
+from gradcli.reports.encode import encode
+from gradcli.reports.suite import row_of
 from gradcli.verify.check import check
 from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request
@@ -166,7 +167,7 @@ def test_a_gradient_of_zeros_is_right_to_within_an_absolute_limit(claim: str | N
         f" is right to within {numbers.power(report.detects.absolute)} (absolute: every entry is 0)"
         in report.sentence()
     )
-    row = CheckRow("f", report, None, 0.1)
+    row = row_of("f", "f", encode(report), 0.1)
     assert row.said() == f"right to within {numbers.power(report.detects.absolute)} (absolute)"
 
 
@@ -174,7 +175,7 @@ def test_a_gradient_that_is_not_zero_is_right_to_a_relative_limit() -> None:
     report = checked("x**2", "x=3", "2*x")
     limit = numbers.power(report.detects.relative)
     assert f" is right to better than {limit}" in report.sentence()
-    assert CheckRow("f", report, None, 0.1).said() == f"right to better than {limit}"
+    assert row_of("f", "f", encode(report), 0.1).said() == f"right to better than {limit}"
 
 
 def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
