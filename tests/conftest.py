@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -143,3 +144,19 @@ def started(*argv: str, **more: Any) -> Iterator[subprocess.Popen]:
         running.wait()
         for stream in (running.stdin, running.stdout, running.stderr):
             stream.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be read by its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def ends(pid: int) -> bool:
+    """Wait until a process has ended; whether it did."""
+    until = time.monotonic() + HANG
+    while alive(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not alive(pid)

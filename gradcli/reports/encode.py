@@ -1,6 +1,7 @@
 """Reports as JSON data: strict JSON, floats that round-trip, large arrays summarised."""
 
 import dataclasses
+import functools
 import math
 from enum import Enum
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from gradcli.reports.absent import Absent
 
 MAX_ENTRIES = 10_000
 WORST = 10
+_PLAIN = frozenset({str, int, bool, type(None)})  # what JSON has too; floats may be infinite
 TEXT_ONLY = "text only"  # the mark, in a field's metadata, of what says how text is shown
 
 
@@ -28,17 +30,20 @@ class Opaque:
     type: str
 
 
-def document_fields(x: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """Return the fields that documents have: not those that only say how text is shown."""
-    return tuple(field for field in dataclasses.fields(x) if not field.metadata.get(TEXT_ONLY))
+@functools.cache
+def document_fields(report: type) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the fields of a report that documents have: not those that only say how text is shown."""
+    return tuple(field for field in dataclasses.fields(report) if not field.metadata.get(TEXT_ONLY))
 
 
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
+    if type(x) in _PLAIN:
+        return x
     if isinstance(x, Opaque):
         return f"<{x.type}>"
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = {field.name: getattr(x, field.name) for field in document_fields(x)}
+        fields = {field.name: getattr(x, field.name) for field in document_fields(type(x))}
         found = {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
         return {"schema": found.pop("schema"), **found} if "schema" in found else found
     if isinstance(x, dict):

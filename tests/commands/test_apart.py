@@ -14,7 +14,7 @@ import pytest
 
 from gradcli.apart import needs_child
 from gradcli.process import Process
-from tests.conftest import HANG, started
+from tests.conftest import HANG, ends, started
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -256,22 +256,6 @@ def f(x):
         pid = int((tmp_path / "pid").read_text())
         os.kill(pid, signal.SIGKILL)  # it was there
         assert ran.exit_status == status
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be read by its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def ends(pid: int) -> bool:
-    """Wait until a process has ended; whether it did."""
-    until = time.monotonic() + HANG
-    while alive(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not alive(pid)
 
 
 def test_time_that_is_up_ends_descendants_whose_parent_has_ended(process: Callable[..., Any], tmp_path: Path) -> None:

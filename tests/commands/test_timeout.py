@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import ends
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -218,19 +218,7 @@ def test_no_process_is_left_behind(process: Callable[..., Any], tmp_path: Path) 
     """
     process("check", f"{written(tmp_path, code)}:f", X, *QUICK, "--timeout", ENOUGH)
     for pid in map(int, (tmp_path / "pids").read_text().split()):
-        for _ in range(50):
-            if not alive(pid):
-                break
-            time.sleep(0.05)
-        assert not alive(pid)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be read by its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        assert ends(pid)
 
 
 def test_the_streams_stay_apart_in_a_real_process(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Suites beside what else goes wrong on a machine: no room on the disk, two runs at once, and processes that are killed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli.suite.cache import FOLDER, Cache
+from gradcli.suite.config import find_suite
+from tests.conftest import HANG, ends, started
+from tests.suite.project import QUICK, SUITE, VERDICTS, written
+
+Process = Callable[..., Any]
+ENVIRON = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+LAST = "2 passed, 1 failed, 1 inconclusive, 1 error in "
+
+
+def on_a_full_disk(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program where no file can grow by a byte."""
+    return subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; exec "$0" -m gradcli check "$@"', sys.executable, *words],
+        cwd=folder, env={**ENVIRON, "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True, timeout=HANG,
+    )  # fmt: skip
+
+
+def test_a_full_disk_costs_the_cache_alone(tmp_path: Path) -> None:
+    """The verdicts are the same, and one line says why there is no cache."""
+    ran = on_a_full_disk(written(tmp_path), "-n", "2")
+    assert ran.stdout.splitlines()[-1].startswith(LAST) and ran.returncode == 1
+    assert ran.stderr.count("runs without a cache") == 1 and "Traceback" not in ran.stderr
+    assert not list(tmp_path.glob(f"{FOLDER}/**/*.json"))
+
+
+def test_a_report_that_does_not_fit_the_disk_is_an_error(tmp_path: Path) -> None:
+    ran = on_a_full_disk(written(tmp_path), "-k", "good", "--out", "r.json")
+    assert ran.returncode == 2 and "r.json" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_two_runs_at_once_leave_one_whole_cache(tmp_path: Path) -> None:
+    written(tmp_path)
+    with (
+        started("check", cwd=tmp_path, env=ENVIRON) as one,
+        started("check", "-n", "2", cwd=tmp_path, env=ENVIRON) as two,
+    ):
+        outs = [run.communicate(timeout=HANG)[0] for run in (one, two)]
+    assert all(out.splitlines()[-1].startswith(LAST) for out in outs)
+    suite = find_suite(tmp_path)
+    assert suite is not None
+    cache = Cache(suite, 1, reads=True)
+    hits = [check.id for check in suite.checks if cache.find(check) is not None]
+    assert hits == ["good", "x**2"] and cache.last().keys() == VERDICTS.keys() and cache.notes == []
+    left = {path.name for path in (tmp_path / FOLDER).iterdir()}
+    assert (
+        left == {"passes", "last.json", ".gitignore", "CACHEDIR.TAG"}
+        and len(list((tmp_path / FOLDER / "passes").iterdir())) == 2
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    sleeps = "import os, time\ndef f(x):\n    open(f'{os.getpid()}.pid', 'w').close()\n    time.sleep(10**6)\n"
+    checks = "".join(f'[[check]]\nid = "{k}"\ntarget = "sleeps.py:f"\nat = "x=1"\n' for k in (1, 2))
+    written(tmp_path, QUICK + checks, sleeps=sleeps)
+    until = time.monotonic() + HANG
+    with started("check", "-n", "2", cwd=tmp_path, env=ENVIRON) as run:
+        while len(list(tmp_path.glob("*.pid"))) < 2:
+            assert time.monotonic() < until and run.poll() is None
+            time.sleep(0.05)
+        run.kill()
+        run.wait()
+        assert all(ends(int(path.stem)) for path in tmp_path.glob("*.pid"))
+
+
+def test_a_run_that_was_killed_is_repeated_from_what_it_finished(process: Process, tmp_path: Path) -> None:
+    sleeps = "import time\ndef f(x): time.sleep(10**6)\n"
+    written(tmp_path, SUITE + '[[check]]\nid = "stuck"\ntarget = "sleeps.py:f"\nat = "x=1"\n', sleeps=sleeps)
+    with started("check", cwd=tmp_path, env=ENVIRON) as run:
+        for _ in VERDICTS:
+            run.stdout.readline()
+        run.kill()
+        run.wait()
+    (tmp_path / "sleeps.py").write_text("def f(x): return x**2\n")
+    ran = process("check", cwd=tmp_path)
+    assert "3 passed, 1 failed, 1 inconclusive, 1 error in" in ran.stdout and ran.exit_status == 1
