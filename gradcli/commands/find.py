@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradcli.commands.output import emit, output
-from gradcli.discovery.found import Declared
 from gradcli.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
 from gradcli.world import World
 
 if TYPE_CHECKING:
+    from gradcli.discovery.found import Declared
     from gradcli.reports.find import FindReport
     from gradcli.suite.config import Suite
 
@@ -58,7 +58,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     return report.exit_status
 
 
-def found(paths: Sequence[str], declared: Sequence[Declared], least: float | None = None) -> "FindReport":
+def found(paths: Sequence[str], declared: Sequence["Declared"], least: float | None = None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
     from gradcli.discovery.finder import find as read
     from gradcli.reports.find import FindCounts, FindReport, FoundGradient, UnreadableFile
@@ -74,8 +74,10 @@ def found(paths: Sequence[str], declared: Sequence[Declared], least: float | Non
     return FindReport(tuple(paths), gradients, unreadable, counts, environment(), status)
 
 
-def declared_checks(suite: "Suite | None") -> tuple[Declared, ...]:
+def declared_checks(suite: "Suite | None") -> "tuple[Declared, ...]":
     """Return the checks of a suite, as far as it matters for what they cover."""
+    from gradcli.discovery.found import Declared
+
     if suite is None:
         return ()
     return tuple(

@@ -1,13 +1,15 @@
 """`gradcli init`."""
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gradcli.discovery.found import Found
 from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.discovery.found import Found
 
 EXAMPLES = """Examples:
 
@@ -44,6 +46,8 @@ def suite_file(folder: Path) -> Path:
 
     Raises  BadOption if there is a suite already, or if pyproject.toml is not TOML.
     """
+    import tomllib
+
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
     if own.exists():
         raise BadOption("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
@@ -58,7 +62,7 @@ def suite_file(folder: Path) -> Path:
     return project
 
 
-def write_suite(place: Path, gradients: Sequence[Found]) -> list[str]:
+def write_suite(place: Path, gradients: Sequence["Found"]) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
     from gradcli.discovery.proposal import is_live, suite
 
@@ -98,7 +102,7 @@ def _source(folder: Path) -> str:
     return "src" if (folder / "src").is_dir() else "."
 
 
-def _next(gradients: Sequence[Found], place: Path) -> list[str]:
+def _next(gradients: Sequence["Found"], place: Path) -> list[str]:
     from gradcli.discovery.proposal import is_live
 
     if not gradients:
