@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -34,8 +35,9 @@ class Cache:
     def __init__(self, suite: Suite, threads: int, *, reads: bool) -> None:
         self._suite, self._threads, self._reads = suite, threads, reads
         self._root = suite.folder / FOLDER
-        self._importable = [_modules_in(folder) for folder in suite.importable]
-        self._hashes = cache(_hash_of)
+        self._importable = [_modules_in(Path(folder)) for folder in suite.importable]
+        self._hashes, self._names = cache(_hash_of), cache(_modules_in)
+        self._began = time.time_ns()
         self.notes: list[str] = []
         self._writable = True
 
@@ -48,6 +50,9 @@ class Cache:
             return None
         try:
             same = all(self._hashes(self._suite.folder / name) == kept for name, kept in entry["files"].items())
+            same = same and all(
+                self._names(self._suite.folder / name) == kept for name, kept in entry["folders"].items()
+            )
             same = same and all(_version(name) == kept for name, kept in entry["distributions"].items())
             return (dict(entry["document"]), float(entry["seconds"])) if same else None
         except (KeyError, TypeError, AttributeError, ValueError):
@@ -57,9 +62,14 @@ class Cache:
         """Keep a pass, if all that it depends on is known."""
         if row.verdict != "pass" or row.cached or used is None or used.why_not is not None or not self._may_keep(check):
             return
+        folder = self._suite.folder
+        if any(_changed_at(folder / name) >= self._began for name in used.files):
+            return  # what ran may be an earlier version of it
+        packages = {Path(name).parent.as_posix() for name in used.files if name.endswith(".py")}
         self._write(self._entry(check), {
             "format": _FORMAT, "id": check.id, "seconds": row.seconds, "document": row.document,
-            "files": {name: self._hashes(self._suite.folder / name) for name in used.files},
+            "files": {name: self._hashes(folder / name) for name in used.files},
+            "folders": {name: self._names(folder / name) for name in packages},
             "distributions": {name: _version(name) for name in (*_ALWAYS, *used.distributions)},
         })  # fmt: skip
 
@@ -88,7 +98,8 @@ class Cache:
         self._write(self._root / "last.json", {"format": _FORMAT, "checks": kept})
 
     def _entry(self, check: Check) -> Path:
-        text = json.dumps([_FORMAT, _stamp(), self._threads, digest(check), self._importable])
+        path = os.environ.get("PYTHONPATH", "")
+        text = json.dumps([_FORMAT, _stamp(), self._threads, digest(check), self._importable, path])
         return self._root / "passes" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def _may_keep(self, check: Check) -> bool:
@@ -178,10 +189,22 @@ def _providers() -> Mapping[str, list[str]]:
     return packages_distributions()
 
 
-def _modules_in(folder: str) -> list[str]:
-    """Return the names that can be imported from a folder: a new one may stand before a module of another folder."""
-    found = (path for path in Path(folder).iterdir() if path.suffix == ".py" or path.is_dir())
+def _modules_in(folder: Path) -> list[str] | None:
+    """Return the names that can be imported from a folder: a new one may stand before another module. None if it is gone."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix in (".py", ".so", ".pyd") or path.is_dir()]
+    except OSError:
+        return None
     return sorted(path.name for path in found if not path.name.startswith((".", "__pycache__")))
+
+
+def _changed_at(path: Path) -> int:
+    """Return when a file was last changed or put in its place, in nanoseconds; 0 if it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return max(found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _hash_of(path: Path) -> str | None:

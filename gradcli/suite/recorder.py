@@ -1,42 +1,56 @@
 """Record which files and packages a check reads, and what else its result depends on, so that a cached pass can be trusted.
 
-Files are seen by Python's audit hook, so also those that numpy opens. What is read while a module of the project is imported
-belongs to every check that uses the module, although only the first one imports it. Files that C code opens by itself, as
-HDF5 does, are not seen.
+What a function or a module of the project reads belongs to every check that uses the module: the value may stay in the
+process, and a later check would read nothing. Files that C code opens by itself, as HDF5 does, are not seen.
 """
 
-import builtins
-import importlib
+import importlib.util
 import os
 import re
+import stat
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from gradcli.source import loading
+from gradcli.suite import watched
 
+_stat, _realpath = os.stat, os.path.realpath  # as they are before they are watched
 Read = tuple[str, str]  # what was read: ("file", its path), or ("reason", why the result depends on more than files)
 _GRADCLI = str(Path(__file__).resolve().parents[1]) + os.sep
-_PYTHON = tuple({str(Path(sysconfig.get_path(name)).resolve()) + os.sep for name in ("stdlib", "platstdlib")})
+_WATCHING = (__file__, watched.__file__)
+_BASE = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+_PYTHON = tuple(
+    {str(Path(sysconfig.get_path(name, vars=_BASE)).resolve()) + os.sep for name in ("stdlib", "platstdlib")}
+)
+_SITES = ("site-packages", "dist-packages")
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
-_NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.bind", "urllib.Request")
-_PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.startfile")
-_LISTINGS = ("os.listdir", "os.scandir", "glob.glob")
-_CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "localtime", "gmtime", "ctime", "strftime")
-_DATES = re.compile(r"\b(datetime|date)\b[\w.]*\.(now|today|utcnow)\b")
+_RESOURCES = f"{os.sep}importlib{os.sep}resources{os.sep}"
+_HARMLESS = ("linecache.py", "inspect.py", "traceback.py", "tokenize.py")  # of Python: what they read is known
+_FOLLOWS = ("realpath", "resolve")  # functions of Python that ask about each link of a path
+_UNSTEADY = re.compile(
+    r"\bdatetime\w*\b|\.(now|today|utcnow)\b|\bposix\b|\bplatform\.(node|uname)\b|\bgethostname\b|\bgetfqdn\b"
+)
 _WRITES = re.compile("[wax+]")
+_REASONS = {
+    "socket.connect": "it uses the network", "socket.getaddrinfo": "it uses the network",
+    "socket.bind": "it uses the network", "urllib.Request": "it uses the network",
+    "subprocess.Popen": "it starts a process", "os.system": "it starts a process", "os.exec": "it starts a process",
+    "os.posix_spawn": "it starts a process", "os.fork": "it starts a process", "os.startfile": "it starts a process",
+    "os.listdir": "it lists a folder", "os.scandir": "it lists a folder", "glob.glob": "it lists a folder",
+    "sqlite3.connect": "it reads a database",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a check read: files of the project, relative to its folder, and installed distributions.
+    """What a check read: files, relative to the folder of the project, and installed distributions.
 
     `why_not` is the reason why its result must not be used again, or None.
     """
@@ -62,27 +76,20 @@ class Record:
 class Recorder:
     """Records what checks of one project read. There is one in a process, as an audit hook cannot be removed."""
 
-    active: "Recorder | None" = None
-
     def __init__(self, folder: str) -> None:
         self._folder = str(Path(folder).resolve()) + os.sep
+        sites = {path for path in sys.path if Path(path).name in _SITES}
+        sites |= {_realpath(path) for path in sites}
+        self._installed = (*_PYTHON, *(path + os.sep for path in sites if not self._folder.startswith(path + os.sep)))
         self._imports: dict[str, set[str]] = {}  # module of the project -> the modules it imports
-        self._of_module: dict[str, set[Read]] = {}  # what was read while a module was imported
+        self._of_module: dict[str, set[Read]] = {}  # what was read while a module was imported, or by its functions
         self._now: Record | None = None
         self._is_users = cache(self._in_project)
 
     def install(self) -> None:
         """Begin to watch; before any code of the project is imported."""
-        Recorder.active = self
-        sys.addaudithook(_heard)
-        builtins.__import__ = _watched_import(builtins.__import__)
-        importlib.import_module = _watched_import_module(importlib.import_module)
         loading.LISTENERS.append(self._loaded)
-        environ: Any = type(os.environ)
-        environ.__getitem__ = self._watched(environ.__getitem__, "it reads the environment")
-        environ.__iter__ = self._watched(environ.__iter__, "it reads the environment")
-        for name in _CLOCKS:
-            setattr(time, name, self._watched(getattr(time, name), "it reads the clock"))
+        watched.install(self)
 
     @contextmanager
     def recording(self) -> Iterator[Record]:
@@ -94,7 +101,7 @@ class Recorder:
             self._now = None
 
     def used(self, record: Record) -> Used:
-        """Return what a check depends on: what it read, and what its modules read when they were imported."""
+        """Return what a check depends on: what it read, and what its modules read."""
         modules = self._closure(record.roots)
         reads = record.reads.union(*(self._of_module.get(name, set()) for name in modules))
         own = {name for name in modules if self._is_project(name)}
@@ -102,86 +109,110 @@ class Recorder:
         why = sorted(text for kind, text in reads if kind == "reason")
         outside = sorted(path for path in files if not path.startswith(self._folder))
         why += [f"it reads {path}, which is not in the project" for path in outside]
-        why += [f"{Path(path).name} reads the clock" for path in sorted(files) if _tells_the_date(path)]
+        unsteady = sorted(filter(_is_unsteady, files))
+        why += [f"{Path(path).name} may read the clock or the name of the machine" for path in unsteady]
         why += ["it runs on a GPU"] if _on_gpu() else []
         return Used(
-            tuple(sorted(Path(path).relative_to(self._folder).as_posix() for path in files - {*outside})),
+            tuple(sorted(Path(os.path.relpath(path, self._folder)).as_posix() for path in files)),
             tuple(sorted({name.partition(".")[0] for name in modules - own} - sys.stdlib_module_names)),
             why[0] if why else None,
         )
 
-    def read(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what an audit event tells; only while a check is recorded."""
-        if self._now is None:
-            return
+    # What `watched` sees.
+
+    def event(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note what an audit event tells."""
         if event == "open":
-            self._opened(args)
-        elif event in _NETWORK:
-            self._note(("reason", "it uses the network"), users_only=True)
-        elif event in _PROCESSES:
-            self._note(("reason", "it starts a process"), users_only=True)
-        elif event in _LISTINGS:
-            self._note(("reason", "it lists a folder"), users_only=True)
+            self._opened(*args)
+        elif event == "ctypes.dlopen":
+            self._library(args[0])
+        elif event in _REASONS:
+            self._note(("reason", _REASONS[event]), users_only=True)
 
-    def imported(self, importer: str, names: Iterator[str]) -> None:
-        """Note that a module of the project imports others; an import inside a function counts from then on."""
-        self._imports.setdefault(importer, set()).update(names)
+    def reason(self, reason: str) -> None:
+        """Note a reason if code of the project makes the call that gives it."""
+        if self._now is not None and self._called_by_user():
+            self._note(("reason", reason))
 
-    def is_users_module(self, name: str) -> bool:
-        """Whether a module that imports another belongs to the project."""
-        return self._is_project(name)
+    def resolved(self, path: str) -> None:
+        """Note that code of the project asked where a path leads, which a link decides."""
+        if self._now is not None and _is_file(path) and self._called_by_user(ignored=()):
+            self._note(("file", _absolute(path)))
 
-    def _opened(self, args: tuple[Any, ...]) -> None:
-        name, mode, flags = args[0], args[1], args[2]
-        if not isinstance(name, str | bytes | os.PathLike):
+    def imported(self, scope: Mapping[str, Any], names: Iterable[str]) -> None:
+        """Note the imports of code whose globals are `scope`; an import inside a function counts from then on.
+
+        Code that is not in a module, as `exec` runs it, imports for the modules that run it.
+        """
+        file, name = scope.get("__file__"), scope.get("__name__")
+        if isinstance(file, str) and _absolute(file).startswith((*self._installed, _GRADCLI)):
             return
-        path = os.path.realpath(os.fsdecode(name))
+        for importer in [name] if isinstance(file, str) and name in sys.modules else self._running()[0]:
+            self._imports.setdefault(str(importer), set()).update(names)
+
+    def _opened(self, name: Any, mode: Any, flags: Any) -> None:
+        if self._now is None or not isinstance(name, str | bytes | os.PathLike):
+            return
+        path = _absolute(os.fsdecode(name))
         writes = bool(_WRITES.search(mode)) if isinstance(mode, str) else bool(flags & (os.O_WRONLY | os.O_RDWR))
-        known = path.startswith((*_SYSTEM, *_PYTHON, _GRADCLI)) or "site-packages" in path
-        if known or path.endswith((".pyc", ".so", ".pyd")) or ".gradcli_cache" in path or path in sys.path:
+        known = path.startswith((*_SYSTEM, *self._installed, _GRADCLI))
+        if known or f"{os.sep}.gradcli_cache{os.sep}" in path or path in sys.path:
             return
-        if path.endswith(".py") and not self._called_by_user(sys._getframe(2)):
+        if path.endswith(".pyc") and (writes or not (path := _source_of(path))):
+            return
+        if path.endswith(".py") and not self._called_by_user():
             return  # a module that is imported counts as one
         self._note(("reason", "it writes a file") if writes else ("file", path), users_only=writes)
 
+    def _library(self, name: Any) -> None:
+        """Note a library that code of the project loads: a file of the project, or one of the system."""
+        path = _absolute(os.fsdecode(name)) if name else ""
+        if not path.startswith(self._installed):
+            self._note(("file", path) if _is_file(path) else ("reason", "it loads a library"), users_only=True)
+
     def _note(self, read: Read, users_only: bool = False) -> None:
-        """Note what was read: for the modules of the project that are being imported, or else for the check."""
-        frame: FrameType | None = sys._getframe(2)
-        importing, users = set(), False
+        """Note what was read: for the modules of the project whose code is running, and for the check."""
+        if self._now is None:
+            return
+        modules, importing, passed = self._running()
+        looked_for = users_only and any(
+            code.co_filename.startswith("<frozen") for code in passed
+        )  # counts when it is found
+        by_package = any(code.co_name == "<module>" and code.co_filename.startswith(self._installed) for code in passed)
+        if looked_for or by_package or (users_only and not modules):
+            return
+        for name in modules:
+            self._of_module.setdefault(name, set()).add(read)
+        if not importing:
+            self._now.reads.add(read)
+
+    def _running(self) -> tuple[set[str], bool, list[CodeType]]:
+        """Return the modules of the project whose code is running, whether one is being imported, and the code before them."""
+        frame: FrameType | None = sys._getframe(1)
+        modules, importing, passed = set(), False, []
         while frame is not None:
             code = frame.f_code
             if self._is_users(code.co_filename):
-                users = True
-                if code.co_name == "<module>":
-                    importing.add(str(frame.f_globals.get("__name__")))
-            elif not users and users_only and code.co_filename.startswith("<frozen"):
-                return  # a module is looked for; it counts when it is found
-            elif not users and code.co_name == "<module>" and _is_installed(code.co_filename):
-                return  # an installed package is being imported; its version counts
+                modules.add(str(frame.f_globals.get("__name__")))
+                importing |= code.co_name == "<module>"
+            elif not modules:
+                passed.append(code)
             frame = frame.f_back
-        if users_only and not users:
-            return
-        for name in importing:
-            self._of_module.setdefault(name, set()).add(read)
-        if self._now is not None and not importing:
-            self._now.reads.add(read)
+        return modules, importing, passed
 
-    def _watched(self, function: Callable[..., Any], reason: str) -> Callable[..., Any]:
-        """Return a function that notes a reason when code of the project calls it."""
+    def _called_by_user(self, ignored: Sequence[str] = _FOLLOWS) -> bool:
+        """Whether the nearest frame outside Python's own library is code of the project.
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if self._now is not None and self._called_by_user(sys._getframe(1)):
-                self._note(("reason", reason))
-            return function(*args, **kwargs)
-
-        return watched
-
-    def _called_by_user(self, frame: FrameType | None) -> bool:
-        """Whether the nearest frame outside Python's own library is code of the project."""
+        Calls that Python makes to find its sources, or in its functions of the names `ignored`, are not the project's.
+        """
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith((*_PYTHON, "<frozen")):
-                return self._is_users(file)
+            if file not in _WATCHING:
+                if not _is_python(file):
+                    return self._is_users(file)
+                if file.endswith(_HARMLESS) or _RESOURCES in file or frame.f_code.co_name in ignored:
+                    return False
             frame = frame.f_back
         return False
 
@@ -190,17 +221,16 @@ class Recorder:
             self._now.roots.add(module.__name__)
 
     def _in_project(self, file: str) -> bool:
-        path = os.path.realpath(file)
-        return (
-            not file.startswith("<")
-            and path.startswith(self._folder)
-            and "site-packages" not in path
-            and not path.startswith(_GRADCLI)
+        if file.startswith("<"):
+            return False
+        paths = (_absolute(file), _realpath(file))
+        return any(
+            path.startswith(self._folder) and not path.startswith((*self._installed, _GRADCLI)) for path in paths
         )
 
     def _is_project(self, name: str) -> bool:
         file = _file_of(name)
-        return bool(file) and "site-packages" not in file and not file.startswith((*_PYTHON, _GRADCLI))
+        return bool(file) and not file.startswith((*self._installed, _GRADCLI))
 
     def _closure(self, roots: set[str]) -> set[str]:
         """Return all modules that some modules import, at any depth within the project, and the packages that hold them."""
@@ -215,54 +245,44 @@ class Recorder:
         return found
 
 
-def _is_installed(file: str) -> bool:
-    return "site-packages" in file or file.startswith(_PYTHON)
+@cache
+def _is_python(file: str) -> bool:
+    """Whether a file is of Python's own library; packages may be installed inside of it."""
+    return file.startswith("<frozen") or (file.startswith(_PYTHON) and not {*_SITES} & {*Path(file).parts})
 
 
-def _heard(event: str, args: tuple[Any, ...]) -> None:
-    if Recorder.active is not None:
-        Recorder.active.read(event, args)
+def _absolute(path: str) -> str:
+    """Return a path from the root. Links stay: where they lead may change."""
+    return os.path.abspath(path)  # noqa: PTH100
 
 
-def _watched_import(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __import__(
-        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> ModuleType:
-        module: ModuleType = original(name, globals, locals, fromlist, level)
-        importer = (globals or {}).get("__name__")
-        recorder = Recorder.active
-        if recorder is not None and isinstance(importer, str) and recorder.is_users_module(importer):
-            leaf = getattr(module, "__name__", name) if fromlist or level else name
-            inside = (f"{leaf}.{part}" for part in fromlist or ())
-            recorder.imported(importer, iter([leaf, *(full for full in inside if full in sys.modules)]))
-        return module
-
-    return __import__
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(_stat(path).st_mode)
+    except OSError:
+        return False
 
 
-def _watched_import_module(original: Callable[..., Any]) -> Callable[..., Any]:
-    def import_module(name: str, package: str | None = None) -> ModuleType:
-        module: ModuleType = original(name, package)
-        importer = sys._getframe(1).f_globals.get("__name__")
-        recorder = Recorder.active
-        if recorder is not None and isinstance(importer, str) and recorder.is_users_module(importer):
-            recorder.imported(importer, iter([module.__name__]))
-        return module
-
-    return import_module
+def _source_of(path: str) -> str:
+    """Return the source of a compiled file; nothing if it has none."""
+    try:
+        return importlib.util.source_from_cache(path)
+    except ValueError:
+        return ""
 
 
 def _file_of(name: str) -> str:
     file = getattr(sys.modules.get(name), "__file__", None)
-    return os.path.realpath(file) if isinstance(file, str) else ""
+    return _absolute(file) if isinstance(file, str) else ""
 
 
 @cache
-def _tells_the_date(path: str) -> bool:
+def _is_unsteady(path: str) -> bool:
+    """Whether a Python file names what tells the time or the machine; `from datetime import datetime as D` is seen too."""
     if not path.endswith(".py"):
         return False
     try:
-        return bool(_DATES.search(Path(path).read_text(encoding="utf-8", errors="replace")))
+        return bool(_UNSTEADY.search(Path(path).read_text(encoding="utf-8", errors="replace")))
     except OSError:
         return False
 
