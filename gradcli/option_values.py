@@ -12,6 +12,7 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
 _SHARE = re.compile(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*")
 _WORKERS = 1024
+MOST_SHARDS = 99_999
 _SIDES = (1.0, 40.0)  # inches
 _DOTS = (50, 1200)
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

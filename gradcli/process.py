@@ -132,6 +132,12 @@ class Process:
             stopped |= new
         _signal_all(stopped, signal.SIGKILL)
 
+    def end_group(self) -> None:
+        """End what a child that leads a process group left in it at its end."""
+        if POSIX:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     def _look(self) -> None:
         if self.status is not None:
             return

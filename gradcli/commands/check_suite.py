@@ -18,7 +18,7 @@ from gradcli.options import Options, rows_of
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
 from gradcli.suite import baseline, selection
-from gradcli.suite.cache import Cache, digest, uses_cache
+from gradcli.suite.cache import Cache, digest, digest_of, uses_cache
 from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
@@ -49,7 +49,7 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
         suite = _declared(options, world)
     else:
         suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
-    return _Run(suite, to, suite.options, world).of_suite()
+    return _Run(suite, to, options, world).of_suite()
 
 
 def _refuse(words: Sequence[str], options: Options) -> None:
@@ -95,18 +95,31 @@ def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
 class _Run:
     """One run of a suite."""
 
-    def __init__(self, suite: Suite, to: Output, options: Options, world: World) -> None:
-        self._suite, self._options, self._world, self._to = suite, options, world, to
+    def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
+        self._suite, self._options, self._world, self._to = suite, suite.options, world, to
+        options = suite.options
         self._page = SuitePage(to, options.verbose, world)
         self._keep = None if options.save_point is None else keepable(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
         self._results: list[Result] = []
+        self._selected_ids: tuple[str, ...] = ()  # if not all are selected
         self._checks = {check.id: check for check in suite.checks}
         in_ci = world.environ.get("CI") == "true"
         reads = uses_cache(suite, reads=options.cache, in_ci=in_ci, drawn_at_random=options.seed_is_random)
         self._cache = Cache(suite, options.threads, reads=reads) if suite.declared else None
-        self._baseline_path = None if options.baseline is None else (suite.folder / options.baseline).absolute()
+        here = Path.cwd() if "baseline" in over.given else suite.folder
+        self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
+        self._refuse_files()
+
+    def _refuse_files(self) -> None:
+        """Raise BadOption if the baseline cannot be written, or a report would replace it or the suite."""
+        baseline_path = self._baseline_path
+        if self._options.update_baseline and baseline_path is not None and not baseline_path.parent.is_dir():
+            raise BadOption(f"there is no folder {baseline_path.parent}", do="name a baseline in a folder that exists")
+        for kind, path in (("baseline", baseline_path), ("suite", self._suite.path)):
+            if path is not None and path.resolve() in [file.resolve() for _, file in self._to.files]:
+                raise BadOption(f"--out {path.name} would replace the {kind}", do="name another file")
 
     def of_lines(self, words: Sequence[str]) -> int:
         """Run the lines of standard input, each as soon as it is there."""
@@ -150,6 +163,8 @@ class _Run:
             checks = selection.changed(checks, known, self._suite.folder, options.changed_since, digest)
             if not checks:
                 raise BadOption("no check has changed", do="without --changed all are run")
+        if len(checks) < len(self._suite.checks):
+            self._selected_ids = tuple(check.id for check in checks)
         if options.shard is not None:
             ids = selection.of_shard((check.id for check in checks), options.shard)
             checks = tuple(check for check in checks if check.id in ids)
@@ -210,17 +225,17 @@ class _Run:
         except KeyboardInterrupt:
             interrupted = True
             self._world.stderr.write("interrupted\n")
-        report = self._report(known)
+        report = self._report(chosen, known, interrupted)
         self._page.end(report)
         self._remember(chosen)
         saved = self._saved()
-        return Exit.INTERRUPTED if interrupted else worst((Exit(report.exit_status), saved))
+        return worst((Exit(report.exit_status), saved))
 
     def _next(self, results: Iterator[Result]) -> Result | None:
         with self._world.working(f"{len(self._results)} checked", self._to.quiet):
             return next(results, None)
 
-    def _report(self, known: "Baseline | None") -> SuiteReport:
+    def _report(self, chosen: Sequence[Check], known: "Baseline | None", interrupted: bool) -> SuiteReport:
         from gradcli.verify.environment import environment
 
         suite, options = self._suite, self._options
@@ -234,13 +249,19 @@ class _Run:
         elif known is not None:
             stale = known.stale(rows, declared)
             status = worst((status, Exit.UNUSABLE)) if stale else status
+        status = Exit.INTERRUPTED if interrupted else status
         shard = None if options.shard is None else Shard(*options.shard)
         config = None if suite.path is None else suite.path.name
         return SuiteReport(
-            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared, counts_of(rows),
-            int(status), time.perf_counter() - self._started, rows, environment(), stale or ABSENT,
+            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared,
+            digest_of(suite.checks), counts_of(rows), int(status), time.perf_counter() - self._started, rows, environment(),
+            self._selected_ids or ABSENT, self._not_reached(chosen) or ABSENT, stale or ABSENT,
             suite.without_point or ABSENT, full=options.verbose,
         )  # fmt: skip
+
+    def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:
+        reached = {row.id for row, _ in self._results}
+        return tuple(check.id for check in chosen if check.id not in reached)
 
     def _again(self) -> tuple[str, ...]:
         """Return the words that run this suite again."""
@@ -251,9 +272,7 @@ class _Run:
     def _remember(self, chosen: Sequence[Check]) -> None:
         if self._cache is None:
             return
-        reached = {row.id for row, _ in self._results}
-        left = [check.id for check in chosen if check.id not in reached]
-        self._cache.remember(self._results, left, self._checks)
+        self._cache.remember(self._results, self._not_reached(chosen), self._checks)
         for note in self._cache.notes:
             self._world.tell(f"note: {note}")
 

@@ -46,18 +46,17 @@ def suite_file(folder: Path) -> Path:
 
     Raises  BadOption if there is a suite already, or if pyproject.toml is not TOML.
     """
-    import tomllib
+    from gradcli.suite.toml import read_text, tables
 
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
     if own.exists():
         raise BadOption("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
     if not project.exists():
         return own
-    try:
-        tables = tomllib.loads(project.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadOption(f"pyproject.toml cannot be read: {error}", do="mend it first") from None
-    if "gradcli" in tables.get("tool", {}):
+    tool = tables(read_text(project), project.name).get("tool", {})
+    if not isinstance(tool, dict):
+        raise BadOption("'tool' of pyproject.toml must be a table", do="correct it first")
+    if "gradcli" in tool:
         raise BadOption("pyproject.toml has a table [tool.gradcli] already", do="gradcli check runs its suite")
     return project
 

@@ -28,6 +28,9 @@ def merge(world: World, files: list[str], options: Options) -> int:
     to = output(FORMATS, options, world)
     if not files:
         raise BadOption("there is no document", do="gradcli merge first.json second.json")
+    for _, path in to.files:
+        if path.resolve() in [Path(name).resolve() for name in files]:
+            raise BadOption(f"--out {path.name} would replace a document that is merged", do="name another file")
     report = merged([(Path(name), read(Path(name))) for name in files])
     emit(report, to, world)
     return report.exit_status

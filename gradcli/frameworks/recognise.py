@@ -67,7 +67,7 @@ def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
     named += [x for x in inspect.get_annotations(inner).values() if not isinstance(x, str)]
     for x in named:
         yield _top(x)
-        if getattr(x, "__module__", None) == inner.__module__ and callable(x):
+        if callable(x) and _home(x) == inner.__module__:
             yield from _tops(x, depth + 1, seen)
 
 
@@ -79,5 +79,11 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _top(x: Any) -> str:
-    name = x.__name__ if isinstance(x, ModuleType) else getattr(x, "__module__", None) or type(x).__module__
-    return str(name).partition(".")[0]
+    return _home(x).partition(".")[0]
+
+
+def _home(x: Any) -> str:
+    """Return the module of a value: of a module its own name; no attribute of a module is asked for, which may import."""
+    if isinstance(x, ModuleType):
+        return x.__name__
+    return str(getattr(x, "__module__", None) or type(x).__module__)

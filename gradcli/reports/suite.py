@@ -25,6 +25,7 @@ _WORD, _SECONDS, _SAID = 14, 8, 34  # columns of a line
 _SHORTEST = 0.01  # seconds that are written
 _LEAST = 12  # columns of a name
 _TIMED = 72  # columns from which on the time has its place
+_NAMED = 10  # checks that were not reached, by name
 _WRONG_ENTRIES = 10  # shown of a check whose arrays are too large for its document
 
 
@@ -184,11 +185,14 @@ class SuiteReport(Printed):
     profile      The profile in use, null where there is none.
     shard        Which part of the checks was run; null for all.
     declared     The ids of all declared checks, in this order, also of those that were not selected.
+    digest       A digest of what all declared checks ask for: their targets, points, claims and options.
     counts       How many checks came to which verdict.
     exit_status  The exit status of the command.
     seconds      The time that all of it took, in seconds.
     checks       The checks that were run.
     environment  The versions of what the results depend on, by name, and the number of threads.
+    selected     The ids of the checks that were selected, before a shard of them was taken; absent if all were.
+    not_reached  The ids of checks that were to be run, and were not: the run was interrupted, or --exitfirst ended it.
     stale        The ids that the baseline lists and that no longer fail.
     no_point     The gradients found in a folder that were not checked, because no point is known for them.
     schema       The name of this schema, with its number.
@@ -200,11 +204,14 @@ class SuiteReport(Printed):
     profile: str | None
     shard: Shard | None
     declared: tuple[str, ...]
+    digest: str
     counts: Counts
     exit_status: Status
     seconds: float
     checks: tuple[CheckRow, ...]
     environment: dict[str, str | int]
+    selected: tuple[str, ...] | Absent = ABSENT
+    not_reached: tuple[str, ...] | Absent = ABSENT
     stale: tuple[str, ...] | Absent = ABSENT
     no_point: tuple[str, ...] | Absent = ABSENT
     schema: str = "gradcli.suite/1"
@@ -234,7 +241,10 @@ class SuiteReport(Printed):
         without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
             without
         )
-        return (*without, *([Paragraph(said, 0)] if stale else []), Paragraph(Piece(self.counted(), "strong"), 0))
+        left = self.not_reached or ()
+        names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
+        found = [f"not reached: {names}"] * bool(left) + [said] * bool(stale)
+        return (*without, *(Paragraph(text, 0) for text in found), Paragraph(Piece(self.counted(), "strong"), 0))
 
     def counted(self) -> str:
         """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""
@@ -243,7 +253,8 @@ class SuiteReport(Printed):
             for word in ("passed", "failed", "inconclusive", "errors", "known")
             if (count := getattr(self.counts, word))
         )
-        return f"{every or 'nothing checked'} in {_seconds(self.seconds)}"
+        left = f", {len(self.not_reached):,} not reached" if self.not_reached else ""
+        return f"{every or 'nothing checked'}{left} in {_seconds(self.seconds)}"
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under its id."""

@@ -223,8 +223,9 @@ def names_of(owner: Any) -> list[str]:
     name = getattr(owner, "__name__", None)
     found = []
     for key, x in vars(owner).items() if hasattr(owner, "__dict__") else ():
-        own_ = not isinstance(owner, ModuleType) or getattr(x, "__module__", name) == name
-        if callable(x) and not key.startswith("_") and own_:
+        if not callable(x) or key.startswith("_"):
+            continue
+        if not isinstance(owner, ModuleType) or getattr(x, "__module__", name) == name:
             found.append(key)
     return found
 

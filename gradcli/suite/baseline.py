@@ -89,6 +89,8 @@ def read(path: Path) -> Baseline:
         if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
             raise BadOption(f"{path.name} is no baseline of this version", do=do)
         return Baseline(tuple(sorted(Known.of(text) for text in found["known"])))
+    except IsADirectoryError:
+        raise BadOption(f"{path} is a folder", do="name the file of the baseline") from None
     except FileNotFoundError:
         raise BadOption(f"there is no baseline {path}", do="write it: --update-baseline") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -160,6 +160,11 @@ def digest(check: Check) -> str:
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
+def digest_of(checks: Sequence[Check]) -> str:
+    """Return a digest of what all checks of a suite ask for."""
+    return hashlib.sha256("".join(map(digest, checks)).encode()).hexdigest()
+
+
 @cache
 def _stamp() -> list[Any]:
     """Return the versions that every result depends on; for gradcli also what its files are, as it may be under development."""

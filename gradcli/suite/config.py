@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from gradcli.source.names import nearest
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite import positions
 from gradcli.suite.decorators import decorated
+from gradcli.suite.toml import read_text, tables
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
 KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
@@ -36,7 +36,6 @@ OF_ONE = (
     "scale",
 )
 _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
-_MOST = 10_000_000  # bytes of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +107,15 @@ def _has_table(path: Path) -> bool:
     """Whether a pyproject.toml has our table; one that cannot be read counts, if it names it."""
     text = _text(path)
     try:
-        return "gradcli" in tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError:
+        tool = tables(text, path.name).get("tool")
+    except BadOption:
         return "tool.gradcli" in text
+    return isinstance(tool, dict) and "gradcli" in tool
 
 
 def _text(path: Path) -> str:
     _owned(path)
-    try:
-        if path.stat().st_size > _MOST:
-            raise BadOption(f"{path.name} is larger than {_MOST:,} bytes", do="keep data in files of its own")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"{path} cannot be read: {error}", do="write it in UTF-8, and make it readable") from None
+    return read_text(path)
 
 
 def _owned(path: Path) -> None:
@@ -138,15 +133,10 @@ def _owned(path: Path) -> None:
 def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite:
     """Return the suite that a file declares. Raises BadOption with the file, the line and a caret."""
     text = _text(path)
-    try:
-        table: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        where = positions.place_of_error(text, path.name, error)
-        what = str(error).partition(" (at ")[0]
-        raise BadOption(f"{path.name} is not valid TOML: {what}", where=where, do="correct this line") from None
+    table: Any = tables(text, path.name)
     head = _HEADS[path.name]
     for key in head:
-        table = table.get(key, {})
+        table = table.get(key, {}) if isinstance(table, dict) else table
     return _Reader(path, text, head, table, over).suite(profile)
 
 
@@ -191,9 +181,10 @@ class _Reader:
             raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
         name = self._of(str, table.get("id", target), (*at, "id"), "a text")
         if not name.strip() or not name.isprintable():
-            raise BadOption(
-                "an id has characters that cannot be printed", where=self._place((*at, "id")), do="write a name"
-            )
+            key = "id" if "id" in table else "target"
+            where = self._place((*at, key)) or self._header(number)
+            says = f"the {key} is empty, or has characters that cannot be printed"
+            raise BadOption(says, where=where, do='write a name: id = "focal"')
         try:
             return declared_check(name, target, {**top, **given, **chosen}, self._over)
         except GradcliError as error:
@@ -208,9 +199,12 @@ class _Reader:
     ) -> dict[str, Any]:
         return option_values(table, known, others, self._path.name, lambda key: self._place((*at, key)))
 
-    def _texts(self, found: Any, at: positions.Path) -> list[str]:
-        listed = [found] if isinstance(found, str) else self._of(list, found, at, "a list of texts")
-        return [self._of(str, part, at, "a list of texts") for part in listed]
+    def _texts(self, given: Any, at: positions.Path) -> list[str]:
+        listed = [given] if isinstance(given, str) else self._of(list, given, at, "a list of texts")
+        found: list[str] = [self._of(str, part, at, "a list of texts") for part in listed]
+        if any("\0" in part for part in found):
+            raise BadOption("a path holds a character that no path can have", where=self._place(at), do="remove it")
+        return found
 
     def _of(self, kind: type, found: Any, at: positions.Path, what: str) -> Any:
         if not isinstance(found, kind):
@@ -301,7 +295,10 @@ def option_value(row: Option, key: str, raw: Any) -> Any:
         low, high = row.low, row.high
         if (low is not None and raw < low) or (high is not None and raw > high):
             raise BadOption(f"'{key}' lies outside {low} to {high if high is not None else 'any'}", do=row.help)
-        return row.value(row.kind(raw))
+        try:
+            return row.value(row.kind(raw))
+        except OverflowError:  # a whole number that is too large for a float
+            raise wrong from None
     if isinstance(raw, list | tuple) and all(isinstance(part, str) for part in raw):
         return row.value(",".join(raw))
     if isinstance(raw, bool) or not isinstance(raw, str | int | float):

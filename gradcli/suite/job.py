@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -75,7 +76,7 @@ def job_of(suite: Suite, check: Check, *, record: bool = False, run: str = "") -
 def _quoted(name: str) -> str:
     """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
     plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
-    return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"
+    return name if plain else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
 
 
 def run(text: str) -> str:

@@ -142,6 +142,7 @@ class _Slot:
     def _replace(self) -> str:
         """Start a worker in place of one that has ended; return the stack that it left."""
         number, points = self.number, self._points
+        self.process.end_group()
         stack = self.process.close()
         self._start()
         self.number, self._points = number, points

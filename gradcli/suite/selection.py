@@ -1,6 +1,7 @@
 """Which checks of a suite are run: by name, by what happened last time, by what changed, and by shard."""
 
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from gradcli.errors import BadOption, Span
 from gradcli.suite.config import Check
 
 Wanted = Callable[[str], bool]  # whether a text in lower case is selected
-_WORD = re.compile(r"\s*(?:(?P<quoted>'[^']*'|\"[^\"]*\")|(?P<word>[^\s()'\"]+)|(?P<sign>[()]))")
+_WORD = re.compile(r"\s*(?:(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<word>[^\s()'\"]+)|(?P<sign>[()]))")
 
 
 def by_name(checks: Sequence[Check], expression: str) -> tuple[Check, ...]:
@@ -27,7 +28,7 @@ def by_name(checks: Sequence[Check], expression: str) -> tuple[Check, ...]:
 
 
 class _Expression:
-    """Reads `focal and not (huber or lost)`; names in quotes may hold blanks."""
+    """Reads `focal and not (huber or lost)`; names in quotes may hold blanks, and quotes after a backslash."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -76,7 +77,7 @@ class _Expression:
             return found
         if kind == "sign" or (kind == "word" and word in ("and", "or")):
             raise self._wrong("a name is missing here", start)
-        name = (word[1:-1] if kind == "quoted" else word).lower()
+        name = (re.sub(r"\\(.)", r"\1", word[1:-1]) if kind == "quoted" else word).lower()
         return lambda text: name in text
 
     def _next_is(self, word: str) -> bool:
@@ -124,10 +125,12 @@ def _files_changed(folder: Path, since: str | None) -> set[str]:
     """Return the files that differ, relative to the folder; new files that git does not ignore count too."""
     if since is not None and since.startswith("-"):
         raise BadOption(f"'{since}' names no commit", do="write --changed-since main")
-    base = "HEAD" if since is None else _git(folder, "merge-base", "HEAD", since).strip()
-    names = _git(folder, "diff", "--name-only", "--relative", "-z", base, "--")
-    new = _git(folder, "ls-files", "--others", "--exclude-standard", "-z")
-    return {name for name in (names + new).split("\0") if name}
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    base = "HEAD" if since is None else _git(top, "merge-base", "HEAD", since).strip()
+    names = _git(top, "diff", "--name-only", "--no-renames", "-z", base, "--")
+    new = _git(top, "ls-files", "--others", "--exclude-standard", "-z")
+    paths = (top / name for name in (names + new).split("\0") if name)
+    return {Path(os.path.relpath(path, folder.resolve())).as_posix() for path in paths}
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -1,5 +1,6 @@
 """A worker: a process that is started anew, and runs one job after the other."""
 
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,8 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     """
     up, down, stack = inherited((up, down, stack))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
     die_with(parent)
     adopt_orphans()
     set_threads(sys.argv[1:])
@@ -28,7 +31,16 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    _exit(status_of(lambda: _answer(up, down)))
+    _exit(status_of(lambda: _served(up, down)))
+
+
+def _served(up: int, down: int) -> int:
+    try:
+        return _answer(up, down)
+    except OSError:  # the user's code has closed the pipes
+        with contextlib.suppress(OSError):
+            os.write(2, b"error: the code that was checked has closed files that its process needs\n")
+        return 1
 
 
 def _answer(up: int, down: int) -> int:
@@ -58,7 +70,8 @@ def _answer(up: int, down: int) -> int:
         timed = job.options.timeout is not None
         progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
         answer = answer_of(job, recorder, progress)
-        sys.stdout.flush()
+        with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it
+            sys.stdout.flush()
         send("answer", answer.text())
     WORKERS.stop()
     return 0

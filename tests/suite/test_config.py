@@ -31,6 +31,9 @@ MISTAKES = [  # the text, the line and the columns of the caret, what is said
     ('[[check]]\ntarget = """\nallwo = 1\n"""\nallwo = 2\n',      5, (0, 5),   "did you mean 'allow'?"),
     ('check = [{target = "x", allwo = 1}]\n',                     1, (24, 5),  "did you mean 'allow'?"),
     ('[[check]\n',                                                1, (7, 1),   "is not valid TOML"),
+    ('[[check]]\ntarget = "\\u0000"\n',                          2, (0, 6),   "the target is empty, or has characters"),
+    ('[[check]]\ntarget = "x"\nrtol = 1' + 400 * "0" + '\n',    3, (0, 4),   "takes a number"),
+    ('paths = ["a\\u0000"]\n',                                   1, (0, 5),   "no path can have"),
     ('seed = \n',                                                 1, (6, 1),   "is not valid TOML"),
 ]
 # fmt: on
@@ -63,6 +66,29 @@ def test_a_point_is_a_string_of_at(tmp_path: Path) -> None:
     (tmp_path / "gradcli.toml").write_text('[[check]]\ntarget = "x*y"\nat = ["x=1, y=2", "x=3, y=4"]\n')
     (check,) = read_suite(tmp_path / "gradcli.toml").checks
     assert check.ask.at == ("x=1, y=2", "x=3, y=4") and check.ask.separate_points and check.id == "x*y"
+
+
+@pytest.mark.parametrize("text", ["a = " + 5000 * "[" + 5000 * "]", "seed = " + 5000 * "1"])
+def test_what_python_cannot_read_is_no_internal_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "gradcli.toml").write_text(text)
+    with pytest.raises(BadOption, match="is not usable"):
+        read_suite(tmp_path / "gradcli.toml")
+
+
+@pytest.mark.parametrize("text", ["tool = 5  # tool.gradcli", 'tool = "gradcli"'])
+def test_a_pyproject_without_a_table_has_no_suite(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert find_suite(tmp_path) is None
+    monkeypatch.chdir(tmp_path)
+    assert "must be a table" in gradcli("init").stderr
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "gradcli.toml").write_text('[[check]]\ntarget = "x"\n', encoding="utf-8-sig")
+    assert [check.id for check in read_suite(tmp_path / "gradcli.toml").checks] == ["x"]
 
 
 def test_the_nearest_suite_is_found_and_gradcli_toml_wins(tmp_path: Path) -> None:

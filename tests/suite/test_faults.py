@@ -41,7 +41,8 @@ def test_a_report_that_does_not_fit_the_disk_is_an_error(tmp_path: Path) -> None
     assert ran.returncode == 2 and "r.json" in ran.stderr and "Traceback" not in ran.stderr
 
 
-def test_two_runs_at_once_leave_one_whole_cache(tmp_path: Path) -> None:
+def test_two_runs_at_once_leave_one_whole_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ENVIRON["PYTHONPATH"])
     written(tmp_path)
     with (
         started("check", cwd=tmp_path, env=ENVIRON) as one,
@@ -87,3 +88,34 @@ def test_a_run_that_was_killed_is_repeated_from_what_it_finished(process: Proces
     (tmp_path / "sleeps.py").write_text("def f(x): return x**2\n")
     ran = process("check", cwd=tmp_path)
     assert "3 passed, 1 failed, 1 inconclusive, 1 error in" in ran.stdout and ran.exit_status == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
+def test_what_a_check_started_ends_with_its_worker(process: Process, tmp_path: Path) -> None:
+    starts = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nopen('child.pid', 'w').write(str(child.pid))\ndef f(x): return x**2\n"
+    checks = "".join(f'[[check]]\ntarget = "{name}.py:f"\nat = "x=1"\n' for name in ("starts", "exits"))
+    written(tmp_path, QUICK + checks, starts=starts, exits="import os\ndef f(x): os._exit(3)\n")
+    assert process("check", cwd=tmp_path).exit_status == 2
+    assert ends(int((tmp_path / "child.pid").read_text()))
+
+
+def test_code_that_closes_its_streams_is_checked_or_named(process: Process, tmp_path: Path) -> None:
+    closes = "import os, sys\nsys.stdout.close()\nos.close(1)\ndef f(x): return x**2\n"
+    checks = "".join(
+        f'[[check]]\nid = "{name}"\ntarget = "{name}.py:f"\nat = "x=1"\n' for name in ("closes", "closes_all")
+    )
+    all_ = "import os\nos.closerange(3, 200)\ndef f(x): return x**2\n"
+    ran = process("check", cwd=written(tmp_path, QUICK + checks, closes=closes, closes_all=all_))
+    assert ran.stdout.startswith("PASS") and "1 passed, 1 error" in ran.stdout
+    assert "has closed files" in ran.stderr and "internal" not in ran.stderr
+
+
+def test_a_package_that_imports_its_modules_late_is_checked(process: Process, tmp_path: Path) -> None:
+    """No attribute is asked of a module that the function does not ask for: it may be an import."""
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "__init__.py").write_text(
+        "import importlib\ndef __getattr__(name): return importlib.import_module('.' + name, __name__)\n"
+    )
+    (tmp_path / "late" / "h.py").write_text("K = 2.0\n")
+    (tmp_path / "m.py").write_text("import late\ndef f(x): return late.h.K * x**2\n")
+    assert process("check", "m.py:f", "x=1.5", "--modes", "reverse,fd", cwd=tmp_path).exit_status == 0

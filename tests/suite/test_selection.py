@@ -10,7 +10,8 @@ from gradcli.errors import BadOption
 from gradcli.options import DEFAULTS
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite import selection
-from gradcli.suite.config import Check
+from gradcli.suite.config import Check, Suite
+from gradcli.suite.job import job_of
 
 IDS = ("focal", "huber", "huber-lost", "x**2 + y")
 CHECKS = [Check(name, TargetRequest(f"src/{name}.py:f"), DEFAULTS) for name in IDS]
@@ -48,6 +49,13 @@ def test_nothing_selected_is_an_error() -> None:
         selection.by_name(CHECKS, "nothing")
 
 
+def test_every_id_is_named_by_the_command_that_repeats_it() -> None:
+    for name in ("a\"b'c d", "it's", "and", "a\\b c", "(x)"):
+        check = Check(name, TargetRequest("f.py:f"), DEFAULTS)
+        command = job_of(Suite(Path("gradcli.toml"), Path()), check).command
+        assert selection.by_name([*CHECKS, check], command[command.index("-k") + 1]) == (check,)
+
+
 def test_a_shard_depends_on_the_id_alone() -> None:
     many = [f"check {k}" for k in range(300)]
     parts = [selection.of_shard(many, (k, 3)) for k in (1, 2, 3)]
@@ -82,4 +90,9 @@ def test_what_differs_from_git_has_changed(tmp_path: Path) -> None:
     assert chosen(None) == ["x**2 + y"] and chosen("main") == ["focal", "huber-lost", "x**2 + y"]
     with pytest.raises(BadOption, match="git cannot tell"):
         chosen("nowhere")
+    git("mv", "c.py", "d.py")
+    (tmp_path / "sub").mkdir()
+    last = {"focal": {"files": ["../d.py"], "declared": "same"}, "huber": {"files": ["../c.py"], "declared": "same"}}
+    found = selection.changed(CHECKS[:2], last, tmp_path / "sub", None, lambda c: "same")
+    assert [check.id for check in found] == ["focal", "huber"]
     assert len(selection.changed(CHECKS, last, tmp_path, None, lambda c: "another")) == 4
