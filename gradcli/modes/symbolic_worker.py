@@ -1,5 +1,6 @@
 """The child process of the symbolic mode: reads requests, differentiates with sympy, writes answers."""
 
+import gc
 import os
 import pickle
 import sys
@@ -19,6 +20,8 @@ DIGITS = (30, 60)
 
 def main() -> None:
     """Answer requests from standard input on standard output, until there are no more."""
+    gc.freeze()  # what was loaded stays, and is not looked at again
+    gc.enable()
     sys.setrecursionlimit(20_000)
     while length := sys.stdin.buffer.read(LENGTH):
         request, memory = pickle.loads(sys.stdin.buffer.read(int.from_bytes(length, "big")))

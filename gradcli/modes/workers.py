@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 
-# Without the garbage collector sympy loads a tenth faster, and a process that answers a few times makes little garbage.
+# Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
 _PROGRAM = (
     "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
     "from gradcli.modes.symbolic_worker import main; main()"
 )
 LENGTH = 8  # bytes before each message that hold its length
-_MOST = 200  # answers, after which a process is replaced because of its garbage
+_MOST = 2000  # answers, after which a process is replaced: sympy's caches grow by some kilobytes with each
 
 
 class Late(Exception):
