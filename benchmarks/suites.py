@@ -1,8 +1,12 @@
-"""A suite of many expressions: milliseconds a check on one core, and how much faster two workers are.
+"""A suite of 1,000 expressions: milliseconds a check on one worker, and how much faster two workers are.
 
-`python benchmarks/suites.py [COUNT]`. All modes run by default. The rate of one and of two workers is taken from the moment
-they are ready; the whole command includes the start of Python, of the workers and of sympy.
+    python benchmarks/suites.py [--json]
+
+All modes run by default. The rates are taken from the moment the workers are ready; the whole command includes the start of
+Python, of the workers and of sympy.
 """
+
+import common  # first: it sets the threads
 
 import json
 import random
@@ -10,12 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from common import Figure
 
 from gradcli.suite.config import read_suite
 from gradcli.suite.job import job_of
 from gradcli.suite.pool import Pool
 
+TOPIC = "suites"
+CHECKS = 1_000
 FORMS = (
     "sin({a}*x) + exp(-{b}*x**2)", "tanh({a}*x)*y", "log(1 + exp({a}*x)) - y*x", "sqrt(x**2 + {b})*y", "x*y/(1 + {a}*x**2)",
     "u = {a}*x; v = u + y; v**2", "exp(-{b}*x)*cos(y)", "x**3 - {a}*x*y + y**2", "arctan(x*y) + {a}*x", "logaddexp({a}*x, y)",
@@ -56,18 +65,16 @@ def whole(folder: Path, workers: int) -> float:
     return time.perf_counter() - start
 
 
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+def figures(rounds: int) -> Iterator[Figure]:
+    del rounds  # a thousand checks are an average already
     with tempfile.TemporaryDirectory() as name:
-        path = written(Path(name), count)
+        path = written(Path(name), CHECKS)
         one, two = ready(path, 1), ready(path, 2)
-        print(f"{count} checks, one worker:  {1000 * one / count:6.2f} ms a check")
-        print(
-            f"{count} checks, two workers: {1000 * two / count:6.2f} ms a check, {one / two:.2f} times as fast, once ready"
-        )
+        yield Figure(TOPIC, "one of 1,000 checks, one worker", 1e3 * one / CHECKS, "ms", 10)
+        yield Figure(TOPIC, "two workers over one, once ready", one / two, "times", 1.8, least=True)
         one, two = whole(Path(name), 1), whole(Path(name), 2)
-        print(f"the whole command: {one:.1f} s with -n 1, {two:.1f} s with -n 2, {one / two:.2f} times as fast")
+        yield Figure(TOPIC, "two workers over one, the whole command", one / two, "times", 1.5, least=True)
 
 
 if __name__ == "__main__":
-    main()
+    common.main(figures, __doc__)
