@@ -69,7 +69,14 @@ _MATH: dict[str, Any] = {
 _HELD = (np.float64, np.complex128)
 _LISTS = (  # accept lists; numpy looks for tracers among the arguments, but not inside lists
     "sum", "mean", "prod", "max", "min", "amax", "amin", "std", "var", "median", "average", "dot", "inner", "outer", "vdot",
-    "cumsum", "cumprod", "argmax", "argmin", "sort", "diff", "trapezoid", "any", "all",
+    "cumsum", "cumprod", "argmax", "argmin", "sort", "diff", "trapezoid", "any", "all", "diag", "diagflat", "diagonal", "trace",
+    "tril", "triu", "kron", "cross", "tensordot", "einsum", "where", "clip", "reshape", "ravel", "transpose", "flip", "roll",
+    "repeat", "tile", "interp", "convolve", "correlate", "polyval", "gradient", "ediff1d", "ptp", "quantile", "percentile",
+    "cov", "corrcoef", "nansum", "nanmean",
+)  # fmt: skip
+_LINALG_LISTS = (
+    "norm", "det", "slogdet", "inv", "solve", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "pinv", "qr", "lstsq",
+    "matrix_power", "cond",
 )  # fmt: skip
 _SPECIAL: dict[str, Any] = {
     "logsumexp": lambda a, axis=None, b=None, keepdims=False, return_sign=False: _logsumexp(
@@ -148,7 +155,7 @@ def _array_maker(name: str, original: Any) -> Any:
             return y if y is x else _held(y)
         if dtype is not None and np.dtype(dtype).kind == "c":
             return as_value(x) + np.complex128(0)
-        if dtype is not None:
+        if dtype is not None and np.dtype(dtype) != np.float64:
             raise TraceEnded(
                 f"np.{name}(..., dtype=...) turns a traced value into a plain array", do="drop dtype= to keep the trace"
             )
@@ -191,7 +198,8 @@ def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
         yield np, name, _array_maker(name, getattr(np, name))
     for name in _LISTS:
         yield np, name, _of_lists(getattr(np, name))
-    yield np.linalg, "norm", _of_lists(np.linalg.norm)
+    for name in _LINALG_LISTS:
+        yield np.linalg, name, _of_lists(getattr(np.linalg, name))
     yield np, "r_", _Joined(np.r_, np.concatenate)
     yield np, "c_", _Joined(np.c_, np.column_stack)
     for name, function in _MATH.items():
@@ -204,8 +212,11 @@ def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
 
 
 def _of_lists(original: Any) -> Any:
+    def array_of(x: Any) -> Any:
+        return as_value(x) if isinstance(x, list | tuple) and traced(x) else x
+
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        return original(*(as_value(x) if isinstance(x, list | tuple) and traced(x) else x for x in args), **kwargs)
+        return original(*map(array_of, args), **{name: array_of(x) for name, x in kwargs.items()})
 
     return chosen
 

@@ -33,13 +33,13 @@ def takes_a_float_gradient(x):
     return 2 * x * math.sin(x) + x * x * math.cos(x)
 
 
-def takes_an_array(x):
-    """np.asarray(x, dtype=float) at the door."""
-    x = np.asarray(x, dtype=float)
+def takes_bytes(x):
+    """Bytes of memory, read as numbers again."""
+    x = np.frombuffer(x.tobytes())
     return np.sum(x**3)
 
 
-def takes_an_array_gradient(x):
+def takes_bytes_gradient(x):
     """Power rule."""
     return 3 * x**2
 
@@ -184,7 +184,7 @@ def in_decimals_gradient(x):
 
 POINTS = {
     takes_a_float: {"x": 1.3},
-    takes_an_array: {"x": np.array([0.5, -1.2])},
+    takes_bytes: {"x": np.array([0.5, -1.2])},
     integral: (0.8, 1.5),
     initial_value_problem: {"y0": 0.2, "rate": 1.3},
     root: {"c": 2.2},

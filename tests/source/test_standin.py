@@ -68,12 +68,33 @@ def math_functions(x: Any) -> Any:
     )
 
 
+def lists(x: Any) -> Any:
+    a, b, c = x
+    turned = np.diag([a, 2.0]) @ np.kron([a, b], [1.0]) + np.cross([a, b, c], [c, 1.0, 2.0])[:2]
+    grown = np.linalg.solve([[2.0 + a, 1.0], [b, 3.0]], [a, c]) + np.linalg.inv([[2.0, a], [0.5, 3.0]])[0]
+    return (
+        np.sum(turned * grown)
+        + np.trace([[a, 1.0], [0.5, b]])
+        + np.linalg.det([[a, 1.0], [0.5, b]])
+        + np.average([a, b], weights=[2.0, c])
+        + np.einsum("i,i", [a, 2.0], [b, c])
+        + np.sum(np.where([True, False], [a, b], [1.0, 2.0]) * np.clip([a, b], -5, 5) * np.roll([a, b], 1))
+        + np.sum(np.transpose([[a, b]]) * np.reshape([a, b], (2, 1)))
+    )
+
+
+def floats_asked_for(x: Any) -> Any:
+    y = np.asarray(x, dtype=float) ** 2 + np.array(x, float) * np.asarray([x[0], 1.0, 2.0], dtype=np.float64)
+    return np.sum(np.ascontiguousarray(y, dtype="float64"))
+
+
 def at_x(f: Callable[..., Any]) -> PythonFunction:
     return bound(f, f.__name__, {"x": X})[0]
 
 
 IDIOMS = [
-    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions,
+    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions, lists,
+    floats_asked_for,
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.2])
 
