@@ -1,4 +1,4 @@
-"""Stand-ins for functions of numpy, math and scipy.special that do not dispatch to tracers, used while tracing.
+"""Stand-ins for functions of numpy, math, scipy.special and scipy.linalg that do not dispatch to tracers, used while tracing.
 
 `np.zeros(n)` filled by `out[i] = t`, `np.array([t, u])`, `np.full(3, t)`, `math.sin(t)`, `np.vectorize(f)(t)` and
 `scipy.special.logsumexp(t)` use none of numpy's dispatch protocols. The stand-ins act for the user's code only: a call from
@@ -22,7 +22,7 @@ from gradcli.core.provenance import called_name, is_users
 from gradcli.core.storage import positions
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.primitives import reductions
+from gradcli.primitives import reductions, scipy_linalg
 from gradcli.primitives.pairs import Pair
 from gradcli.primitives.shaping import as_value
 
@@ -85,6 +85,9 @@ _SPECIAL: dict[str, Any] = {
     "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
     "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
 }
+
+
+_OF_SCIPY: dict[str, dict[str, Any]] = {"scipy.special": _SPECIAL, "scipy.linalg": scipy_linalg.FUNCTIONS}
 
 
 def _logsumexp(a: Value, axis: Any, b: Value, keepdims: bool, return_sign: bool) -> Any:
@@ -182,7 +185,8 @@ def _full(original: Any) -> Any:
 
 def _if_traced(original: Any, stand_in: Any) -> Any:
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        return stand_in(*args, **kwargs) if traced(args) else original(*args, **kwargs)
+        is_traced = traced(args) or traced(list(kwargs.values()))
+        return stand_in(*args, **kwargs) if is_traced else original(*args, **kwargs)
 
     return chosen
 
@@ -205,10 +209,15 @@ def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
     for name, function in _MATH.items():
         if hasattr(math, name):
             yield math, name, _if_traced(getattr(math, name), function)
-    special = sys.modules.get("scipy.special")
-    if special is not None:
-        for name, function in _SPECIAL.items():
-            yield special, name, _if_traced(getattr(special, name), function)
+    for name in _imported():
+        for attribute, function in _OF_SCIPY[name].items():
+            if hasattr(sys.modules[name], attribute):
+                yield sys.modules[name], attribute, _if_traced(getattr(sys.modules[name], attribute), function)
+
+
+def _imported() -> list[str]:
+    """Return the modules of scipy with stand-ins that are imported; none is imported for them."""
+    return [name for name in _OF_SCIPY if name in sys.modules]
 
 
 def _of_lists(original: Any) -> Any:
@@ -256,13 +265,15 @@ class _Vectorized:
         return np.reshape(np.stack(entries), shape)
 
 
+_SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
 _TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
 
 
 def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
-    """Return the table of stand-ins, made once; those of scipy.special are added after it is imported."""
-    late = "scipy.special" in sys.modules
-    if not _TABLE or (late and "logsumexp" not in {name for _, name, _, _ in _TABLE.values()}):
+    """Return the table of stand-ins, made once; those of a module of scipy are added after it is imported."""
+    imported = _imported()
+    if not _TABLE or imported != _SEEN:
+        _SEEN[:] = imported
         for module, name, stand_in in list(_replacements()):
             original = getattr(module, name)
             chosen = stand_in if isinstance(stand_in, _Joined) else _for_user(original, stand_in)
@@ -273,7 +284,7 @@ def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
 class stand_ins:
     """Context in which the stand-ins act: the sweep holds new arrays, so that traced values can be written into them.
 
-    `modules` are the user's modules: names that they imported from numpy, math or scipy.special are replaced there too.
+    `modules` are the user's modules: names that they imported from numpy, math or scipy are replaced there too.
     The stand-ins act in this thread only; in other threads they call the originals.
     """
 
@@ -336,7 +347,7 @@ _Place = tuple[
 
 @functools.lru_cache(maxsize=1)
 def _own_places(count: int) -> list[_Place]:
-    """Return the entries to replace in numpy, math and scipy.special; the number of stand-ins keys the cache."""
+    """Return the entries to replace in numpy, math and scipy; the number of stand-ins keys the cache."""
     found: dict[int, _Place] = {}
     for module, name, original, chosen in _TABLE.values():
         _, originals, stand = found.setdefault(id(module), (vars(module), {}, {}))

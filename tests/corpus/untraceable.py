@@ -132,14 +132,14 @@ def density_gradient(x, scale):
     return -x / scale**2, np.sum(x**2 / scale**3 - 1 / scale)
 
 
-def triangular(b):
-    """scipy.linalg instead of numpy.linalg."""
-    return scipy.linalg.solve_triangular(np.array([[2.0, 0.0], [1.0, 4.0]]), b, lower=True).sum()
+def matrix_exponential(t):
+    """A turn of the plane by scipy.linalg."""
+    return scipy.linalg.expm(np.array([[0.0, t], [-t, 0.0]])).sum()
 
 
-def triangular_gradient(b):
-    """The transposed system."""
-    return scipy.linalg.solve_triangular(np.array([[2.0, 0.0], [1.0, 4.0]]), np.ones(2), lower=True, trans=1)
+def matrix_exponential_gradient(t):
+    """The four entries are sines and cosines."""
+    return -2 * math.sin(t)
 
 
 def through_a_list(x):
@@ -193,7 +193,7 @@ POINTS = {
     looked_up: {"x": 2.4},
     spline: {"y": np.array([0.3, 1.1, 0.7, -0.4])},
     density: {"x": np.array([0.3, -1.1]), "scale": 1.4},
-    triangular: {"b": np.array([1.0, 3.0])},
+    matrix_exponential: {"t": 0.7},
     through_a_list: {"x": np.array([1.0, 2.0, 4.0])},
     through_text: {"x": np.array([1.0, -0.7])},
     through_a_format: {"x": 1.7},
