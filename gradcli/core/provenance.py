@@ -5,6 +5,7 @@ An expression sets the position while it runs. For Python code, a position is th
 """
 
 import ast
+import itertools
 import linecache
 import os
 import sys
@@ -172,6 +173,22 @@ def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
     if isinstance(node, ast.Attribute):
         return "attribute", node.attr
     return ("name", node.id) if isinstance(node, ast.Name) else ("", "")
+
+
+def package_called() -> tuple[str, str] | None:
+    """Return what the user's code calls at present, as (function, package), such as ("logpdf", "scipy.stats").
+
+    None if no package is installed between the user's code and the caller, or the call does not name its function.
+    """
+    frame: Any = sys._getframe(1)
+    package = ""
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if not frame.f_code.co_filename.startswith((_OURS, "<frozen")):
+            package = str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    name = called_name(frame.f_code, frame.f_lasti)[1] if frame is not None else ""
+    public = itertools.takewhile(lambda part: not part.startswith("_"), package.split("."))
+    return (name, ".".join(public)) if name and package else None
 
 
 def shown(file: str) -> str:

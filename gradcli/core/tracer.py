@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.bind import METHODS, VIEWS, bind
 from gradcli.core.primitive import Interpreted, Primitive, Value
-from gradcli.core.provenance import written
+from gradcli.core.provenance import package_called, written
 from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
@@ -175,6 +175,12 @@ class Tracer(Interpreted):
         raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        called = package_called()
+        if called is not None:
+            raise TraceEnded(
+                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
+                do="write it with numpy's functions, or give your own gradient to check: --grad",
+            )
         raise TraceEnded(
             "a traced value is converted to a plain array",
             do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from gradcli.core.tracer import arithmetic, exact, plain
 from gradcli.errors import NoRule, TraceEnded
@@ -127,6 +128,7 @@ ENDS: dict[str, tuple[Function, str]] = {
     "int": (lambda x: int(x), "int() of a traced value loses its derivative"),
     "asarray": (lambda x: np.asarray(x, dtype=float), "a traced value is converted to a plain array"),
     "np.array": (lambda x: np.array(x), "a traced value is converted to a plain array"),
+    "a package": (lambda x: scipy.stats.norm.logpdf(x), "logpdf of scipy.stats is not traced"),
     "np.float64": (lambda x: np.float64(x), "a traced value is converted to a plain array"),
     "astype": (lambda x: x.astype(int), "astype(int64) of a traced value loses its derivative"),
     "out plain": (lambda x: np.exp(x, out=np.zeros(())), "a traced result is stored into a plain array"),

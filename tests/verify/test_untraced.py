@@ -28,11 +28,6 @@ UNTRACED = {
         "float(x[0])",
     ),
     "map": ("import math\ndef f(x):\n    return sum(map(math.sin, map(float, x)))\n", 4, "map(float, x)"),
-    "asarray": (
-        "def f(x):\n    y = np.asarray(x, dtype=float)\n    return np.sum(np.sin(y))\n",
-        3,
-        "np.asarray(x, dtype=float)",
-    ),
     "bytes": ("def f(x):\n    y = np.frombuffer(x.tobytes())\n    return np.sum(np.sin(y))\n", 3, "x.tobytes()"),
     "quad": (
         "from scipy.integrate import quad\ndef f(x):\n    a = quad(np.cos, 0, x[0])[0]\n"
