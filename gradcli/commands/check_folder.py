@@ -1,6 +1,7 @@
 """`gradcli check DIR/`: the checks of the gradients in a folder, and of those found there whose point is known."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.reports.suite import Names
 from gradcli.source.targets import is_folder
-from gradcli.suite.config import KEYS, Suite, declared_check, find_suite, option_values, refuse_options_of_one
+from gradcli.suite.config import KEYS, Suite, check_with, find_suite, option_values, refuse_options_of_one
 
 
 def are_folders(words: Sequence[str]) -> bool:
@@ -28,23 +29,28 @@ def are_folders(words: Sequence[str]) -> bool:
 
 
 def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
-    """Return the checks of the suite whose gradient lies in the folders, then those found there that have a point.
+    """Return the suite with the checks found in the folders that have a point; `only` are these and its own of the folders.
 
-    The gradients that lack one are the suite's `without_point`.
+    The gradients that lack a point are the suite's `without_point`.
 
     Raises  BadOption.
     """
     refuse_options_of_one(options)
     suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
     gradients = find(words, declared_checks(suite)).gradients
-    covering = {name for gradient in gradients for name in gradient.checked_by}
-    checks = [check for check in suite.checks if check.id in covering]
+    only = {name for gradient in gradients for name in gradient.checked_by}
+    checks = [*suite.checks]
     names = Names(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
     for gradient in filter(proposal.is_live, open_):
-        values = proposal.values(gradient)
-        target = str(Path.cwd() / str(values.pop("target")))
-        given = option_values(values, KEYS, (), gradient.file, lambda key: None)
-        checks.append(declared_check(names.of(gradient.name), target, given, options))
+        inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
+        values = proposal.values(dataclasses.replace(gradient, file=inside))
+        given = option_values(values, KEYS, ("target",), gradient.file, lambda key: None)
+        checks.append(
+            check_with(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
+        )
+        only.add(checks[-1].id)
     without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
-    return dataclasses.replace(suite, checks=tuple(checks), without_point=without)
+    return dataclasses.replace(
+        suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
+    )

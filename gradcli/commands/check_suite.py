@@ -13,7 +13,7 @@ from gradcli.commands.output import Output, print_error
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
 from gradcli.commands.target_requests import own_values, target_requests
-from gradcli.errors import BadOption, GradcliError
+from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.options import Options, rows_of
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
@@ -98,7 +98,7 @@ class _Run:
     def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
-        self._page = SuitePage(to, options.verbose, world)
+        self._page = SuitePage(to, world)
         self._keep = None if options.save_point is None else keepable(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
@@ -154,7 +154,8 @@ class _Run:
 
     def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
         """Return the selected checks. Raises BadOption if there are none before sharding."""
-        options, checks = self._options, self._suite.checks
+        options, only = self._options, self._suite.only
+        checks = tuple(check for check in self._suite.checks if only is None or check.id in only)
         if options.select is not None:
             checks = selection.by_name(checks, options.select)
         if options.last_failed:
@@ -210,7 +211,7 @@ class _Run:
 
     def _followed(self, results: Iterator[Result], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
         """Show results as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
-        interrupted = False
+        stopped = Exit.CONFIRMED
         try:
             while (result := self._next(results)) is not None:
                 row, used = result
@@ -223,9 +224,12 @@ class _Run:
                 if self._options.exit_first and row.status is Exit.WRONG:
                     break
         except KeyboardInterrupt:
-            interrupted = True
+            stopped = Exit.INTERRUPTED
             self._world.stderr.write("interrupted\n")
-        report = self._report(chosen, known, interrupted)
+        except ProcessEnded as error:  # no worker can be started
+            stopped = Exit.UNUSABLE
+            print_error(error, False, self._world)
+        report = self._report(chosen, known, stopped)
         self._page.end(report)
         self._remember(chosen)
         saved = self._saved()
@@ -235,7 +239,7 @@ class _Run:
         with self._world.working(f"{len(self._results)} checked", self._to.quiet):
             return next(results, None)
 
-    def _report(self, chosen: Sequence[Check], known: "Baseline | None", interrupted: bool) -> SuiteReport:
+    def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:
         from gradcli.verify.environment import environment
 
         suite, options = self._suite, self._options
@@ -249,7 +253,7 @@ class _Run:
         elif known is not None:
             stale = known.stale(rows, declared)
             status = worst((status, Exit.UNUSABLE)) if stale else status
-        status = Exit.INTERRUPTED if interrupted else status
+        status = worst((status, stopped))
         shard = None if options.shard is None else Shard(*options.shard)
         config = None if suite.path is None else suite.path.name
         return SuiteReport(
@@ -267,7 +271,7 @@ class _Run:
         """Return the words that run this suite again."""
         if not self._suite.declared:
             return tuple(check.ask.target for check in self._suite.checks)
-        return () if self._suite.profile is None else ("--profile", self._suite.profile)
+        return (*self._suite.words, *(() if self._suite.profile is None else ("--profile", self._suite.profile)))
 
     def _remember(self, chosen: Sequence[Check]) -> None:
         if self._cache is None:

@@ -23,8 +23,9 @@ WORKFLOW = Path(".github", "workflows", "gradcli.yml")
 def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
-    The suite is added to pyproject.toml where there is one, else written to gradcli.toml. A suite or workflow that is there
-    is never changed. Where no point is known, a check is written as a comment that says what to fill in.
+    Where there is a folder src/, its files alone are read. The suite is added to pyproject.toml where there is one, else
+    written to gradcli.toml. A suite or workflow that is there is never changed. Where no point is known, a check is written
+    as a comment that says what to fill in.
     """
     from gradcli.discovery.finder import find
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 class SuitePage:
     """Shows checks as they end, and all of them at the end, as the options say."""
 
-    def __init__(self, to: Output, verbose: bool, world: World) -> None:
+    def __init__(self, to: Output, world: World) -> None:
         refuse_pictures(to)
-        self._to, self._verbose, self._world = to, verbose, world
+        self._to, self._world = to, world
 
     def head(self, text: str) -> None:
         """Write a line before all others, where people read."""
@@ -23,7 +23,7 @@ class SuitePage:
             self._world.stdout.write(f"{text}\n")
 
     def add(self, row: "CheckRow") -> None:
-        """Show one check: its line, and its error; with --verbose in full; as a document on a line in ndjson."""
+        """Show one check: its line, and its error; as a document on a line in ndjson."""
         if row.error is not None and self._to.form not in DATA:
             show_error(row.error.error, self._world, row.error.line, self._to.color)
         if self._to.quiet:

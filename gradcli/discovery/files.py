@@ -23,7 +23,7 @@ def python_files(path: str) -> Iterator[str]:
     if Path(path).is_file():
         yield _slashes(path)
         return
-    tests = not _TEST_FOLDERS.isdisjoint(Path(path).parts)
+    tests = not _TEST_FOLDERS.isdisjoint(Path(os.path.relpath(path)).parts)
     waiting: list[tuple[str, list[_Rule]]] = [(path, _rules_above(Path(path)))]
     while waiting:
         folder, above = waiting.pop()

@@ -173,7 +173,7 @@ def _suits(definition: Definition, other: Definition, reading: Reading, method: 
         (inner or is_likelihood(other.last)) and _shares(definition, other)
     ):
         return False
-    if not other.node or other.marked("property", "cached_property"):
+    if other.marked("property", "cached_property"):
         return False
     if not mine or not theirs:
         nothing = not mine and not theirs

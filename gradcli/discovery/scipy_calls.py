@@ -18,9 +18,9 @@ PLACES = {  # the functions of scipy that take a derivative without its name: af
     "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
     "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "fmin_slsqp": {7: "fprime"}, "newton": {2: "fprime"},
     "fsolve": {3: "fprime"}, "root": {4: "jac"}, "odeint": {4: "Dfun"}, "ode": {1: "jac"}, "check_grad": {1: "grad"},
-    "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 5: "hess"},
+    "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
 }  # fmt: skip
-_FUNCTIONS = ("fun", "func", "f", "x0")
+_FUNCTIONS = ("fun", "func", "f")
 _OF_SCALARS = frozenset({
     "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
 })  # fmt: skip
@@ -55,7 +55,7 @@ def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name:
     for keyword in call.keywords:
         if keyword.arg is None:
             given |= _entries(source, scope, keyword.value)
-    fun = next((given[key] for key in _FUNCTIONS[:3] if key in given), call.args[0] if call.args else None)
+    fun = next((given[key] for key in _FUNCTIONS if key in given), call.args[0] if call.args else None)
     places = PLACES.get(name, {})
     given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
     function = _first(project, source, scope, fun)

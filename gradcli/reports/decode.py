@@ -46,9 +46,9 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return lambda data: _one_of(parts, data)
     if origin in (Union, types.UnionType):
         return _first_of([_reader(part) for part in parts if part not in (Absent, type(None))], type(None) in parts)
-    if origin in (dict, Mapping) or getattr(origin, "__name__", "") == "Mapping":
+    if origin in (dict, Mapping):
         return _values_by_name(_reader(parts[1]))
-    if (origin is tuple and len(parts) == 2 and parts[1] is not Ellipsis) or (origin is tuple and len(parts) > 2):
+    if origin is tuple and parts[-1] is not Ellipsis:
         return _row([_reader(part) for part in parts])
     if origin in (tuple, frozenset, list):
         return _several(cast(Callable[[Any], Any], origin), _reader(parts[0]))
@@ -129,9 +129,11 @@ def _of(kind: type, data: Any) -> Any:
 
 
 def _float(data: Any) -> float:
-    if isinstance(data, bool) or (not isinstance(data, int | float) and data not in _NUMBERS):
+    if isinstance(data, str) and data in _NUMBERS:
+        return _NUMBERS[data]
+    if isinstance(data, bool) or not isinstance(data, int | float):
         raise NotADocument(f"{data!r:.40} is no number")
-    return float(_NUMBERS.get(data, data))
+    return float(data)
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {

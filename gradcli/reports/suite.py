@@ -300,4 +300,5 @@ class Names:
     def of(self, text: str) -> str:
         """Return a name for one more check of this text."""
         self._counts[text] += 1
-        return text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
+        name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
+        return name if name == text or not self._counts[name] else self.of(text)

@@ -42,6 +42,6 @@ def close() -> None:
 def _answer(job: Job) -> Answer:
     if _LOCAL.pool is None or _LOCAL.run != job.run:
         close()
-        _LOCAL.pool, _LOCAL.run = Pool(1), job.run
+        _LOCAL.pool, _LOCAL.run = Pool(1, job.options.threads), job.run
     ((_, answer),) = _LOCAL.pool.run([job])
     return answer

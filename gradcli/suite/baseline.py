@@ -66,19 +66,19 @@ def reasons(row: CheckRow) -> tuple[Known, ...]:
         return ()
     found: dict[Known, None] = {}
     for point in row.document["points"]:
-        if point["verdict"] != row.verdict:
-            continue
-        if row.verdict == "fail":
-            why = point["diagnosis"]["kind"] if point["diagnosis"] else _first(point, Severity.ERROR)
+        if point["verdict"] == "fail":
+            reason = point["diagnosis"]["kind"] if point["diagnosis"] else _kinds(point, Severity.ERROR)[0]
             names = dict.fromkeys(entry["input"] for entry in point["mismatches"]) or {"": None}
-        else:
-            why, names = _first(point, Severity.INCONCLUSIVE), {"": None}
-        found |= dict.fromkeys(Known(row.id, name, row.verdict, why) for name in names)
+            found |= dict.fromkeys(Known(row.id, name, "fail", reason) for name in names)
+        elif point["verdict"] == "inconclusive":
+            kinds = _kinds(point, Severity.INCONCLUSIVE)
+            found |= dict.fromkeys(Known(row.id, "", "inconclusive", kind) for kind in kinds)
     return tuple(found)
 
 
-def _first(point: dict[str, Any], severity: Severity) -> str:
-    return next((f["kind"] for f in point["findings"] if f["severity"] == severity), "unknown")
+def _kinds(point: dict[str, Any], severity: Severity) -> list[str]:
+    found = dict.fromkeys(f["kind"] for f in point["findings"] if f["severity"] == severity)
+    return list(found) or ["unknown"]
 
 
 def read(path: Path) -> Baseline:

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gradcli.options import DEFAULTS, replayed, with_claim
+from gradcli.options import replayed, with_claim
 from gradcli.reports.suite import CheckRow
 from gradcli.suite.config import Check, Suite
 from gradcli.suite.recorder import Used
@@ -89,7 +89,7 @@ class Cache:
         kept = self.last()
         for row, used in rows:
             known = kept.get(row.id, {}).get("files")
-            files = known if row.cached or used is None else list(used.files)
+            files = known if row.cached else None if used is None else list(used.files)
             kept[row.id] = {
                 "verdict": row.verdict, "seconds": row.seconds, "declared": digest(checks[row.id]), "files": files,
             }  # fmt: skip
@@ -222,4 +222,4 @@ def _hash_of(path: Path) -> str | None:
 def uses_cache(suite: Suite, *, reads: bool | None, in_ci: bool, drawn_at_random: bool) -> bool:
     """Whether earlier passes are used: not under CI unless asked for, and never with a random seed."""
     wanted = (not in_ci) if reads is None else reads
-    return wanted and not drawn_at_random and suite.options.device in (DEFAULTS.device, "cpu")
+    return wanted and not drawn_at_random

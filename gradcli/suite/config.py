@@ -54,6 +54,7 @@ class Suite:
     `path` is the file that declares them, None if only decorators do, or the command line, which is not `declared`. `folder`
     is what their paths are relative to, `paths` where discovery looks, `profile` the profile in use, and `notes` what is
     worth saying before they run. `without_point` names the gradients of a folder that cannot be checked without a point.
+    `only` are the ids that are run, of all in `checks`, where a folder is checked; `words` are the folders.
     """
 
     path: Path | None
@@ -65,6 +66,8 @@ class Suite:
     notes: tuple[str, ...] = ()
     declared: bool = True
     without_point: tuple[str, ...] = ()
+    only: frozenset[str] | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def importable(self) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULT
             break
     if profile is not None:
         return None
-    found = _decorated(folder, ["."], {}, over)
+    found = _decorated(folder, ["."], {}, {}, over)
     _unlike(found, lambda number: None)
     options = dataclasses.replace(DEFAULTS, **given_in(over))
     return Suite(None, folder, (), tuple(found), None, options) if found else None
@@ -159,7 +162,7 @@ class _Reader:
         paths = self._texts(self._table.get("paths", []), (*self._head, "paths"))
         checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
         found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
-        found += _decorated(self._path.parent, paths or ["."], {**top, **chosen}, self._over)
+        found += _decorated(self._path.parent, paths or ["."], top, chosen, self._over)
         _unlike(found, lambda number: self._place((*self._head, "check", number, "id")) or self._header(number))
         options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options)
@@ -216,14 +219,19 @@ class _Reader:
         return positions.place_of(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
 
 
-def _decorated(folder: Path, paths: Sequence[str], values: Mapping[str, Any], over: Options) -> list[Check]:
-    """Return the checks that decorators declare in these paths, by file and line."""
+def _decorated(
+    folder: Path, paths: Sequence[str], top: Mapping[str, Any], chosen: Mapping[str, Any], over: Options
+) -> list[Check]:
+    """Return the checks that decorators declare in these paths, by file and line.
+
+    `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
+    """
     found = []
     for each in decorated(folder, paths):
         keywords = dict(each.keywords)
         name = keywords.pop("id", each.target)
         given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
-        found.append(declared_check(str(name), each.target, {**values, **given}, over))
+        found.append(declared_check(str(name), each.target, {**top, **given, **chosen}, over))
     return found
 
 
@@ -266,7 +274,11 @@ def option_values(
 
 def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
-    options = dataclasses.replace(DEFAULTS, **{**values, **given_in(over)})
+    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
+
+
+def check_with(name: str, target: str, options: Options) -> Check:
+    """Return a check with these options. Raises BadOption for two claims."""
     claim = claim_of(options)
     ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
     return Check(name, ask, dataclasses.replace(options, given=frozenset()))
@@ -293,7 +305,7 @@ def option_value(row: Option, key: str, raw: Any) -> Any:
         if isinstance(raw, bool) or not isinstance(raw, int | row.kind):
             raise wrong
         low, high = row.low, row.high
-        if (low is not None and raw < low) or (high is not None and raw > high):
+        if (low is not None and not raw >= low) or (high is not None and not raw <= high):  # nan is neither
             raise BadOption(f"'{key}' lies outside {low} to {high if high is not None else 'any'}", do=row.help)
         try:
             return row.value(row.kind(raw))

@@ -29,10 +29,12 @@ class Decorated:
 def decorated(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
     """Yield the decorated functions in these paths of a folder, by file and line.
 
-    Raises  BadOption for a keyword that is no literal.
+    Raises  BadOption for a path that is not there, a file that cannot be read, and a keyword that is no literal.
     """
     seen: set[Path] = set()
     for path in paths:
+        if not (folder / path).exists():
+            raise BadOption(f"paths names '{path}', and there is no such file or folder", do="correct paths")
         for name in python_files(str(folder / path)):
             file = Path(name)
             if file.resolve() not in seen and _may_have(file):
@@ -51,8 +53,9 @@ def _may_have(file: Path) -> bool:
 def _of_file(file: Path, folder: Path) -> Iterator[Decorated]:
     try:
         tree = parsed(str(file))
-    except CannotRead:
-        return
+    except CannotRead as error:
+        says = f"{file} may declare checks with @gradcli.checked, and cannot be read: {error}"
+        raise BadOption(says, do="correct the file, or leave it out of paths") from None
     inside = file.relative_to(folder) if file.is_relative_to(folder) else file
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     names = _names(tree)
@@ -69,17 +72,25 @@ def _names(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {f"{alias.asname or alias.name}.{_NAME}" for alias in node.names if alias.name == "gradcli"}
+            found |= {
+                f"gradcli.{_NAME}" for alias in node.names if not alias.asname and alias.name.startswith("gradcli.")
+            }
         elif isinstance(node, ast.ImportFrom) and node.module == "gradcli":
             found |= {alias.asname or alias.name for alias in node.names if alias.name == _NAME}
     return found
 
 
-def _functions(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-    for inner in node.body:
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions of a module or class with their names, those below `if`, `try` and `with` too."""
+    for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.FunctionDef):
             yield f"{prefix}{inner.name}", inner
         elif isinstance(inner, ast.ClassDef):
             yield from _functions(inner, f"{prefix}{inner.name}.")
+        elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
+            inner, ast.AsyncFunctionDef
+        ):
+            yield from _functions(inner, prefix)
 
 
 def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:

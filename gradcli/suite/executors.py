@@ -49,7 +49,10 @@ class Elsewhere:
 
         try:
             if text is not None:
-                return decoded(Answer, json.loads(text))
+                answer = decoded(Answer, json.loads(text))
+                if answer.document.keys().isdisjoint(("error", "verdict")):
+                    raise NotADocument("there is no verdict")
+                return answer
             says = f"the workers of {self._url} that ran this check were lost"
         except (ValueError, NotADocument):
             says = f"{self._url} gave no answer that can be read"

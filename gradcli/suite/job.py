@@ -69,7 +69,7 @@ def job_of(suite: Suite, check: Check, *, record: bool = False, run: str = "") -
     if not suite.declared:
         return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
-    command = ("gradcli", "check", "-k", _quoted(check.id), *profile)
+    command = ("gradcli", "check", *suite.words, "-k", _quoted(check.id), *profile)
     return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, record, run)
 
 

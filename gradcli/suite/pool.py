@@ -108,7 +108,7 @@ class _Slot:
             return None
         while (message := self.process.next()) is not None:
             if message[0] == "ready":
-                self._ready = True
+                self._ready, self._ended_at_start = True, 0
                 self._set_deadline()
             elif message[0] == "point":
                 self._points[message[1]] = json.loads(message[2])

@@ -36,6 +36,8 @@ _HARMLESS = ("linecache.py", "inspect.py", "traceback.py", "tokenize.py")  # of 
 _FOLLOWS = ("realpath", "resolve")  # functions of Python that ask about each link of a path
 _UNSTEADY = re.compile(
     r"\bdatetime\w*\b|\.(now|today|utcnow)\b|\bposix\b|\bplatform\.(node|uname)\b|\bgethostname\b|\bgetfqdn\b"
+    r"|\b(default_rng|RandomState|Random|SystemRandom)\(\s*(None\s*)?\)|\b(secrets|urandom|getrandom|uuid[14])\b"
+    r"|\brandom\.(?!default_rng|RandomState|Generator|Random|SeedSequence|PCG|MT|Philox|SFC)\w+\("
 )
 _WRITES = re.compile("[wax+]")
 _REASONS = {
@@ -110,7 +112,9 @@ class Recorder:
         outside = sorted(path for path in files if not path.startswith(self._folder))
         why += [f"it reads {path}, which is not in the project" for path in outside]
         unsteady = sorted(filter(_is_unsteady, files))
-        why += [f"{Path(path).name} may read the clock or the name of the machine" for path in unsteady]
+        why += [
+            f"{Path(path).name} may read the clock, the name of the machine, or random numbers" for path in unsteady
+        ]
         why += ["it runs on a GPU"] if _on_gpu() else []
         return Used(
             tuple(sorted(Path(os.path.relpath(path, self._folder)).as_posix() for path in files)),
@@ -278,7 +282,7 @@ def _file_of(name: str) -> str:
 
 @cache
 def _is_unsteady(path: str) -> bool:
-    """Whether a Python file names what tells the time or the machine; `from datetime import datetime as D` is seen too."""
+    """Whether a Python file names what gives the time, the machine or random numbers; an import under another name is seen."""
     if not path.endswith(".py"):
         return False
     try:

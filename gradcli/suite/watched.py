@@ -10,7 +10,10 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, Protocol
 
-_CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "localtime", "gmtime", "ctime", "strftime")
+_CLOCKS = (
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
+    "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns", "localtime", "gmtime", "ctime", "asctime", "strftime",
+)  # fmt: skip
 _ABOUT_FILES = ("stat", "lstat", "access", "readlink")
 _SUPPORTS = (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids)
 
@@ -39,7 +42,7 @@ def install(listener: Listener) -> None:
     environ: Any = type(os.environ)
     environ.__getitem__ = _noted(environ.__getitem__, "it reads the environment", listener)
     environ.__iter__ = _noted(environ.__iter__, "it reads the environment", listener)
-    for name in _CLOCKS:
+    for name in filter(lambda name: hasattr(time, name), _CLOCKS):
         setattr(time, name, _noted(getattr(time, name), "it reads the clock", listener))
     os.path.realpath = _realpath(os.path.realpath, listener)
     for name in _ABOUT_FILES:

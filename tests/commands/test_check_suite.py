@@ -135,6 +135,28 @@ def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     assert "open.py:2  h_grad" in ran.stdout and ran.exit_status == 1
 
 
+def test_a_folder_is_a_part_of_the_suite(process: Process, folder: Path) -> None:
+    """Its other checks are declared still: a baseline keeps their entries. What is found takes the suite's options."""
+    (folder / "src").mkdir()
+    (folder / "src" / "cubes.py").write_text(
+        "point = {'x': 2.0}\ndef cube(x): return x**3\ndef cube_grad(x): return 2*x**2\n"
+    )
+    words = ("--baseline", "known.json", "--no-cache")
+    process("check", "-q", *words, "--update-baseline", cwd=folder)
+    before = json.loads((folder / "known.json").read_text())["known"]
+    document = process("check", "src", *words, "--json", cwd=folder).json
+    assert document["counts"]["failed"] == 1 and "stale" not in document
+    assert [(c["id"], c["target"], set(c["document"]["points"][0]["modes"])) for c in document["checks"]] == [
+        ("cube_grad", "src/cubes.py:cube", {"reverse", "finite-difference", "claim"})
+    ]
+    process("check", "src", *words, "-q", "--update-baseline", cwd=folder)
+    assert set(before) < set(json.loads((folder / "known.json").read_text())["known"])
+    again = document["checks"][0]["document"]["command"]
+    assert process(*again[1:], "--no-cache", cwd=folder).exit_status == 1
+    inner = process("check", ".", "--no-cache", cwd=folder / "src")
+    assert verdicts(inner.stdout.partition("\n")[2]) == {"cube_grad": "fail"}
+
+
 def test_a_suite_of_comments_says_what_to_do(process: Process, tmp_path: Path) -> None:
     written(tmp_path, "seed = 1\n# [[check]]\n")
     assert "fill in" in process("check", "--list", cwd=tmp_path).stdout

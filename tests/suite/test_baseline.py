@@ -41,6 +41,19 @@ def test_another_mistake_is_not_covered(rows: dict[str, CheckRow]) -> None:
     assert not known.covers(row("sign: of x", "x**2*y", "x=1", "y=2", "--grad", "x=-2*x*y, y=-x**2"))
 
 
+def test_every_reason_of_every_point_is_listed(rows: dict[str, CheckRow]) -> None:
+    """A second reason that comes later is new, and so is a point without a verdict beside one that fails."""
+    document = dict(rows["kink"].document)
+    point = document["points"][0]
+    another = {**point, "findings": [*point["findings"], {"kind": "noise", "severity": "inconclusive"}]}
+    both = row_of("kink", "abs(x)", {**document, "points": [another]}, 0.1)
+    known = Baseline().updated([rows["kink"]], ["kink"])
+    assert known.covers(rows["kink"]) and not known.covers(both)
+    failed = {**rows["sign: of x"].document["points"][0]}
+    mixed = row_of("m", "f", {**document, "verdict": "fail", "exit_status": 1, "points": [failed, point]}, 0.1)
+    assert {known.kind for known in baseline.reasons(mixed)} == {"fail", "inconclusive"}
+
+
 def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
     known = Baseline().updated([*rows.values()], [*rows])
     mended = row("sign: of x", "x**2*y", "x=1", "y=2", "--grad", "x=2*x*y, y=x**2")

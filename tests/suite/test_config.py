@@ -26,6 +26,7 @@ MISTAKES = [  # the text, the line and the columns of the caret, what is said
     ('[[check]]\ntarget = "x"\norder = 7\n',                      3, (0, 5),   "lies outside"),
     ('[[check]]\ntarget = "x"\nat = [1]\n',                       3, (0, 2),   "a text or a list of texts"),
     ('[[check]]\ntarget = "x"\ngrad = "1"\njvp = "g"\n',          1, (0, 9),   "two claims"),
+    ('[[check]]\ntarget = "x"\nrtol = nan\n',                    3, (0, 4),   "lies outside"),
     ('check = 3\n',                                               1, (0, 5),   "a list of tables"),
     ('paths = 3\n',                                               1, (0, 5),   "a list of texts"),
     ('[[check]]\ntarget = """\nallwo = 1\n"""\nallwo = 2\n',      5, (0, 5),   "did you mean 'allow'?"),
@@ -138,6 +139,30 @@ def test_a_decorator_that_is_no_literal_is_shown_at_its_line(tmp_path: Path, key
     with pytest.raises(BadOption) as caught:
         find_suite(tmp_path)
     assert says in f"{caught.value.what} {caught.value.do}" and caught.value.where.line == 2  # type: ignore[union-attr]
+
+
+def test_no_decorated_check_is_lost(tmp_path: Path) -> None:
+    """Those below `if` and `try` count; a file that cannot be read, and a path that is not there, are errors."""
+    file = tmp_path / "a.py"
+    file.write_text(
+        "import gradcli.testing\ntry:\n    import torch\nexcept ImportError:\n    if True:\n"
+        "        @gradcli.checked(at='x=1')\n        def f(x): ...\n"
+    )
+    suite: Any = find_suite(tmp_path)
+    assert [check.id for check in suite.checks] == ["a.py:f"]
+    file.write_text(file.read_text() + "<<<<<<< HEAD\n")
+    with pytest.raises(BadOption, match="cannot be read"):
+        find_suite(tmp_path)
+    (tmp_path / "gradcli.toml").write_text('paths = ["scr"]\n[[check]]\ntarget = "x"\n')
+    with pytest.raises(BadOption, match="paths names 'scr'"):
+        find_suite(tmp_path)
+
+
+def test_the_profile_counts_more_than_a_decorator(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import gradcli\n@gradcli.checked(at='x=1', seed='1')\ndef f(x): ...\n")
+    (tmp_path / "gradcli.toml").write_text("seed = 3\n[profile.night]\nseed = 2\n")
+    seeds = [read_suite(tmp_path / "gradcli.toml", profile).checks[0].options.seed for profile in (None, "night")]
+    assert seeds == [1, 2]
 
 
 def test_the_decorator_returns_the_function() -> None:

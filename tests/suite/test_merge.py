@@ -101,6 +101,7 @@ def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> 
         lambda d: d.update(shard={"index": 1, "of": 10**9}),
         lambda d: d.update(shard={"index": 0, "of": 1}),
         lambda d: d.update(checks=[{}]),
+        lambda d: d.update(seconds=[]),
     ],
 )
 def test_a_damaged_document_is_an_error_of_the_user(

@@ -77,6 +77,9 @@ NEVER = {
     "date": "from datetime import datetime as D\ndef k(): return 2.0 + 0 * D.now().year",
     "numpy_date": "def k(): return 2.0 + 0 * np.datetime64('now').astype(float)",
     "host": "import platform\ndef k(): return 2.0 + 0 * len(platform.node())",
+    "counter": "def k(): return 2.0 + 0 * time.perf_counter_ns()",
+    "drawn": "V = 2.0 + 0 * np.random.default_rng().normal()\ndef k(): return V",
+    "drawn_globally": "V = 2.0 + 0 * np.random.normal()\ndef k(): return V",
     "writes": "def k():\n    open('out.txt', 'w').close()\n    return 2.0",
     "database": "import sqlite3\ndef k():\n    sqlite3.connect(':memory:').close()\n    return 2.0",
     "process": "import subprocess\nV = float(subprocess.run(['echo', '2'], capture_output=True).stdout)\ndef k(): return V",
@@ -85,6 +88,7 @@ ALWAYS = {
     "plain": "def k(): return 2.0",
     "beside": "V = float((Path(__file__).resolve().parent / 'v2.txt').read_text())\ndef k(): return V",
     "numpys": "V = np.loadtxt(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'v2.txt'))\ndef k(): return float(V)",
+    "seeded": "V = 2.0 + 0 * np.random.default_rng(0).normal()\ndef k(): return V",
     "warns": "import warnings\nwarnings.warn('x')\ndef k(): return 2.0",
     "package": "import scipy.special\ndef k(): return float(scipy.special.expit(0)) * 4",
 }
