@@ -118,3 +118,15 @@ def test_threads(gradcheck):
     assert properties["hinge"] == {
         "gradcli_outcome": "failed", "gradcli_replay": "gradcli check -k hinge", "gradcli_seed": "0",
     }  # fmt: skip
+
+
+def test_what_the_baseline_lists_is_expected_to_fail(pytester: pytest.Pytester) -> None:
+    checks = "".join(
+        f'[[check]]\nid = "{n}"\ntarget = "x**2"\ngrad = "{g}"\nat = "x=3"\n'
+        for n, g in (("old", "-2*x"), ("new", "x"))
+    )
+    (pytester.path / "gradcli.toml").write_text(f'modes = "reverse,fd"\nbaseline = "known.json"\n{checks}')
+    (pytester.path / "known.json").write_text('{"schema": "gradcli.baseline/1", "known": ["old: x: fail: sign"]}')
+    result = pytester.runpytest_subprocess("--gradcli")
+    assert outcomes(result) == {"failed": 1, "xfailed": 1}
+    result.stdout.fnmatch_lines(["gradcli: 2 gradients checked, 1 failed, 1 known"])
