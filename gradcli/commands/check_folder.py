@@ -11,7 +11,7 @@ from gradcli.discovery.finder import find
 from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.reports.suite import Names
-from gradcli.source.targets import is_folder
+from gradcli.source.targets import is_folder, is_python
 from gradcli.suite.config import KEYS, Suite, check_with, find_suite, option_values, refuse_options_of_one
 
 
@@ -29,7 +29,9 @@ def are_folders(words: Sequence[str]) -> bool:
 
 
 def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
-    """Return the suite with the checks found in the folders that have a point; `only` are these and its own of the folders.
+    """Return the suite with the checks found in the folders that have a point.
+
+    `only` are these, and its own whose gradient, or whose target, lies in the folders.
 
     The gradients that lack a point are the suite's `without_point`.
 
@@ -39,6 +41,7 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
     suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
     gradients = find(words, declared_checks(suite)).gradients
     only = {name for gradient in gradients for name in gradient.checked_by}
+    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, words)}
     checks = [*suite.checks]
     names = Names(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
@@ -54,3 +57,11 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
     return dataclasses.replace(
         suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
     )
+
+
+def _lies_in(target: str, folder: Path, words: Sequence[str]) -> bool:
+    """Whether the file of a target, which begins at the suite's folder, is in one of the folders."""
+    file = target.strip().partition(".py")[0] + ".py"
+    if not is_python(target) or not (folder / file).is_file():
+        return False
+    return any((folder / file).resolve().is_relative_to(Path(word).resolve()) for word in words)

@@ -60,8 +60,6 @@ def _refuse(words: Sequence[str], options: Options) -> None:
         if row.name in options.given and row.name in (*of_project, *of_list):
             flag = row.flag.partition("/")[0]
             raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
-    if options.update_baseline and options.baseline is None:
-        raise BadOption("--update-baseline needs a file", do="write --baseline FILE --update-baseline")
     if options.list_only and (options.json or options.format not in (None, "text")):
         raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
 
@@ -79,7 +77,8 @@ def _declared(options: Options, world: World) -> Suite:
         world.tell(f"note: {note}")
     if not suite.checks and not options.list_only:
         raise BadOption(
-            f"{suite.path and suite.path.name} declares no check", do="fill in the commented checks, or: gradcli init"
+            f"{suite.path and suite.path.name} declares no check",
+            do="write one, or fill in those that are comments and remove their leading #",
         )
     return suite
 
@@ -115,6 +114,8 @@ class _Run:
     def _refuse_files(self) -> None:
         """Raise BadOption if the baseline cannot be written, or a report would replace it or the suite."""
         baseline_path = self._baseline_path
+        if self._options.update_baseline and baseline_path is None:
+            raise BadOption("--update-baseline needs a file", do="write --baseline FILE --update-baseline")
         if self._options.update_baseline and baseline_path is not None and not baseline_path.parent.is_dir():
             raise BadOption(f"there is no folder {baseline_path.parent}", do="name a baseline in a folder that exists")
         for kind, path in (("baseline", baseline_path), ("suite", self._suite.path)):

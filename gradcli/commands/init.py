@@ -20,6 +20,10 @@ EXAMPLES = """Examples:
 WORKFLOW = Path(".github", "workflows", "gradcli.yml")
 
 
+class SuiteExists(BadOption):
+    """There is a suite already, which is never changed."""
+
+
 def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
@@ -30,35 +34,45 @@ def init(world: World, options: Options) -> int:
     from gradcli.discovery.finder import find
 
     folder = Path()
-    place = suite_file(folder)
     if options.github and (folder / WORKFLOW).exists():
         raise BadOption(f"{WORKFLOW.as_posix()} is there already", do="remove it, or leave --github out")
+    try:
+        place = suite_file(folder)
+    except SuiteExists as error:
+        if not options.github:
+            raise
+        _write_lines([f"{error.what}: left as it is", *write_workflow(folder)], world, options)
+        return 0
     findings = find([_source(folder)])
     said = write_suite(place, findings.gradients)
     if options.github:
         said += write_workflow(folder)
-    for line in [] if options.quiet else [*said, *_next(findings.gradients, place)]:
-        world.stdout.write(f"{line}\n")
+    _write_lines([*said, *_next(findings.gradients, place)], world, options)
     return 0
+
+
+def _write_lines(lines: Sequence[str], world: World, options: Options) -> None:
+    for line in () if options.quiet else lines:
+        world.stdout.write(f"{line}\n")
 
 
 def suite_file(folder: Path) -> Path:
     """Return the file that the suite of a folder is written to.
 
-    Raises  BadOption if there is a suite already, or if pyproject.toml is not TOML.
+    Raises  SuiteExists; BadOption if pyproject.toml is not TOML.
     """
     from gradcli.suite.toml import read_text, tables
 
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
     if own.exists():
-        raise BadOption("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
+        raise SuiteExists("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
     if not project.exists():
         return own
     tool = tables(read_text(project), project.name).get("tool", {})
     if not isinstance(tool, dict):
         raise BadOption("'tool' of pyproject.toml must be a table", do="correct it first")
     if "gradcli" in tool:
-        raise BadOption("pyproject.toml has a table [tool.gradcli] already", do="gradcli check runs its suite")
+        raise SuiteExists("pyproject.toml has a table [tool.gradcli] already", do="gradcli check runs its suite")
     return project
 
 

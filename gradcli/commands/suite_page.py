@@ -1,6 +1,7 @@
 """The page of several checks: a line for each when it ends, then the details of those that did not pass, and counts."""
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.commands.output import DATA, Output, emit, page, refuse_pictures, show_error, written
@@ -25,7 +26,10 @@ class SuitePage:
     def add(self, row: "CheckRow") -> None:
         """Show one check: its line, and its error; as a document on a line in ndjson."""
         if row.error is not None and self._to.form not in DATA:
-            show_error(row.error.error, self._world, row.error.line, self._to.color)
+            detail = row.error.error
+            if row.error.line is None and row.id not in detail.message:
+                detail = replace(detail, message=f"{row.id}: {detail.message}")
+            show_error(detail, self._world, row.error.line, self._to.color)
         if self._to.quiet:
             return
         if self._to.form == "ndjson":

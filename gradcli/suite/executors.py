@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -10,6 +11,7 @@ from gradcli.reports.common import ErrorDetail, ErrorReport
 from gradcli.reports.decode import NotADocument, decoded
 from gradcli.reports.encode import encode
 from gradcli.suite.job import Answer, Job, answer_of
+from gradcli.suite.recorder import Used
 from gradcli.suite.run import Executor
 
 GROUP = "gradcli.executors"
@@ -23,7 +25,8 @@ class Inline:
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
         """Yield each answer when it is there."""
         for number, job in enumerate(jobs):
-            yield number, answer_of(job)
+            answer = answer_of(job)
+            yield number, replace(answer, used=Used()) if job.record else answer  # an expression reads nothing
 
 
 class Elsewhere:

@@ -40,7 +40,7 @@ def test_a_project_is_checked(process: Process, folder: Path) -> None:
     assert verdicts(ran.stdout) == VERDICTS and list(verdicts(ran.stdout)) == list(VERDICTS)
     assert ran.stdout.splitlines()[-1].startswith("2 passed, 1 failed, 1 inconclusive, 1 error in ")
     assert "losses.py:14    def bad_grad(r):" in ran.stdout and "gradcli check -k bad" in ran.stdout
-    assert ran.exit_status == 1 and ran.stderr.startswith("error: there is no file nowhere.py")
+    assert ran.exit_status == 1 and ran.stderr.startswith("error: lost: there is no file nowhere.py")
     again = process("check", "--lf", cwd=folder)
     assert verdicts(again.stdout) == {name: v for name, v in VERDICTS.items() if v != "pass"}
 
@@ -131,7 +131,7 @@ def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     (folder / "points.py").write_text("point = {'x': 2.0}\ndef f(x): return x**2\ndef f_grad(x): return 2*x\n")
     (folder / "open.py").write_text("def h(x): return x**2\ndef h_grad(x): return 2*x\n")
     ran = process("check", "./", "--no-cache", cwd=folder)
-    assert verdicts(ran.stdout) == {"good": "pass", "bad": "fail", "f_grad": "pass"}
+    assert verdicts(ran.stdout) == {"good": "pass", "bad": "fail", "kinked": "inconclusive", "f_grad": "pass"}
     assert "open.py:2  h_grad" in ran.stdout and ran.exit_status == 1
 
 

@@ -63,11 +63,16 @@ REFUSED = {
 def test_what_is_there_is_not_overwritten(gradcli: Program, tmp_path: Path, case: str) -> None:
     files, name = REFUSED[case]
     written(tmp_path, {"a.py": LIVE, **files})
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    ran = gradcli("init", "--github")
-    assert ran.exit_status == 2
-    assert name in ran.stderr
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    contents = lambda: {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents()
+    ran = gradcli("init")
+    assert ran.exit_status == 2 and name in ran.stderr and contents() == before
+    ran = gradcli("init", "--github", "-q")
+    workflow = tmp_path / ".github" / "workflows" / "gradcli.yml"
+    if case in ("no TOML", "no UTF-8"):
+        assert ran.exit_status == 2 and contents() == before
+    else:  # what is missing is written
+        assert ran.exit_status == 0 and contents() == before | {workflow: workflow.read_bytes()}
 
 
 def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
