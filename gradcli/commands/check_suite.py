@@ -179,7 +179,7 @@ class _Run:
             self._world.stdout.write(f"{check.id.ljust(min(wide, 40))}  {target}".rstrip() + "\n")
         if not self._suite.checks:
             self._world.stdout.write(
-                "every check is a comment: fill in what is marked with ?, and remove the marks of the comment\n"
+                "every check is a comment: fill in what is marked with ?, and remove the leading #\n"
             )
         return Exit.CONFIRMED
 

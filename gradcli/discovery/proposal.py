@@ -21,9 +21,7 @@ def suite(gradients: Sequence[Found], paths: Iterable[str], table: str = "tool.g
     name = f"{table}.check" if table else "check"
     parts = [f"{head}paths = [{', '.join(map(quoted, paths))}]"]
     if any(not is_live(gradient) for gradient in gradients):
-        parts.append(
-            "# Checks in comments lack something: fill in what is marked with ?, then remove the marks of the comment."
-        )
+        parts.append("# Checks in comments lack something: fill in what is marked with ?, then remove the leading #.")
     parts += [_check(gradient, id, name) for gradient, id in zip(gradients, ids(gradients), strict=True)]
     return "\n\n".join(parts) + "\n"
 
@@ -88,9 +86,11 @@ def _note(gradient: Found) -> list[str]:
     if gradient.of is None and gradient.kind != "value-and-grad":
         return [f"{gradient.name}: name the function that it is a gradient of."]
     if "." in gradient.name:
-        owner = gradient.name.rpartition(".")[0]
+        owner, _, method = gradient.name.rpartition(".")
+        held = owner.rpartition(".")[2].lower()
         return [
-            f"{gradient.name} is checked from the module: hold an object of {owner} in it, or move the function out."
+            f"{gradient.name} needs an object of {owner}: add one to the module, {held} = {owner}(?), "
+            f"and write {held}.{method} here."
         ]
     return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
 

@@ -71,7 +71,7 @@ def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> No
     model = "class P:\n    def loglike(self, b): return b @ b\n    def score(self, b): return 2 * b\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": model + "counts = P()\n"}))["check"]
     assert (check["target"], check["grad"], check["at"]) == ("a.py:counts.loglike", "counts.score", ["b=randn(?)"])
-    assert "hold an object of P" in proposed(tmp_path, {"a.py": model})
+    assert "needs an object of P" in proposed(tmp_path, {"a.py": model})
 
 
 def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
