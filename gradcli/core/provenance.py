@@ -63,6 +63,11 @@ def is_users(file: str) -> bool:
     return known
 
 
+def is_ours(file: str) -> bool:
+    """Return whether a file is part of gradcli."""
+    return file.startswith(_OURS)
+
+
 def _is_users(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith("<frozen")

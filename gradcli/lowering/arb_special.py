@@ -73,6 +73,20 @@ def scaled_i(v: arb, x: arb) -> arb:
     return x.bessel_i(v) * (-abs(x)).exp()
 
 
+def student_cdf(df: arb, x: arb) -> arb:
+    """Return the distribution function of Student's t: half an incomplete beta function, taken on the side without cancellation."""
+    if x == 0:
+        return arb(1) / 2
+    square = x * x
+    half = arb(1) / 2
+    tail = (df / (df + square)).beta_lower(df / 2, half, regularized=1) / 2
+    if x < 0:
+        return tail
+    if x > 0:
+        return 1 - tail
+    raise Undecided("the sign of the argument of stdtr is not known in balls", do="take another point")
+
+
 def hyp2f1(a: arb, b: arb, c: arb, x: arb) -> arb:
     if not x < 1:
         raise Undecided("hyp2f1 is not known in balls from 1 on", do="take x < 1")
@@ -102,6 +116,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "ellipk": elliptic("elliptic_k"), "ellipe": elliptic("elliptic_e"), "ellipkm1": lambda p: elliptic("elliptic_k")(1 - p),
     "sindg": lambda x: (x / 180).sin_pi(), "cosdg": lambda x: (x / 180).cos_pi(), "tandg": lambda x: (x / 180).tan_pi(), "cotdg": lambda x: (x / 180).cot_pi(),
     "gammainc": lambda a, x: x.gamma_lower(a, regularized=1), "gammaincc": lambda a, x: x.gamma_upper(a, regularized=1),
+    "stdtr": student_cdf,
     "betainc": lambda a, b, x: x.beta_lower(a, b, regularized=1), "betaincc": lambda a, b, x: (1 - x).beta_lower(b, a, regularized=1),
     "hyp0f1": lambda v, x: x.hypgeom_0f1(v), "hyp1f1": lambda a, b, x: x.hypgeom_1f1(a, b), "hyp2f1": hyp2f1, "hyperu": lambda a, b, x: x.hypgeom_u(a, b),
     "eval_jacobi": lambda n, a, b, x: x.jacobi_p(n, a, b), "eval_legendre": lambda n, x: x.legendre_p(n),

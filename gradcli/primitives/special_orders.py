@@ -85,6 +85,11 @@ def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
     return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - named("betaln")(a, b))
 
 
+def _t_density(y: Value, df: Value, x: Value) -> Value:
+    logs = -np.log(df) / 2 - named("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
+    return np.exp(logs)
+
+
 def _expn_slope(y: Value, n: Value, x: Value) -> Value:
     first = is_zero(n)
     return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -named("expn")(np.where(first, 1, plain(n)) - 1, x))
@@ -120,6 +125,7 @@ ordered("gammainc",         None, _gamma_density)
 ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
 ordered("betainc",          None, None, _beta_density)
 ordered("betaincc",         None, None, lambda y, a, b, x: -_beta_density(y, a, b, x))
+ordered("stdtr",            None, _t_density)
 ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
 ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
@@ -195,10 +201,15 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "eval_chebyc": lambda n, x: 2 * named("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: named("eval_chebyu")(n, x / 2),
     "eval_sh_legendre": _shift("eval_legendre"), "eval_sh_chebyt": _shift("eval_chebyt"), "eval_sh_chebyu": _shift("eval_chebyu"),
     "chdtr": lambda v, x: named("gammainc")(v / 2, x / 2), "chdtrc": lambda v, x: named("gammaincc")(v / 2, x / 2),
+    "pdtr": lambda k, m: named("gammaincc")(np.floor(k) + 1, m), "pdtrc": lambda k, m: named("gammainc")(np.floor(k) + 1, m),
+    "gdtr": lambda a, b, x: named("gammainc")(b, a * x), "gdtrc": lambda a, b, x: named("gammaincc")(b, a * x),
+    "fdtr": lambda n, d, x: named("betainc")(n / 2, d / 2, n * x / (d + n * x)),
+    "fdtrc": lambda n, d, x: named("betainc")(d / 2, n / 2, d / (d + n * x)),
     "gammasgn": lambda x: np.sign(named("rgamma")(plain(x))),
 }  # fmt: skip
 ORDERS: dict[str, int] = {
     "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "chdtr": 1, "chdtrc": 1,
+    "pdtr": 1, "pdtrc": 1, "fdtr": 2, "fdtrc": 2,
 }  # fmt: skip
 SAME = {"psi": "digamma", "kn": "kv", "yn": "yv"}
 WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no derivative of the zeta function"}

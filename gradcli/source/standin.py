@@ -1,8 +1,9 @@
-"""Stand-ins for functions of numpy, math, scipy.special and scipy.linalg that do not dispatch to tracers, used while tracing.
+"""Stand-ins for functions of numpy, math and scipy that do not dispatch to tracers, used while tracing.
 
 `np.zeros(n)` filled by `out[i] = t`, `np.array([t, u])`, `np.full(3, t)`, `math.sin(t)`, `np.vectorize(f)(t)` and
-`scipy.special.logsumexp(t)` use none of numpy's dispatch protocols. The stand-ins act for the user's code only: a call from
-an installed package or from gradcli gets the original. The originals are restored, even if the user's code raises.
+`scipy.stats.norm.logpdf(t)` use none of numpy's dispatch protocols. A call with traced arguments gets the stand-in, whoever
+makes it. A call without them gets it if the user's code makes it, because traced values may be written into a new array;
+installed packages and gradcli get the original. The originals are restored, even if the user's code raises.
 """
 
 import functools
@@ -18,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.provenance import called_name, is_users
+from gradcli.core.provenance import called_name, is_ours, is_users
 from gradcli.core.storage import positions
 from gradcli.core.tracer import Tracer, plain
-from gradcli.errors import NoRule, TraceEnded
-from gradcli.primitives import reductions, scipy_linalg
+from gradcli.errors import TraceEnded
+from gradcli.primitives import scipy as of_scipy
 from gradcli.primitives.pairs import Pair
 from gradcli.primitives.shaping import as_value
 
@@ -78,28 +79,6 @@ _LINALG_LISTS = (
     "norm", "det", "slogdet", "inv", "solve", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "pinv", "qr", "lstsq",
     "matrix_power", "cond",
 )  # fmt: skip
-_SPECIAL: dict[str, Any] = {
-    "logsumexp": lambda a, axis=None, b=None, keepdims=False, return_sign=False: _logsumexp(
-        a, axis, b, keepdims, return_sign
-    ),
-    "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
-    "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
-}
-
-
-_OF_SCIPY: dict[str, dict[str, Any]] = {"scipy.special": _SPECIAL, "scipy.linalg": scipy_linalg.FUNCTIONS}
-
-
-def _logsumexp(a: Value, axis: Any, b: Value, keepdims: bool, return_sign: bool) -> Any:
-    """Return scipy's logsumexp of traced values; positive weights `b` are added to the exponents as logarithms."""
-    x = as_value(a)
-    if return_sign or (b is not None and not np.all(np.greater(b, 0))):
-        raise NoRule(
-            "logsumexp with return_sign or weights that are not positive has no derivative rule", do="write the sum out"
-        )
-    if b is not None:
-        x = x + np.log(as_value(b))
-    return reductions.logsumexp(x, axis, keepdims=keepdims)
 
 
 def traced(x: Any) -> bool:
@@ -110,7 +89,7 @@ def traced(x: Any) -> bool:
 
 
 def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
-    """Return a function that calls the stand-in if the user's code calls it by name, else the original.
+    """Return a function that chooses between the original and the stand-in, by who calls it and with what.
 
     Compiled code has no Python frame: what it allocates while the user's code calls it must be real arrays.
     """
@@ -120,8 +99,26 @@ def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
         if _SWEEPS.hold is None:
             return original(*args, **kwargs)
         frame = sys._getframe(1)
-        users = is_users(frame.f_code.co_filename) and _calls(frame, chosen)
-        return (stand_in if users else original)(*args, **kwargs)
+        file = frame.f_code.co_filename
+        if is_users(file) and _calls(frame, chosen):
+            return stand_in(*args, **kwargs)
+        if is_ours(file) or not (traced(args) or traced(list(kwargs.values()))):
+            return original(*args, **kwargs)
+        return stand_in(*args, **kwargs)
+
+    return chosen
+
+
+def _for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
+    """Return a method that calls the stand-in where an argument, or what the instance holds, is traced."""
+
+    @functools.wraps(original, updated=())
+    def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _SWEEPS.hold is None or not (
+            traced(args) or traced(list(kwargs.values())) or getattr(self, of_scipy.TRACED, False)
+        ):
+            return original(self, *args, **kwargs)
+        return stand_in(self, *args, **kwargs)
 
     return chosen
 
@@ -209,15 +206,8 @@ def _replacements() -> Iterator[tuple[ModuleType, str, Any]]:
     for name, function in _MATH.items():
         if hasattr(math, name):
             yield math, name, _if_traced(getattr(math, name), function)
-    for name in _imported():
-        for attribute, function in _OF_SCIPY[name].items():
-            if hasattr(sys.modules[name], attribute):
-                yield sys.modules[name], attribute, _if_traced(getattr(sys.modules[name], attribute), function)
-
-
-def _imported() -> list[str]:
-    """Return the modules of scipy with stand-ins that are imported; none is imported for them."""
-    return [name for name in _OF_SCIPY if name in sys.modules]
+    for module, name, function in of_scipy.functions(_SEEN):
+        yield module, name, _if_traced(getattr(module, name), function)
 
 
 def _of_lists(original: Any) -> Any:
@@ -267,18 +257,23 @@ class _Vectorized:
 
 _SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
 _TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
+_METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy: class, name, original, stand-in
 
 
-def _table() -> dict[int, tuple[ModuleType, str, Any, Any]]:
-    """Return the table of stand-ins, made once; those of a module of scipy are added after it is imported."""
-    imported = _imported()
-    if not _TABLE or imported != _SEEN:
-        _SEEN[:] = imported
-        for module, name, stand_in in list(_replacements()):
-            original = getattr(module, name)
-            chosen = stand_in if isinstance(stand_in, _Joined) else _for_user(original, stand_in)
-            _TABLE.setdefault(id(original), (module, name, original, chosen))
-    return _TABLE
+def _update_table() -> None:
+    """Make the table of stand-ins once, and add those of a module of scipy after it is imported."""
+    imported = of_scipy.imported()
+    if _TABLE and imported == _SEEN:
+        return
+    _SEEN[:] = imported
+    for module, name, stand_in in list(_replacements()):
+        original = getattr(module, name)
+        chosen = stand_in if isinstance(stand_in, _Joined) else _for_user(original, stand_in)
+        _TABLE.setdefault(id(original), (module, name, original, chosen))
+    _METHODS[:] = [
+        (owner, name, vars(owner)[name], _for_method(vars(owner)[name], stand_in))
+        for owner, name, stand_in in of_scipy.methods(_SEEN)
+    ]
 
 
 class stand_ins:
@@ -307,6 +302,8 @@ class stand_ins:
             if _USERS_OF_IT[0] == 0:
                 for names, originals in _INSTALLED:
                     names.update(originals)
+                for owner, name, original, _ in _METHODS:
+                    setattr(owner, name, original)
 
 
 @contextmanager
@@ -326,7 +323,9 @@ def tracing() -> bool:
 
 def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Install the stand-ins and return, for each namespace, the originals to restore."""
-    _table()
+    _update_table()
+    for owner, name, _, stand_in in _METHODS:
+        setattr(owner, name, stand_in)
     changed = []
     for names, originals, chosen in (
         *_own_places(len(_TABLE)),

@@ -93,6 +93,7 @@ ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     "expn":             (((1,), (2,), (3,)), POSITIVE),
     **dict.fromkeys(("gammainc", "gammaincc"), (((0.5,), (1,), (2.5,)), POSITIVE)),
     **dict.fromkeys(("betainc", "betaincc"), (((2.5, 0.7), (0.5, 3)), UNIT)),
+    "stdtr":            (((1,), (3.5,)), REAL),
     "hyp0f1":           (((1.5,), (-0.5,)), REAL),
     "hyp1f1":           (((0.5, 1.5), (-0.7, 2)), REAL),
     "hyp2f1":           (((0.5, 1, 2.5), (-0.7, 2, 1.3)), INSIDE_1),

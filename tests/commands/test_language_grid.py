@@ -73,7 +73,7 @@ UNARY = [  # aliases and composites; functions that are rows of the table are tr
 ROWS = [row for row in PRIMITIVES.values() if row.kind == "elementwise" and len(row.rules) == 1 and row.name in FUNCTIONS]
 BINARY = ["add", "arctan2", "atan2", "beta", "betaln", "divide", "equal", "float_power", "floor_divide", "fmax", "fmin", "fmod", "greater", "greater_equal", "heaviside", "hypot", "kl_div", "less", "less_equal", "logaddexp", "logaddexp2", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply", "not_equal", "pow", "power", "pseudo_huber", "rel_entr", "remainder", "subtract", "true_divide", "xlog1py", "xlogy"]
 OTHERS = {  # a call of x, a number or an array, or of others
-    "gammainc": "gammainc(1.5, x)", "gammaincc": "gammaincc(1.5, x)", "hyp0f1": "hyp0f1(1.5, x)",
+    "gammainc": "gammainc(1.5, x)", "gammaincc": "gammaincc(1.5, x)", "stdtr": "stdtr(3, x)", "hyp0f1": "hyp0f1(1.5, x)",
     "acosh": "acosh(x + 2)",
     "betainc": "betainc(2, 3, x)", "betaincc": "betaincc(2, 3, x)", "clip": "clip(x, 0, 1)",
     "eval_chebyt": "eval_chebyt(3, x)", "eval_chebyu": "eval_chebyu(3, x)", "eval_legendre": "eval_legendre(3, x)",

@@ -22,6 +22,7 @@ from tests.corpus import (
     buffers,
     chemistry,
     control_flow,
+    distributions,
     finance,
     geometry,
     gradients,
@@ -38,7 +39,7 @@ from tests.corpus import (
 Function = Callable[..., Any]
 MODULES = (
     losses, physics, statistics_, geometry, control_flow, buffers, signals, networks, linear_algebra, finance, chemistry,
-    idioms,
+    idioms, distributions,
 )  # fmt: skip
 ALL = {f: at for module in MODULES for f, at in module.POINTS.items()}
 IN_PROCESS = "certified,forward,reverse,complex-step,finite-difference"

@@ -122,16 +122,6 @@ def spline_gradient(y):
     return 2 * scipy.interpolate.CubicSpline(KNOTS, y)(1.4) * weights
 
 
-def density(x, scale):
-    """A log density of scipy.stats."""
-    return scipy.stats.norm.logpdf(x, scale=scale).sum()
-
-
-def density_gradient(x, scale):
-    """By both."""
-    return -x / scale**2, np.sum(x**2 / scale**3 - 1 / scale)
-
-
 def matrix_exponential(t):
     """A turn of the plane by scipy.linalg."""
     return scipy.linalg.expm(np.array([[0.0, t], [-t, 0.0]])).sum()
@@ -192,7 +182,6 @@ POINTS = {
     another_program: {"x": 0.7},
     looked_up: {"x": 2.4},
     spline: {"y": np.array([0.3, 1.1, 0.7, -0.4])},
-    density: {"x": np.array([0.3, -1.1]), "scale": 1.4},
     matrix_exponential: {"t": 0.7},
     through_a_list: {"x": np.array([1.0, 2.0, 4.0])},
     through_text: {"x": np.array([1.0, -0.7])},

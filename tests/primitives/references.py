@@ -121,6 +121,11 @@ def _gamma_share(a: Any, x: Any) -> Any:
     return mp.power(x, a) * mp.hyp1f1(a, a + 1, -x) * mp.rgamma(a + 1) if x else mp.mpf(0)
 
 
+def _student_share(df: Any, x: Any) -> Any:
+    tail = mp.betainc(df / 2, mp.mpf(1) / 2, 0, df / (df + x * x), regularized=True) / 2
+    return tail if x < 0 else 1 - tail
+
+
 def _beta_share(a: Any, b: Any, x: Any) -> Any:
     """Return the incomplete beta function, which is a step for a = 0 or b = 0."""
     if a == 0 or b == 0:
@@ -196,6 +201,7 @@ REFERENCES: dict[str, Reference] = {
     "tandg": _degrees(lambda t: mp.sinpi(t) / mp.cospi(t)), "cotdg": _degrees(lambda t: mp.cospi(t) / mp.sinpi(t)),
     "gammainc": _gamma_share,
     "gammaincc": lambda a, x: mp.mpf(0) if a == 0 < x else mp.gammainc(a, x, mp.inf, regularized=True),
+    "stdtr": _student_share,
     "betainc": _beta_share, "betaincc": lambda a, b, x: _beta_share(b, a, 1 - x),
     "hyp0f1": lambda v, x: mp.hyp0f1(v, x), "hyp1f1": lambda a, b, x: mp.hyp1f1(a, b, x), "hyp2f1": lambda a, b, c, x: mp.hyp2f1(a, b, c, x),
     "hyperu": lambda a, b, x: mp.hyperu(a, b, x),

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Point
-from gradcli.primitives.scipy_linalg import FUNCTIONS
+from gradcli.primitives.scipy.linalg import FUNCTIONS
 from gradcli.source.arguments import bound
 from gradcli.verdict.entries import AGREE, entrywise
 

@@ -1,0 +1,39 @@
+"""Stand-ins for scipy's functions and methods, written with operations whose rules are known.
+
+A module here has the name of scipy's, and is imported when a program has imported scipy's. Its `FUNCTIONS` replace functions
+by name; its `methods()` replace methods of scipy's classes. They are called with traced arguments only, and their values are
+compared with scipy's by the trace test.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+MODULES = ("special", "linalg", "stats")
+TRACED = "_gradcli_traced"  # the attribute of an instance of scipy's classes that holds traced values
+
+
+def imported() -> list[str]:
+    """Return the modules of scipy that have stand-ins and are imported; none is imported for them."""
+    return [name for name in MODULES if f"scipy.{name}" in sys.modules]
+
+
+def functions(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Yield scipy's module, the name of a function in it, and its stand-in."""
+    for name in names:
+        module = sys.modules[f"scipy.{name}"]
+        for function, stand_in in _ours(name).FUNCTIONS.items():
+            if hasattr(module, function):
+                yield module, function, stand_in
+
+
+def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    """Yield a class of scipy, the name of a method that it defines, and its stand-in."""
+    for name in names:
+        yield from getattr(_ours(name), "methods", tuple)()
+
+
+def _ours(name: str) -> Any:
+    return importlib.import_module(f"{__name__}.{name.replace('.', '_')}")
