@@ -14,17 +14,21 @@ from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
 from gradcli.core.primitive import by_name
 from gradcli.errors import Undecided
+from gradcli.lowering.arb_roots import logarithm, root
 from gradcli.primitives.decompositions import (
     CHOLESKY,
     EIGENVALUES,
+    EIGENVECTOR_SIGNS,
     EIGENVECTORS,
     PINV,
     QR,
     SINGULAR_VALUES,
+    SINGULAR_VECTOR_SIGNS,
     SINGULAR_VECTORS,
 )
 from gradcli.primitives.fourier import DFT_COS, DFT_SIN
 from gradcli.primitives.linalg import DET, INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.matrix_functions import EXPM, LOGM, SQRTM
 
 FLOAT64_BITS = 53
 SLACK = 8.0  # in units of 2**-53: the error of LAPACK, relative to the largest entry, which is not in the balls
@@ -95,6 +99,14 @@ def _slack(size: float) -> arb:
 
 def _condition(a: Any) -> float:
     return float(np.linalg.cond(_midpoints(a))) if ctx.prec <= FLOAT64_BITS and a.size else 1.0
+
+
+def _exactly(numbers: Any) -> Any:
+    return _shaped([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
+
+
+def _size(a: Any) -> float:
+    return 1.0 + len(a) * float(np.max(np.abs(_midpoints(a)), initial=0.0))
 
 
 def _exact_solve(a: Any, b: Any) -> Any:
@@ -250,8 +262,13 @@ MATRICES: dict[str, Callable[..., Any]] = by_name({
     EIGENVECTORS: stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
     SINGULAR_VALUES: stacked(_singular_values),
     SINGULAR_VECTORS: stacked(_singular_vectors),
+    EIGENVECTOR_SIGNS: stacked(lambda s, *, uplo: _exactly(EIGENVECTOR_SIGNS(_midpoints(s), uplo=uplo))),
+    SINGULAR_VECTOR_SIGNS: stacked(lambda a: _exactly(SINGULAR_VECTOR_SIGNS(_midpoints(a)))),
     PINV: stacked(_pinv),
     QR: stacked(_qr),
+    EXPM: stacked(lambda a: _as_float64(_array(_matrix(a).exp()), ITERATED * _size(a))),
+    LOGM: stacked(lambda a: _as_float64(_array(logarithm(_matrix(a))), ITERATED * _condition(a))),
+    SQRTM: stacked(lambda a: _as_float64(_array(root(_matrix(a))), ITERATED * _condition(a))),
     DFT_COS: _transformed(sine=False),
     DFT_SIN: _transformed(sine=True),
 })

@@ -13,7 +13,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.errors import NoRule
-from gradcli.primitives.kinds import differential
+from gradcli.primitives.kinds import constant, differential
 from gradcli.primitives.linalg import T, solved, square
 from gradcli.primitives.shaping import as_value
 
@@ -168,6 +168,26 @@ def _cut_off(y: Value, a: Value, *, rcond: float) -> Any:
     return np.any(small, axis=-1)[..., None, None]
 
 
+def relative_signs(one: Any, other: Any) -> Any:
+    """Return, for each column, -1 where it has the other sign in the other matrix, else 1."""
+    return np.where(np.sum(one * other, axis=-2, keepdims=True) < 0, -1.0, 1.0)
+
+
+def _eigenvector_signs(s: Value, *, uplo: str) -> Value:
+    """Return the signs of scipy's eigenvectors relative to numpy's; the two use different routines."""
+    import scipy.linalg
+
+    return relative_signs(scipy.linalg.eigh(s, lower=uplo == "L")[1], _eigenvectors(s, uplo=uplo))
+
+
+def _singular_vector_signs(a: Value) -> Value:
+    """Return the signs of scipy's left singular vectors relative to numpy's."""
+    import scipy.linalg
+
+    found = (library.linalg.svd(a, full_matrices=False)[0] for library in (scipy, np))
+    return relative_signs(*found)
+
+
 DIRECT, ITERATED = factored(5), factored(30)
 # fmt: off
 #                               numpy                ydot, given the tangent, y and the argument
@@ -185,6 +205,8 @@ PINV             = differential(_pinv,               _pinv_differential,        
                                 kinks="the matrix has not full rank (jump)", kink=_cut_off)
 QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False, cost=DIRECT)
 # fmt: on
+EIGENVECTOR_SIGNS = constant(_eigenvector_signs, name="eigenvector_signs", cost=ITERATED)
+SINGULAR_VECTOR_SIGNS = constant(_singular_vector_signs, name="singular_vector_signs", cost=ITERATED)
 
 
 def symmetric(a: Value, name: str, uplo: str = "L") -> Value:

@@ -114,9 +114,7 @@ def _for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
 
     @functools.wraps(original, updated=())
     def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _SWEEPS.hold is None or not (
-            traced(args) or traced(list(kwargs.values())) or getattr(self, of_scipy.TRACED, False)
-        ):
+        if _SWEEPS.hold is None or not (traced(args) or traced(list(kwargs.values())) or of_scipy.holds_traced(self)):
             return original(self, *args, **kwargs)
         return stand_in(self, *args, **kwargs)
 

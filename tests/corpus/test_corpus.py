@@ -31,6 +31,7 @@ from tests.corpus import (
     losses,
     networks,
     physics,
+    scientific,
     signals,
     statistics_,
     untraceable,
@@ -39,7 +40,7 @@ from tests.corpus import (
 Function = Callable[..., Any]
 MODULES = (
     losses, physics, statistics_, geometry, control_flow, buffers, signals, networks, linear_algebra, finance, chemistry,
-    idioms, distributions,
+    idioms, distributions, scientific,
 )  # fmt: skip
 ALL = {f: at for module in MODULES for f, at in module.POINTS.items()}
 IN_PROCESS = "certified,forward,reverse,complex-step,finite-difference"

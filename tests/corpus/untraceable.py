@@ -111,27 +111,6 @@ def looked_up_gradient(x):
     return TABLE[int(x) + 1] - TABLE[int(x)]
 
 
-def spline(y):
-    """A cubic spline of scipy's."""
-    return scipy.interpolate.CubicSpline(KNOTS, y)(1.4) ** 2
-
-
-def spline_gradient(y):
-    """A spline is linear in its values."""
-    weights = np.array([scipy.interpolate.CubicSpline(KNOTS, e)(1.4) for e in np.eye(4)])
-    return 2 * scipy.interpolate.CubicSpline(KNOTS, y)(1.4) * weights
-
-
-def matrix_exponential(t):
-    """A turn of the plane by scipy.linalg."""
-    return scipy.linalg.expm(np.array([[0.0, t], [-t, 0.0]])).sum()
-
-
-def matrix_exponential_gradient(t):
-    """The four entries are sines and cosines."""
-    return -2 * math.sin(t)
-
-
 def through_a_list(x):
     """ndarray.tolist and the statistics module."""
     return statistics.fmean(x.tolist()) ** 2
@@ -181,8 +160,6 @@ POINTS = {
     compiled: {"x": 1.1},
     another_program: {"x": 0.7},
     looked_up: {"x": 2.4},
-    spline: {"y": np.array([0.3, 1.1, 0.7, -0.4])},
-    matrix_exponential: {"t": 0.7},
     through_a_list: {"x": np.array([1.0, 2.0, 4.0])},
     through_text: {"x": np.array([1.0, -0.7])},
     through_a_format: {"x": 1.7},

@@ -28,6 +28,9 @@ FACTORS = {
     "singular_vectors",
     "pinv",
     "qr",
+    "expm",
+    "logm",
+    "sqrtm",
 }  # no formula of one line
 UNSTEADY = {"remainder", "fmod", "i0e", "i1e", "ive"}  # made of whole parts or of absolute values
 SPECIAL = {"betainc", "betaincc", "stdtr", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu", "spence", "wrightomega"}

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 from gradcli.core.bind import HANDLERS
-from gradcli.core.primitive import PRIMITIVES
+from gradcli.core.primitive import PRIMITIVES, named
 from gradcli.errors import GradcliError, NoRule, Undecided
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
@@ -112,6 +112,10 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
     ("lstsq residuals",     lambda a, b: L.lstsq(a, b)[1],                                      (TALL, (4, 3))),
     ("lstsq wide",          lambda a, b: L.lstsq(a, b)[0],                                      (WIDE, (2,))),
     ("lstsq values",        lambda a, b: L.lstsq(a, b)[3] * b[0],                               (TALL, (4,))),
+    ("expm",                lambda a: named("expm")(a),                                         (S3,)),
+    ("expm of one",         lambda a: named("expm")(a),                                         (S1,)),
+    ("logm",                lambda a: named("logm")(a @ a.T + 3 * np.eye(3) + a),               (S3,)),
+    ("sqrtm",               lambda a: named("sqrtm")(a @ a.T + 3 * np.eye(3) + a),              (S3,)),
     ("norm 2",              lambda a: L.norm(a, 2),                                             (S3,)),
     ("norm -2",             lambda a: L.norm(a, -2),                                            (S3,)),
     ("norm nuc",            lambda a: L.norm(a, "nuc"),                                         (TALL,)),

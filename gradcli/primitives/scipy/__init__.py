@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-MODULES = ("special", "linalg", "stats")
-TRACED = "_gradcli_traced"  # the attribute of an instance of scipy's classes that holds traced values
+from gradcli.core.tracer import Tracer
+
+MODULES = (
+    "special", "linalg", "stats", "signal", "fft", "ndimage", "integrate", "interpolate", "sparse", "sparse.linalg",
+    "spatial.distance",
+)  # fmt: skip
+_HELD = ("_c", "_y", "_values")  # attributes of scipy's classes in which a stand-in keeps traced values
 
 
 def imported() -> list[str]:
@@ -33,6 +38,11 @@ def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any
     """Yield a class of scipy, the name of a method that it defines, and its stand-in."""
     for name in names:
         yield from getattr(_ours(name), "methods", tuple)()
+
+
+def holds_traced(instance: Any) -> bool:
+    """Whether an instance of a class of scipy was made of traced values."""
+    return any(isinstance(getattr(instance, name, None), Tracer) for name in _HELD)
 
 
 def _ours(name: str) -> Any:

@@ -1,23 +1,25 @@
 """Functions of scipy.linalg as numpy's, whose rules are known. They read the triangle that scipy reads, and no other entry.
 
-scipy's functions reach none of numpy's protocols; `source/standin.py` puts these in their place while the user's code is
-traced. Where scipy and numpy may choose different signs, as for eigenvectors, there is no such function.
+Where scipy and numpy may choose different signs, as for eigenvectors, those of scipy's plain result are taken.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
-from gradcli.errors import NoRule
-from gradcli.primitives.decompositions import symmetric
-from gradcli.primitives.linalg import T
+from gradcli.core.tracer import plain
+from gradcli.errors import NoRule, NotSupported
+from gradcli.primitives.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric
+from gradcli.primitives.linalg import T, square
 from gradcli.primitives.shaping import as_value
 
 _SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 _TRIANGLES = {"lower triangular": True, "upper triangular": False}
+_MOST_ROWS = 64  # of an elimination that is recorded row by row
 _TRANSPOSED = {0: False, "N": False, 1: True, "T": True, 2: True, "C": True}
 
 
@@ -108,30 +110,119 @@ def solve_discrete_lyapunov(a: Value, q: Value, method: str | None = None) -> Va
 
 
 def eigvalsh(a: Value, b: Value | None = None, *, lower: bool = True, **others: Any) -> Value:
-    _refuse("eigvalsh", {"b": b, **others}, ("overwrite_a", "overwrite_b", "check_finite", "driver", "type"))
-    return np.linalg.eigvalsh(as_value(a), _uplo(lower))
+    return eigh(a, b, lower=lower, eigvals_only=True, **others)
 
 
-def eigh(a: Value, b: Value | None = None, *, lower: bool = True, eigvals_only: bool = False, **others: Any) -> Value:
-    if not eigvals_only:
-        raise NoRule(
-            "the signs of the eigenvectors of scipy.linalg.eigh are not known to the rule",
-            do="np.linalg.eigh, or eigvals_only=True",
-        )
-    return eigvalsh(a, b, lower=lower, **others)
+_HARMLESS = ("overwrite_a", "overwrite_b", "check_finite", "driver", "type")
+
+
+def eigh(
+    a: Value, b: Value | None = None, *, lower: bool = True, eigvals_only: bool = False, subset_by_index: Any = None,
+    **others: Any,
+) -> Any:  # fmt: skip
+    """Return eigenvalues and vectors of a symmetric matrix, or of A v = w B v, which the factor of B reduces to it."""
+    if others.pop("type", 1) != 1:
+        raise NoRule("scipy.linalg.eigh with type= has no derivative rule", do="multiply by the matrix first")
+    _refuse("eigh", others, ("overwrite_a", "overwrite_b", "check_finite", "driver"))
+    kept = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
+    s = symmetric(as_value(a), "eigh", _uplo(lower))
+    if b is not None:
+        factor = np.linalg.cholesky(symmetric(as_value(b), "eigh", _uplo(lower)))
+        s = np.linalg.solve(factor, T(np.linalg.solve(factor, s)))
+    values = np.linalg.eigvalsh(s)
+    if eigvals_only:
+        return values[..., kept]
+    vectors = np.linalg.eigh(s)[1]
+    if b is None:
+        vectors = vectors * EIGENVECTOR_SIGNS(s, uplo="L")
+    else:
+        vectors = np.linalg.solve(T(factor), vectors)
+        scipys = scipy_linalg().eigh(plain(as_value(a)), plain(as_value(b)), lower=lower)[1]
+        vectors = vectors * relative_signs(scipys, plain(vectors))
+    return values[..., kept], vectors[..., kept]
+
+
+def scipy_linalg() -> Any:
+    """Return scipy.linalg, which the program has imported."""
+    return sys.modules["scipy.linalg"]
 
 
 def svdvals(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> Value:
     return np.linalg.svdvals(as_value(a))
 
 
-def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, **others: Any) -> Value:
-    if compute_uv:
+def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, **others: Any) -> Any:
+    if not compute_uv:
+        return svdvals(a)
+    a = as_value(a)
+    rows, columns = shape(a)[-2:]
+    if full_matrices and rows != columns:
         raise NoRule(
-            "the signs of the singular vectors of scipy.linalg.svd are not known to the rule",
-            do="np.linalg.svd(a, full_matrices=False), or compute_uv=False",
+            f"the singular vectors beyond the {min(rows, columns)} singular values are not determined by the matrix",
+            do="scipy.linalg.svd(a, full_matrices=False)",
         )
-    return svdvals(a)
+    u, s, vt = np.linalg.svd(a, full_matrices=False)
+    signs = SINGULAR_VECTOR_SIGNS(a)
+    return u * signs, s, vt * T(signs)
+
+
+def lu(
+    a: Value, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> Any:
+    """Return the factors by elimination, with the row exchanges that scipy chooses."""
+    a = as_value(a)
+    rows = scipy_linalg().lu(plain(a), p_indices=True)[0]
+    lower, upper = _eliminated(a[np.argsort(rows)])
+    if permute_l:
+        return lower[rows], upper
+    return (rows if p_indices else np.eye(len(rows))[rows]), lower, upper
+
+
+def _eliminated(a: Value) -> tuple[Value, Value]:
+    """Return the unit lower and the upper triangular factor of a matrix that needs no row exchanges."""
+    rows, columns = shape(a)
+    count = min(rows, columns)
+    if count > _MOST_ROWS:
+        raise NotSupported(f"an LU factorisation of more than {_MOST_ROWS} rows is not traced", do="scipy.linalg.solve")
+    lower, upper = [], []
+    for k in range(count):
+        multipliers = a[:, k] / a[k, k]
+        lower.append(np.concatenate([np.zeros(k), multipliers[k:]]))
+        upper.append(np.concatenate([np.zeros(k), a[k, k:]]))
+        a = a - multipliers[:, None] * a[k]
+    return np.stack(lower, axis=-1), np.stack(upper)
+
+
+def lu_factor(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Any]:
+    a = as_value(a)
+    pivots = scipy_linalg().lu_factor(plain(a))[1]
+    lower, upper = _eliminated(a[_exchanged(pivots)])
+    return np.tril(lower, -1) + upper, pivots
+
+
+def _exchanged(pivots: Any) -> Any:
+    """Return the order of the rows after the exchanges of row k with row pivots[k]."""
+    order = np.arange(len(pivots))
+    for k, other in enumerate(pivots):
+        order[[k, other]] = order[[other, k]]
+    return order
+
+
+def lu_solve(lu_and_piv: Any, b: Value, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Value:
+    factors, pivots = lu_and_piv
+    factors, b, order = as_value(factors), as_value(b), _exchanged(pivots)
+    lower, upper = _triangle(factors, True, unit_diagonal=True), _triangle(factors, False)
+    if trans == 0:
+        return np.linalg.solve(upper, np.linalg.solve(lower, b[order]))
+    return np.linalg.solve(T(lower), np.linalg.solve(T(upper), b))[np.argsort(order)]
+
+
+def lstsq(a: Value, b: Value, cond: Any = None, **others: Any) -> Any:
+    """Return the solution, the squared residuals, the rank and the singular values."""
+    _refuse("lstsq", others, ("overwrite_a", "overwrite_b", "check_finite", "lapack_driver"))
+    y, residuals, rank, values = np.linalg.lstsq(as_value(a), as_value(b), cond)
+    one = np.ndim(plain(as_value(b))) == 1 and np.size(plain(residuals)) == 1
+    return y, residuals[0] if one else residuals, rank, values
 
 
 def qr(
@@ -187,6 +278,69 @@ def circulant(c: Value) -> Value:
     return c[(np.arange(n)[:, None] - np.arange(n)) % n]
 
 
+def hankel(c: Value, r: Value | None = None) -> Value:
+    """Return the matrix with first column `c` and last row `r`, constant along antidiagonals."""
+    c = np.ravel(as_value(c))
+    r = np.zeros(shape(c)) if r is None else np.ravel(as_value(r))
+    rows, columns = shape(c)[0], shape(r)[0]
+    return np.concatenate([c, r[1:]])[np.arange(rows)[:, None] + np.arange(columns)]
+
+
+def companion(a: Value) -> Value:
+    """Return the matrix whose characteristic polynomial has the coefficients `a`."""
+    a = as_value(a)
+    n = shape(a)[-1] - 1
+    return np.concatenate([np.reshape(-a[1:] / a[0], (1, n)), np.eye(n - 1, n)])
+
+
+def khatri_rao(a: Value, b: Value) -> Value:
+    """Return the Kronecker products of the columns of two matrices."""
+    a, b = as_value(a), as_value(b)
+    return np.reshape(a[:, None, :] * b[None, :, :], (-1, shape(b)[-1]))
+
+
+def solve_toeplitz(c_or_cr: Any, b: Value, check_finite: bool = True) -> Value:
+    first = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr,)
+    return np.linalg.solve(toeplitz(*first), as_value(b))
+
+
+def solve_circulant(c: Value, b: Value, **others: Any) -> Value:
+    _refuse("solve_circulant", others, ())
+    return named("real")(np.linalg.solve(circulant(c), as_value(b)))  # by a Fourier transform in scipy: no complex step
+
+
+def solveh_banded(
+    ab: Value,
+    b: Value,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Value:
+    """Solve with the symmetric matrix whose bands on one side of the diagonal are the rows of `ab`."""
+    ab = as_value(ab)
+    count, n = shape(ab)
+    rows = [ab[k, : n - k] if lower else ab[count - 1 - k, k:] for k in range(count)]
+    matrix = np.diag(rows[0])
+    for k in range(1, count):
+        matrix = matrix + np.diag(rows[k], k) + np.diag(rows[k], -k)
+    return np.linalg.solve(matrix, as_value(b))
+
+
+def _of_matrix(name: str) -> Callable[..., Value]:
+    """Return the stand-in of a function of a square matrix: its primitive."""
+
+    def stand_in(A: Value, disp: Any = True, blocksize: Any = None) -> Value:
+        if disp is not True:
+            raise NoRule(
+                f"scipy.linalg.{name} with disp= returns an error estimate, and is not traced", do="leave disp= out"
+            )
+        return named(name)(square(as_value(A), name))
+
+    stand_in.__name__ = name
+    return stand_in
+
+
 def _refuse(name: str, options: dict[str, Any], harmless: tuple[str, ...]) -> None:
     """Raise NoRule for an option that changes the result and that the rule does not know."""
     for option, value in options.items():
@@ -209,10 +363,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
     "eig": _refused("eig", "np.linalg.eigh of a symmetric matrix"),
     "eigvals": _refused("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
-    "expm": _refused("expm", "give your own gradient to check: --grad"),
-    "logm": _refused("logm", "give your own gradient to check: --grad"),
-    "sqrtm": _refused("sqrtm", "give your own gradient to check: --grad"),
-    "lu": _refused("lu", "np.linalg.solve"),
-    "lu_factor": _refused("lu_factor", "np.linalg.solve"),
-    "lstsq": _refused("lstsq", "np.linalg.lstsq"),
+    "expm": _of_matrix("expm"), "logm": _of_matrix("logm"), "sqrtm": _of_matrix("sqrtm"),
+    "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
+    "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,
+    "solveh_banded": solveh_banded,
 }  # fmt: skip

@@ -46,16 +46,22 @@ CALLS: dict[str, Callable[[Any], Any]] = {  # of a matrix that is neither symmet
     "det":                       lambda a: sla.det(a),
     "inv":                       lambda a: weighted(sla.inv(a)),
     "block_diag":                lambda a: np.sum(sla.block_diag(a, a[0], 2.0, [[a[0, 0], 1.0]]) ** 2 * np.arange(1, 10)[:9]),
+    "generalized":               lambda a: weighted(sla.eigh(S, a[:2, :2] @ a[:2, :2].T)[1] ** 4) + weighted(sla.eigvalsh(a, subset_by_index=[0, 1])),
+    "eigenvectors":              lambda a: weighted(sla.eigh(a)[1] ** 4) + weighted(sla.svd(a)[2] ** 4) + weighted(sla.svd(a[:2], full_matrices=False)[0] ** 4),
+    "lu":                        lambda a: weighted(sla.lu(a[[2, 0, 1]])[2]) + weighted(sla.lu(a[:, :2], permute_l=True)[0]) + weighted(sla.lu(a, p_indices=True)[1]),
+    "lu_factor":                 lambda a: weighted(sla.lu_factor(a[[1, 2, 0]])[0]) + weighted(sla.lu_solve(sla.lu_factor(a[[1, 2, 0]]), B)) + weighted(sla.lu_solve(sla.lu_factor(A), a[1], trans=1)),
+    "lstsq":                     lambda a: weighted(sla.lstsq(a[:, :2], B)[0]) + sla.lstsq(a[:, :2], B)[1],
+    "functions":                 lambda a: weighted(sla.expm(a / 3)) + weighted(sla.logm(a)) + weighted(sla.sqrtm(a)),
+    "hankel":                    lambda a: weighted(sla.hankel(a[0], a[1]) ** 2) + weighted(sla.companion(a[0])) + weighted(sla.khatri_rao(a, a)[:3]),
+    "other solvers":             lambda a: weighted(sla.solve_toeplitz((a[0], a[1]), a[2])) + weighted(sla.solve_circulant(a[0], a[2])) + weighted(sla.solveh_banded(a[:2] + np.array([[0.0], [3.0]]), a[2])),
     "toeplitz":                  lambda a: weighted(sla.toeplitz(a[0])) + weighted(sla.toeplitz(a[0], a[1])) + weighted(sla.circulant(a[2])),
 }
 REFUSED: dict[str, Callable[[Any], Any]] = {
-    "eigh":     lambda a: sla.eigh(a)[1][0, 0],
-    "svd":      lambda a: sla.svd(a)[0][0, 0],
-    "expm":     lambda a: np.sum(sla.expm(a)),
     "eigvals":  lambda a: np.sum(np.abs(sla.eigvals(a))),
     "solve":    lambda a: np.sum(sla.solve(a, B, assume_a="banded")),
-    "eigvalsh": lambda a: np.sum(sla.eigvalsh(a, subset_by_index=[0, 1])),
+    "eigh":     lambda a: np.sum(sla.eigh(a, subset_by_value=[0, 9])[0]),
     "qr":       lambda a: np.sum(sla.qr(a, pivoting=True)[1]),
+    "sqrtm":    lambda a: np.sum(sla.sqrtm(a, disp=False)[0]),
 }
 # fmt: on
 
@@ -86,3 +92,4 @@ def test_every_function_is_one_of_scipys() -> None:
 
 def test_plain_values_go_to_scipy() -> None:
     assert np.all(sla.expm(np.zeros((2, 2))) == np.eye(2))
+    assert np.isclose(sla.eigh(A + A.T, eigvals_only=True)[0], sla.eigvalsh(A + A.T)[0])
