@@ -36,6 +36,8 @@ class Rule(Protocol):
 class Primitive:
     """One row of the rule table. Called on numpy values, it computes; called on tracers, it lets the innermost one run it.
 
+    `error(xs, params)` is the relative error of the value of an iterative method, if that is more than rounding.
+
     `on_complex` computes the function at complex numbers near the real axis if `fun` does not accept them. `complex_loss`
     is the relative error of the values there if it is larger than a few rounding errors.
 
@@ -63,6 +65,7 @@ class Primitive:
     margin: Callable[..., Value] | None = None
     on_complex: Callable[..., Value] | None = None
     complex_loss: float = 0.0
+    error: Callable[[Sequence[Value], Params], float] | None = None
 
     @property
     def constant(self) -> bool:
@@ -73,6 +76,11 @@ class Primitive:
     def dense(self) -> bool:
         """Whether it has a value at all numbers but isolated ones; False if the domain is not declared."""
         return self.constant or (bool(self.on) and all(domain.dense for domain in self.on))
+
+    def title(self, params: Params | None) -> str:
+        """Return the name that a message uses: that of the function whose result a solver computed, or the primitive's."""
+        equation = (params or {}).get("equation")
+        return self.name if equation is None else str(equation.name)
 
     def rule(self, i: int) -> Rule:
         """Return the rule of argument `i`; the last one serves all further arguments (concatenate, einsum)."""

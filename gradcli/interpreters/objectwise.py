@@ -82,7 +82,7 @@ class Objectwise(Arithmetic):
         elif primitive.body:
             return primitive.fun(*[x if isinstance(x, Tracer) else self.lift(x) for x in xs], **params)
         else:
-            raise NotSupported(f"{name} is not available in {self.what}")
+            raise NotSupported(f"{primitive.title(params)} is not available in {self.what}")
         return np.asarray(y, dtype=bool)[()] if _is_truth(y) else type(self)(y)
 
     def _added(self, name: str, x: Any, params: Params) -> Any:

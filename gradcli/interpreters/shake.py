@@ -87,5 +87,24 @@ def shaken(program: Program, shake: Shake, kernels: bool = True, rough: Mapping[
     return program.on(made)
 
 
+def resolved(program: Program, shakes: Mapping[str, Shake]) -> Program:
+    """Return the program with the values and cotangents of some operations shaken, and what depends on them run again.
+
+    The operations themselves, which may be expensive, are not run again.
+    """
+    made, moved = Tape(program.tape.level), set[int]()
+    for k, (primitive, slots, xs, y, params, position) in enumerate(program.lines):
+        if primitive is not None and primitive.name in shakes:
+            own = shakes[primitive.name]
+            y, primitive = own(y), replace(primitive, rules=tuple(Shaken(rule, own) for rule in primitive.rules))
+            moved.add(k)
+        elif primitive is not None and moved.intersection(slots):
+            xs = [x if slot == CONSTANT else made.value(slot) for slot, x in zip(slots, xs, strict=True)]
+            y = primitive.fun(*xs, **(params or {}))
+            moved.add(k)
+        made.lines.append((primitive, slots, xs, y, params, position))
+    return program.on(made)
+
+
 def _textbook(rule: Rule) -> Rule:
     return Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel else rule

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
-from gradcli.interpreters.shake import SIZE, Shake, shaken
+from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
 from gradcli.numerics.jacobians import directions, stacked
@@ -19,6 +19,7 @@ SAFETY = 16.0  # times the changes in shaken runs: what any order of operations 
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
 _RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
+_SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
 _MANY = 1000  # entries: among so many, one run shows the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
 
@@ -41,6 +42,21 @@ def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
         both = zip(radii, moved, _wide(q, radii), strict=True)
         moved = [np.where(wide, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, wide in both]
     return _bounds(q, moved), False
+
+
+def solver_bounds(q: Recording) -> dict[str, Array]:
+    """Return how much each entry of the gradient may be off because solvers in f stop at a tolerance.
+
+    Error   an estimate: a multiple of the largest change in runs whose solutions are off by the solvers' errors.
+    Cost    some sweeps; no equation is solved again.
+    """
+    moved = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
+    for run in range(_SOLVER_RUNS if q.solvers else 0):
+        again = resolved(q.recording, {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()})
+        rows = [again.pull(seed) for seed in directions(q.value)]
+        for k, name in enumerate(q.wrt):
+            np.maximum(moved[name], np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name]), out=moved[name])
+    return {name: _SOLVER_SAFETY * x for name, x in moved.items()}
 
 
 def _wide(q: Recording, radii: list[Array]) -> list[Any]:

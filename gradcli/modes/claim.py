@@ -196,6 +196,8 @@ class Claim:
         rounding, balls = (ulps, True) if q.untraced else q.rounding_of_textbook
         grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
         bound = {name: grant * rounding[name] + 4 * EPS * coarse * np.abs(value[name]) for name in value}
+        if not q.untraced:
+            bound = {name: b + q.solver_error[name] for name, b in bound.items()}
         return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)
 
 

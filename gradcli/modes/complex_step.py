@@ -64,9 +64,9 @@ class ComplexStep:
 
     def refuse_if_not_analytic(self, q: Question) -> None:
         """Raise NotSupported if an operation on the path has no complex derivative."""
-        for primitive, _, _, _, _, position in (*q.lines, *q.recording.tape.decisions):
+        for primitive, _, _, _, params, position in (*q.lines, *q.recording.tape.decisions):
             if primitive is not None and not primitive.analytic:
-                raise NotSupported(f"{primitive.name} is not analytic", where=place(position))
+                raise NotSupported(f"{primitive.title(params)} is not analytic", where=place(position))
 
     def _evaluate(self, q: Question, k: int, direction: Array, h: float) -> Array:
         xs = list(q.xs)

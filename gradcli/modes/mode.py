@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
-from gradcli.modes.bounds import rounding_of
+from gradcli.modes.bounds import rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
@@ -66,10 +66,16 @@ class Question(Recording):
             if not self.untraced and self.affords_slopes:
                 _ = self.rounding
 
-    @property
+    @cached_property
     def rounding(self) -> dict[str, Array]:
-        """The rounding error of our float64 gradient, entry by entry."""
-        return self._rounding[0]
+        """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f."""
+        return {name: bound + self.solver_error[name] for name, bound in self._rounding[0].items()}
+
+    @cached_property
+    def solver_error(self) -> dict[str, Array]:
+        """The error of our gradient because solvers in f stop at a tolerance, entry by entry; zero without solvers."""
+        with np.errstate(all="ignore"):
+            return solver_bounds(self)
 
     @property
     def rounding_is_estimated(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from gradcli.source.derived import gradient_in, root_of
 from gradcli.source.function import of
 
 MOST_JACOBIAN = 2**24
+_COARSE = 1e-6  # relative: a solver with a larger error may leave an entry undecided
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
 
 
@@ -38,6 +39,24 @@ class Traced:
     recorded: Program | None
     ended: GradcliError | None
     checkpointed: bool = False
+    solvers: tuple["SolverError", ...] = ()
+
+
+class SolverError(NamedTuple):
+    """The relative error of a recorded operation that iterates to a tolerance."""
+
+    error: float
+    title: str
+    operation: str
+
+
+def solver_errors(lines: Iterable[Line]) -> tuple[SolverError, ...]:
+    """Return the errors of the operations that iterate to a tolerance. Raises NoRule for one that has not converged."""
+    return tuple(
+        SolverError(primitive.error(xs, params or {}), primitive.title(params), primitive.name)
+        for primitive, _, xs, _, params, _ in lines
+        if primitive is not None and primitive.error is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -71,9 +90,21 @@ class Recording(Problem):
         try:
             with np.errstate(all="ignore"), keeping():
                 recorded = record(self.g, self.xs)
+                solvers = solver_errors(recorded.lines)
         except NotSupported as ended:
             return Traced(None, ended)
-        return Traced(recorded, None, METER.kept)
+        return Traced(recorded, None, METER.kept, solvers)
+
+    @property
+    def solvers(self) -> dict[str, float]:
+        """The relative errors of the operations that iterate to a tolerance, by their name."""
+        return {solver.operation: solver.error for solver in sorted(self._traced.solvers)}
+
+    @property
+    def coarse_solver(self) -> str | None:
+        """The solver with the largest error, if it is so large that entries may stay undecided."""
+        worst = max(self._traced.solvers, default=None)
+        return worst.title if worst is not None and worst.error > _COARSE else None
 
     @property
     def checkpointed(self) -> bool:

@@ -73,6 +73,7 @@ _HIDDEN = {
     "getitem", "put", "scatter", "peaks", "integer_power", "logdet", "polygamma", "where", "concatenate", "reshape", "transpose",
     "broadcast_to", "sum", "cumsum", "max", "norm", "logsumexp", "det", "inv", "solve", "matmul", "relu", "power",
     "real", "eval_hermite", "eval_hermitenorm", "si", "ci", "shi", "chi", "fresnel_s", "fresnel_c",
+    "eigenvector_signs", "singular_vector_signs",
 }  # fmt: skip
 
 

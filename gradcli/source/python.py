@@ -2,19 +2,16 @@
 
 import contextlib
 import inspect
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value, settled
-from gradcli.core.provenance import is_users, raised_at
+from gradcli.core.provenance import raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
@@ -22,7 +19,7 @@ from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
 from gradcli.source.missing_arguments import as_dict
 from gradcli.source.outputs import flattened
-from gradcli.source.standin import stand_ins, tracing, untraced
+from gradcli.source.standin import stand_ins, tracing, untraced, users_modules
 from gradcli.source.structure import Leaf, Node, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -106,7 +103,7 @@ class PythonFunction:
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
         """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
-        with stand_ins(hold, _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))):
+        with stand_ins(hold, users_modules()):
             y = self._called({path: _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
             raise TraceEnded("an except clause of the function caught the error that ended the trace")
@@ -264,20 +261,6 @@ def message_of(error: BaseException) -> str:
     except Exception:
         text = "its message cannot be written"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-@lru_cache(maxsize=1)
-def _users_modules(loaded: int, last: int) -> list[ModuleType]:
-    """Return the user's modules, where names imported from numpy are replaced while tracing; the arguments key the cache."""
-    found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
-    main = sys.modules.get("__main__")
-    if main is not None and main not in found and getattr(main, "__file__", None) is None:
-        found.append(main)
-    return found
-
-
-def _is_module(m: Any) -> bool:
-    return isinstance(m, ModuleType) and isinstance(getattr(m, "__file__", None), str)
 
 
 def _own(x: Value, hold: Callable[[Value], Value]) -> Value:

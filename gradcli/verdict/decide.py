@@ -272,6 +272,8 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     narrow = any(o.estimate is not None and o.estimate.narrow for o in seen.outcomes.values())
     says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
     hint = "a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds"
+    if seen.coarse_solver is not None:
+        hint = f"give {seen.coarse_solver} a smaller tolerance, such as rtol=1e-8"
     return (_inconclusive(Kind.NOISE, says, hint),)
 
 

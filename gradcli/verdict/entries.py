@@ -13,6 +13,7 @@ AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of
 WORDS: tuple[Agreement, ...] = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # relative to the largest entry: smaller entries are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
+USEFUL_ITERATED = 0.05  # the same where f calls a solver with a large tolerance, which bounds what can be known
 USEFUL_NARROW = 0.5  # the same for formats of few digits, relative to the largest entry
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
@@ -53,8 +54,12 @@ def largest(x: Array) -> float:
     return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
 
 
-def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None) -> Any:
+def entrywise(
+    a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None, useful: float = USEFUL
+) -> Any:
     """Return the verdict of each entry of one input; `b` is the reference.
+
+    `useful` is the bound, relative to an entry, beyond which values that are not equal decide nothing.
 
     Shapes  as the estimates' values.
     Units   `scale` is the absolute value below which an entry of the gradient counts as zero.
@@ -72,7 +77,7 @@ def entrywise(a: Estimate, b: Estimate, name: str, scale: float, fixed: Toleranc
             if a.narrow:
                 wide = room > USEFUL_NARROW * max(largest(y), scale)
             else:
-                wide = room > USEFUL * np.maximum(size, scale)
+                wide = room > useful * np.maximum(size, scale)
                 wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
             if np.any(wide):  # two equal values agree, unless the bound is as wide as the slopes of f
                 unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)

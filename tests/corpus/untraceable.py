@@ -9,11 +9,6 @@ import subprocess
 from decimal import Decimal
 
 import numpy as np
-import scipy.integrate
-import scipy.interpolate
-import scipy.linalg
-import scipy.optimize
-import scipy.stats
 
 LIBM = ctypes.CDLL(ctypes.util.find_library("m"))
 LIBM.j0.restype = LIBM.j1.restype = ctypes.c_double
@@ -42,41 +37,6 @@ def takes_bytes(x):
 def takes_bytes_gradient(x):
     """Power rule."""
     return 3 * x**2
-
-
-def integral(a, b):
-    """A parameter and a limit of an integral by quadrature."""
-    value, _ = scipy.integrate.quad(lambda t: math.exp(-a * t) * t, 0.0, b)
-    return value
-
-
-def integral_gradient(a, b):
-    """Differentiated below the integral sign, and Leibniz's rule."""
-    by_a = (b * (a * b + 2) * math.exp(-a * b)) / a**2 + 2 * (math.exp(-a * b) - 1) / a**3
-    return by_a, math.exp(-a * b) * b
-
-
-def initial_value_problem(y0, rate):
-    """Logistic growth by scipy's solver."""
-    found = scipy.integrate.solve_ivp(lambda t, y: rate * y * (1 - y), (0, 1), [y0], rtol=1e-10, atol=1e-12)
-    return found.y[0, -1]
-
-
-def initial_value_problem_gradient(y0, rate):
-    """The solution is known."""
-    e = math.exp(rate)
-    denominator = (1 + y0 * (e - 1)) ** 2
-    return e / denominator, e * y0 * (1 - y0) / denominator
-
-
-def root(c):
-    """A root by bracketing."""
-    return scipy.optimize.brentq(lambda x: x**3 + x - c, 0.0, 3.0, xtol=1e-15, rtol=1e-14)
-
-
-def root_gradient(c):
-    """The implicit function theorem."""
-    return 1 / (3 * root(c) ** 2 + 1)
 
 
 def compiled(x):
@@ -154,9 +114,6 @@ def in_decimals_gradient(x):
 POINTS = {
     takes_a_float: {"x": 1.3},
     takes_bytes: {"x": np.array([0.5, -1.2])},
-    integral: (0.8, 1.5),
-    initial_value_problem: {"y0": 0.2, "rate": 1.3},
-    root: {"c": 2.2},
     compiled: {"x": 1.1},
     another_program: {"x": 0.7},
     looked_up: {"x": 2.4},

@@ -6,8 +6,9 @@ compared with scipy's by the trace test.
 """
 
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -15,8 +16,9 @@ from gradcli.core.tracer import Tracer
 
 MODULES = (
     "special", "linalg", "stats", "signal", "fft", "ndimage", "integrate", "interpolate", "sparse", "sparse.linalg",
-    "spatial.distance",
+    "spatial.distance", "optimize",
 )  # fmt: skip
+SOLVERS: dict[str, str] = {}  # by the name of scipy's module: the module of gradcli with the stand-ins of its solvers
 _HELD = ("_c", "_y", "_values")  # attributes of scipy's classes in which a stand-in keeps traced values
 
 
@@ -25,25 +27,28 @@ def imported() -> list[str]:
     return [name for name in MODULES if f"scipy.{name}" in sys.modules]
 
 
-def functions(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
-    """Yield scipy's module, the name of a function in it, and its stand-in."""
+def functions(
+    names: Iterable[str], places: Mapping[str, str] | None = None
+) -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Yield scipy's module, the name of a function in it, and its stand-in, from here or from other modules in `places`."""
     for name in names:
-        module = sys.modules[f"scipy.{name}"]
-        for function, stand_in in _ours(name).FUNCTIONS.items():
+        module, ours = sys.modules[f"scipy.{name}"], _here(name) if places is None else places.get(name)
+        for function, stand_in in (getattr(importlib.import_module(ours), "FUNCTIONS", {}) if ours else {}).items():
             if hasattr(module, function):
                 yield module, function, stand_in
 
 
 def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield a class of scipy, the name of a method that it defines, and its stand-in."""
-    for name in names:
-        yield from getattr(_ours(name), "methods", tuple)()
+    for ours in filter(None, map(_here, names)):
+        yield from getattr(importlib.import_module(ours), "methods", tuple)()
+
+
+def _here(name: str) -> str | None:
+    ours = f"{__name__}.{name.replace('.', '_')}"
+    return ours if importlib.util.find_spec(ours) else None
 
 
 def holds_traced(instance: Any) -> bool:
     """Whether an instance of a class of scipy was made of traced values."""
     return any(isinstance(getattr(instance, name, None), Tracer) for name in _HELD)
-
-
-def _ours(name: str) -> Any:
-    return importlib.import_module(f"{__name__}.{name.replace('.', '_')}")

@@ -44,6 +44,3 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield _base._spbase, "multiply", _entrywise
     yield _matrix.spmatrix, "__mul__", product
     yield _matrix.spmatrix, "__rmul__", _reflected
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
