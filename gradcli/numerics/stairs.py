@@ -29,6 +29,8 @@ WIDTHS = (0.1, 0.3, 1.0, 10.0)  # times max(1, |entry|): how far an entry is mov
 _SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jump
 _ROUNDED = 1e-8  # of f plus its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand: a step that changes within these is at its jump
+_HALVINGS = 40  # of the way between two places, to find a jump
+_STAYS = 1e-6  # of a change: a continuous function changes less over so short a way
 _ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
 _PLACES = 8  # most places of steps that are reported
 
@@ -96,9 +98,11 @@ def staircases(
 ) -> list[Mark]:
     """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
-    Such an entry enters no other operation, neither at the point nor where it is moved to, and f changes with it.
+    Such an entry enters no other operation, neither at the point nor where it is moved to, and f jumps with it. Where f
+    only changes, as a median does, an entry has a path at other places.
 
-    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere.
+    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere; up to
+            40 evaluations to find a jump.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]
@@ -107,16 +111,35 @@ def staircases(
     left = _both(left, [~mask for mask in _smooth(program)])
     left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
     for _ in range(_ROUNDS):
-        before, steps_alone = left, False
+        before, changed = left, list[list[Value]]()
         for moved in _beside(xs, left) if _any(left) else ():
             there = _recorded(f, moved) if allowed(moved) else None
             if there is not None:
                 entering = _both(left, _smooth(there))
                 left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
-                steps_alone |= not _any(entering) and not _same(there.y, program.y)
+                if not _any(entering) and not _same(there.y, program.y):
+                    changed.append(moved)
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
-            return list(_marks(program, steps, left)) if steps_alone else []
+            return list(_marks(program, steps, left)) if any(_jumps(f, xs, there) for there in changed) else []
     return []  # each round finds more entries with other paths, as for the maximum of many
+
+
+def _jumps(f: Function, here: Sequence[Value], there: Sequence[Value]) -> bool:
+    """Whether f jumps between two places: half of the way is dropped again and again, and the change stays."""
+    at = lambda part: f(*(x + part * (moved - x) for x, moved in zip(here, there, strict=True)))
+    try:
+        low, high, below, above = 0.0, 1.0, np.asarray(at(0.0)), np.asarray(at(1.0))
+        first = float(np.max(np.abs(above - below), initial=0.0))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            y = np.asarray(at(middle))
+            if np.max(np.abs(y - below), initial=0.0) >= np.max(np.abs(above - y), initial=0.0):
+                high, above = middle, y
+            else:
+                low, below = middle, y
+    except GradcliError:
+        return True
+    return not float(np.max(np.abs(above - below), initial=0.0)) < _STAYS * first
 
 
 def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
