@@ -11,7 +11,7 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from gradcli.errors import Place, Span
@@ -194,6 +194,29 @@ def package_called() -> tuple[str, str] | None:
     name = called_name(frame.f_code, frame.f_lasti)[1] if frame is not None else ""
     public = itertools.takewhile(lambda part: not part.startswith("_"), package.split("."))
     return (name, ".".join(public)) if name and package else None
+
+
+def package_raised(traceback: TracebackType | None) -> tuple[str, str] | None:
+    """Return what the user's code called when an installed package raised an exception, as (function, package).
+
+    None if the user's own code raised it, or the call does not name its function.
+    """
+    found: tuple[str, str] | None = None
+    caller: TracebackType | None = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if is_users(frame.f_code.co_filename):
+            found, caller = None, traceback
+        elif caller is not None and found is None and not frame.f_code.co_filename.startswith((_OURS, "<frozen")):
+            name = called_name(caller.tb_frame.f_code, caller.tb_lasti)[1]
+            package = itertools.takewhile(lambda part: not part.startswith("_"), _module_of(frame).split("."))
+            found = (name, ".".join(package)) if name else None
+        traceback = traceback.tb_next
+    return found
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def shown(file: str) -> str:

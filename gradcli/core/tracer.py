@@ -6,14 +6,16 @@ operators and array methods through its own methods. All of them call `bind`, wh
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from gradcli.core import shapes
 from gradcli.core.bind import METHODS, VIEWS, bind
+from gradcli.core.conversions import Conversions
+from gradcli.core.linear_form import Dotted, LinearForm, settle
 from gradcli.core.primitive import Interpreted, Primitive, Value
-from gradcli.core.provenance import package_called, written
+from gradcli.core.provenance import written
 from gradcli.core.storage import Storage, assign, view, write
 from gradcli.errors import BadShape, NoRule, TraceEnded
 
@@ -39,7 +41,7 @@ class _OfArrays:
         return self.method.__get__(x, kind)
 
 
-class Tracer(Interpreted):
+class Tracer(Conversions, Interpreted):
     """A value under a sweep. A subclass stores what its sweep needs, and its `process` runs a primitive.
 
     Shapes  `shape` is the value's own; sweeps over several directions nest instead of adding an axis.
@@ -88,6 +90,10 @@ class Tracer(Interpreted):
     # Called by numpy.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        for x in inputs:
+            if type(x) in _FORMS:
+                inputs = settle(inputs)
+                break
         if method not in ("at", "reduceat"):  # their inputs may be lists of positions
             inputs = tuple(bind(_AS_VALUE, x) if isinstance(x, list | tuple) else x for x in inputs)
         if method == "__call__" and not kwargs:
@@ -97,6 +103,8 @@ class Tracer(Interpreted):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if len(types) > 1 and not self.leads and any(getattr(kind, "leads", False) for kind in types):
             return NotImplemented
+        if any(kind in _FORMS for kind in types):
+            args, kwargs = settle(args), settle(kwargs)
         return call(function, *args, **kwargs)
 
     # Called by Python.
@@ -150,41 +158,10 @@ class Tracer(Interpreted):
         return view(self, lambda x: bind(operator.getitem, x, fixed) if isinstance(x, Tracer) else x[fixed])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        write(self, frozen(index), value)
+        write(self, frozen(index), value.traced() if type(value) in _FORMS else value)
 
     def __bool__(self) -> bool:
         return bool(bind(np.not_equal, self, 0))
-
-    def __float__(self) -> NoReturn:
-        raise TraceEnded(
-            "float() of a traced value loses its derivative",
-            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
-        )
-
-    def __int__(self) -> NoReturn:
-        raise TraceEnded(
-            "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
-        )
-
-    def __index__(self) -> NoReturn:
-        raise TraceEnded(
-            "a traced value is used as an index or a size", do="index with plain integers: pass them as integer inputs"
-        )
-
-    def __complex__(self) -> NoReturn:
-        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        called = package_called()
-        if called is not None:
-            raise TraceEnded(
-                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
-                do="write it with numpy's functions, or give your own gradient to check: --grad",
-            )
-        raise TraceEnded(
-            "a traced value is converted to a plain array",
-            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
-        )
 
     def __floor__(self) -> int:
         return int(plain(bind(np.floor, self)))
@@ -283,19 +260,37 @@ def store(target: Any, y: Value) -> Any:
     return target
 
 
-_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex, list, tuple)  # other types use their own operators
+_FORMS = (LinearForm, Dotted)
+_OPERANDS = (
+    Tracer,
+    LinearForm,
+    np.ndarray,
+    np.generic,
+    int,
+    float,
+    complex,
+    list,
+    tuple,
+)  # other types use their own operators
+
+
+def _operand(x: Any) -> Any:
+    kind = type(x)
+    if kind is list or kind is tuple:
+        return bind(_AS_VALUE, x)
+    return x.traced() if kind in _FORMS else x
 
 
 def _binary(function: Any) -> tuple[Any, Any]:
     def operate(self: Tracer, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return bind(function, self, bind(_AS_VALUE, other) if isinstance(other, list | tuple) else other)
+        return bind(function, self, _operand(other))
 
     def reflected(self: Tracer, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return bind(function, bind(_AS_VALUE, other) if isinstance(other, list | tuple) else other, self)
+        return bind(function, _operand(other), self)
 
     return operate, reflected
 

@@ -126,13 +126,16 @@ def staircases(
 
 def _jumps(f: Function, here: Sequence[Value], there: Sequence[Value]) -> bool:
     """Whether f jumps between two places: half of the way is dropped again and again, and the change stays."""
-    at = lambda part: f(*(x + part * (moved - x) for x, moved in zip(here, there, strict=True)))
+
+    def at(part: float) -> Any:
+        return np.asarray(f(*(x + part * (moved - x) for x, moved in zip(here, there, strict=True))))
+
     try:
-        low, high, below, above = 0.0, 1.0, np.asarray(at(0.0)), np.asarray(at(1.0))
+        low, high, below, above = 0.0, 1.0, at(0.0), at(1.0)
         first = float(np.max(np.abs(above - below), initial=0.0))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            y = np.asarray(at(middle))
+            y = at(middle)
             if np.max(np.abs(y - below), initial=0.0) >= np.max(np.abs(above - y), initial=0.0):
                 high, above = middle, y
             else:

@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.core import shapes
 from gradcli.core.bind import VIEWS, handles
 from gradcli.core.cost import MOVE, SCATTERED
+from gradcli.core.linear_form import Dotted, LinearForm
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, frozen
@@ -131,6 +132,8 @@ def setitem(x: Value, index: Any, v: Value) -> Value:
 @handles(np.asarray, np.asanyarray, np.ascontiguousarray)
 def as_value(x: Any, dtype: Any = None) -> Value:
     """Return nested lists, with or without tracers in them, as one value."""
+    if isinstance(x, LinearForm | Dotted):
+        return x.traced()
     if not isinstance(x, list | tuple):
         return x
     parts = [as_value(part) for part in x]

@@ -20,6 +20,16 @@ from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
 LISTENERS: list[Callable[[ModuleType], None]] = []  # called with each module that a target, a claim or a point names
+_LIBRARIES = {
+    "numpy",
+    "torch",
+    "jax",
+    "jaxlib",
+    "tensorflow",
+    "mlx",
+    "gradcli",
+    "keras",
+}  # their own lines are not the user's
 _PAIRS = ("{}_grad", "grad_{}", "d{}", "{}_jac", "{}_gradient")
 
 
@@ -237,6 +247,18 @@ def _offers(module: ModuleType, file: str) -> str:
         return "it defines no functions"
     said = f"it has: {', '.join(names[:20])}"
     return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
+
+
+def own_package_of(function: Any) -> None:
+    """Treat the installed package that defines a function, or the class of its object, as the user's code."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    owner = getattr(function, "__self__", function)
+    kinds = [] if inspect.ismodule(owner) else inspect.getmro(owner if inspect.isclass(owner) else type(owner))
+    for name in {getattr(x, "__module__", None) or "" for x in (function, *kinds)}:
+        top = name.partition(".")[0]
+        file = getattr(sys.modules.get(top), "__file__", None)
+        if file and top not in _LIBRARIES and top not in sys.stdlib_module_names and not is_users(file):
+            own(str(Path(file).parent))
 
 
 @contextmanager

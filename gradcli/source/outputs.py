@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.linear_form import settle
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
@@ -22,6 +23,7 @@ def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
     Raises  FunctionFailed for None, strings and other objects, empty tuples and dicts, and lists of parts that differ in
             shape. Complex numbers pass, for the complex step.
     """
+    y = settle(y)
     if isinstance(y, Tracer | np.ndarray | float | np.floating):
         return _value(y, text), ()
     if isinstance(y, list):

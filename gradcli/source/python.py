@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, settled
-from gradcli.core.provenance import raised_at
+from gradcli.core.provenance import package_raised, raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
@@ -137,7 +137,9 @@ class PythonFunction:
             return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
         said = message_of(error)
         if tracing:
-            return TraceEnded(f"the trace ended: {said}", where=where)
+            package = package_raised(error.__traceback__)
+            what = f"{package[0]} of {package[1]} is not traced" if package is not None else "the trace ended"
+            return TraceEnded(f"{what}: {said}", where=where)
         return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
 
     def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.linear_form import Dotted, LinearForm, settle
 from gradcli.core.primitive import Value, named
 from gradcli.core.storage import positions
 from gradcli.core.tracer import Tracer, plain
@@ -46,11 +47,13 @@ _MATH: dict[str, Any] = {
     "isclose": lambda a, b, **near: math.isclose(float(plain(a)), float(plain(b)), **near),
     "isfinite": np.isfinite, "isnan": np.isnan, "isinf": np.isinf,
     "log": lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x),
-    "fsum": lambda xs: sum(xs), "dist": lambda p, q: np.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
-    "prod": lambda xs, *, start=1: functools.reduce(lambda a, b: a * b, xs, start),
+    "dist": lambda p, q: np.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
     "sumprod": lambda p, q: sum(a * b for a, b in zip(p, q, strict=True)),
     "erf": lambda x: named("erf")(x), "erfc": lambda x: named("erfc")(x),
     "gamma": lambda x: named("gamma")(x), "lgamma": lambda x: named("gammaln")(x),
+}  # fmt: skip
+_OF_ITERABLES: dict[str, Any] = {  # of math, which may take a generator
+    "fsum": lambda xs: sum(xs), "prod": lambda xs, *, start=1: functools.reduce(lambda a, b: a * b, xs, start),
 }  # fmt: skip
 _HELD = (np.float64, np.complex128)
 _LISTS = (  # accept lists; numpy looks for tracers among the arguments, but not inside lists
@@ -68,6 +71,8 @@ _LINALG_LISTS = (
 
 def traced(x: Any) -> bool:
     """Whether a value, or anything in nested lists of values, is traced."""
+    if isinstance(x, LinearForm | Dotted):
+        return True
     if isinstance(x, np.ndarray) and not isinstance(x, Tracer):
         return False
     return any(map(traced, x)) if isinstance(x, list | tuple) else isinstance(x, Tracer)
@@ -147,8 +152,14 @@ def replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
     for name, function in _MATH.items():
         if hasattr(math, name):
             yield math, name, if_traced(getattr(math, name), function)
+    for name, function in _OF_ITERABLES.items():
+        yield math, name, _of_iterable(if_traced(getattr(math, name), function))
     for module, name, function in of_scipy.functions(names):
         yield module, name, if_traced(getattr(module, name), function)
+
+
+def _of_iterable(function: Any) -> Any:
+    return lambda xs, *args, **kwargs: function(xs if isinstance(xs, Tracer) else list(xs), *args, **kwargs)
 
 
 def _of_lists(original: Any) -> Any:
@@ -194,3 +205,43 @@ class Vectorized:
         spread = [np.broadcast_to(x, shape) if np.shape(x) != shape else x for x in args]
         entries = [self.function(*(x[at] for x in spread)) for at in np.ndindex(*shape)]
         return np.reshape(np.stack(entries), shape)
+
+
+class Float:
+    """The builtin `float` in user's code: a traced number stays traced, for it is a number already.
+
+    It behaves like the class where it is used as one: as a dtype, in isinstance and in comparisons.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __call__(self, x: Any = 0.0, /) -> Any:
+        x = settle(x)
+        return x.twin() if isinstance(x, Tracer) and not x.shape else float(x)
+
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, float)
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return issubclass(kind, float)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(float, name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is float or other is self
+
+    def __hash__(self) -> int:
+        return hash(float)
+
+    def __or__(self, other: Any) -> Any:
+        return float | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | float
+
+    def __repr__(self) -> str:
+        return repr(float)
+
+
+FLOAT = Float()

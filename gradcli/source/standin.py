@@ -18,7 +18,7 @@ from typing import Any
 from gradcli.core.captured import Captured
 from gradcli.core.provenance import called_name, is_ours, is_users
 from gradcli.primitives import scipy as of_scipy
-from gradcli.source.replacements import SWEEPS, Hold, Joined, replacements, traced
+from gradcli.source.replacements import FLOAT, SWEEPS, Hold, Joined, replacements, traced
 
 of_scipy.SOLVERS.update({name: f"gradcli.source.solvers.{name}" for name in ("integrate", "optimize")})
 
@@ -27,6 +27,7 @@ _LOCK = threading.Lock()
 _INSTALLED: list[
     tuple[dict[str, Any], dict[str, Any]]
 ] = []  # namespaces of modules and their original entries, while any thread traces
+_WITH_FLOAT: list[dict[str, Any]] = []  # namespaces of the user's modules in which `float` is replaced meanwhile
 _USERS_OF_IT = [0]
 
 
@@ -138,6 +139,8 @@ class stand_ins:
                     names.update(originals)
                 for owner, name, original, _ in _METHODS:
                     setattr(owner, name, original)
+                for names in _WITH_FLOAT:
+                    names.pop("float", None)
 
 
 @contextmanager
@@ -158,6 +161,9 @@ def tracing() -> bool:
 def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Install the stand-ins and return, for each namespace, the originals to restore."""
     _update_table()
+    _WITH_FLOAT[:] = [vars(module) for module in modules if "float" not in vars(module)]
+    for names in _WITH_FLOAT:
+        names["float"] = FLOAT
     for owner, name, _, stand_in in _METHODS:
         setattr(owner, name, stand_in)
     changed = []

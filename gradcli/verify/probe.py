@@ -19,7 +19,7 @@ from gradcli.source.arguments import bound, default_of, refuse_coroutine
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
-from gradcli.source.loading import load
+from gradcli.source.loading import load, own_package_of
 from gradcli.source.names import nearest
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
@@ -155,6 +155,7 @@ def function_at(
     Raises  BadPoint for points that do not fit the parameters; FunctionFailed if the function raises.
     """
     refuse_coroutine(function, text)
+    own_package_of(function)
     native = adapted(function, text, module, options.framework_options, options.seed)
     if native is None:
         return _at_points(function, text, given, options, typed, module)

@@ -17,17 +17,6 @@ TABLE = [0.0, 0.3, 0.5, 1.2, 2.0, 2.1]
 KNOTS = np.array([0.0, 1.0, 2.0, 3.0])
 
 
-def takes_a_float(x):
-    """float(x) at the door."""
-    x = float(x)
-    return x * x * math.sin(x)
-
-
-def takes_a_float_gradient(x):
-    """Product rule."""
-    return 2 * x * math.sin(x) + x * x * math.cos(x)
-
-
 def takes_bytes(x):
     """Bytes of memory, read as numbers again."""
     x = np.frombuffer(x.tobytes())
@@ -112,7 +101,6 @@ def in_decimals_gradient(x):
 
 
 POINTS = {
-    takes_a_float: {"x": 1.3},
     takes_bytes: {"x": np.array([0.5, -1.2])},
     compiled: {"x": 1.1},
     another_program: {"x": 0.7},

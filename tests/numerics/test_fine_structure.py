@@ -17,7 +17,7 @@ Black = Callable[[float], float]
 
 def verdict(f: Black, x: float, claim: float) -> tuple[str, list[str]]:
     """Return the verdict on a claimed slope of a function that is not traced, and the kinds of what leaves it open."""
-    report = gradcli.check(lambda x: f(float(x)), {"x": np.float64(x)}, grad=lambda x: np.float64(claim), modes="fd")
+    report = gradcli.check(lambda x: f(x.__float__()), {"x": np.float64(x)}, grad=lambda x: np.float64(claim), modes="fd")
     return report.verdict, [f.kind for f in report.points[0].findings if f.severity == "inconclusive"]
 
 
@@ -56,7 +56,7 @@ def test_a_smooth_even_function_has_the_slope_zero(f: Black) -> None:
 
 def test_the_kink_names_its_entry_and_both_slopes() -> None:
     def f(x: Any) -> float:
-        return float(x[0]) ** 2 + 2 * abs(float(x[1])) + float(x[1])
+        return x[0].__float__() ** 2 + 2 * abs(x[1].__float__()) + x[1].__float__()
 
     report = gradcli.check(f, {"x": np.array([0.3, 0.0])}, grad=lambda x: np.array([2 * x[0], 1.0]), modes="fd")
     (kink,) = [f for f in report.points[0].findings if f.kind == "kink"]
@@ -68,7 +68,7 @@ def test_the_kink_names_its_entry_and_both_slopes() -> None:
 
 def test_one_output_of_several_has_a_kink() -> None:
     def f(x: Any) -> Any:
-        return np.array([float(x) ** 2, abs(float(x)), math.sin(float(x))])
+        return np.array([x.__float__() ** 2, abs(x.__float__()), math.sin(x.__float__())])
 
     report = gradcli.check(f, {"x": np.float64(0.0)}, jac=lambda x: np.array([0.0, 0.0, 1.0]), modes="fd")
     (kink,) = [f for f in report.points[0].findings if f.kind == "kink"]
@@ -98,7 +98,7 @@ def test_a_claim_is_compared_with_both_slopes(f: Black, x: float, small: float, 
 def test_fine_structure_is_told_with_both_slopes_and_can_be_accepted(
     gradcli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    code = "import math\ndef f(x):\n    x = float(x)\n    return x*x + 1e-7*math.sin(1e7*x)\n"
+    code = "import math\ndef f(x):\n    x = x.__float__()\n    return x*x + 1e-7*math.sin(1e7*x)\n"
     argv = ("check", f"{written(tmp_path, code)}:f", "x=0.7", "--grad", "2*x", "--modes", "fd")
     ran = gradcli(*argv, "--json")
     (finding,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "fine-structure"]
@@ -112,7 +112,7 @@ def test_fine_structure_is_told_with_both_slopes_and_can_be_accepted(
 
 def test_jumps_of_rounding_are_no_fine_structure_where_f_is_level_between_them() -> None:
     single = np.float32
-    for f in (lambda x: float(single(2) * single(x) ** 2), lambda x: ((1e6 + 4 * x) - 1e6) - 0.2):
+    for f in (lambda x: (single(2) * single(x) ** 2).__float__(), lambda x: ((1e6 + 4 * x) - 1e6) - 0.2):
         assert verdict(f, 0.7, 4 * 0.7 if f(0.0) == 0 else 4.0)[0] == "pass"
         assert verdict(f, 0.7, 2.0)[0] == "fail"
 
@@ -120,7 +120,7 @@ def test_jumps_of_rounding_are_no_fine_structure_where_f_is_level_between_them()
 @pytest.mark.parametrize(
     ("f", "wide"),
     [
-        (lambda x: float(np.float32(2) * np.float32(x) ** 2) + x,    4 * 0.7 + 1),
+        (lambda x: (np.float32(2) * np.float32(x) ** 2).__float__() + x,    4 * 0.7 + 1),
         (lambda x: x + ((1e6 + 4 * x) - 1e6) - 0.2,                  5.0),
         (lambda x: x * x + 3e-8 * ((2.3e7 * x + 0.1) % 1),           1.4),
         (lambda x: x * x + 3e-10 * ((2.3e8 * x + 0.2) % 1),          1.4),

@@ -68,6 +68,32 @@ def math_functions(x: Any) -> Any:
     )
 
 
+def numbers(x: Any) -> Any:
+    """The builtin float keeps a number traced; where it is used as a class it is the class."""
+    out = np.zeros(3, dtype=float)
+    for k in range(3):
+        out[k] = float(x[k]) * 2 if x.dtype == float and isinstance(1.0, float) else np.nan
+    return float(np.sum(out.astype(float) * x)) + math.fsum(t * t for t in x) + float("2.5") * math.prod(t for t in x)
+
+
+PLAIN = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4]])
+ROW = np.array([0.3, 0.2, 0.5])
+
+
+def methods_of_plain_arrays(x: Any) -> Any:
+    """`A.dot(x)` runs in C; its result is used in every way that a traced array can be."""
+    y = PLAIN.dot(x)
+    total = y[0] * y[1] + y.sum() + sum(t * t for t in y) + np.linalg.norm(y) + y.T.dot(y) + np.tanh(y + 1.0).sum()
+    total += PLAIN.T.dot(y).dot(x) + np.concatenate([PLAIN.dot(x), x]).sum() + np.trace(np.outer(x, ROW.dot(x) * x))
+    out = np.zeros(2)
+    out[:] = PLAIN.dot(x)
+    out[0] += ROW.dot(x)
+    scalar = ROW.dot(x)
+    if scalar > -9 and not np.isnan(scalar):
+        total += math.sin(scalar) + np.exp(scalar) + max(scalar, 0.1) ** 2 + abs(1 - scalar) / 2 + float(ROW.dot(x))
+    return total + out[0] * out[1] + PLAIN.dot(np.outer(x, x)).dot(ROW)[1]
+
+
 def lists(x: Any) -> Any:
     a, b, c = x
     turned = np.diag([a, 2.0]) @ np.kron([a, b], [1.0]) + np.cross([a, b, c], [c, 1.0, 2.0])[:2]
@@ -93,7 +119,7 @@ def at_x(f: Callable[..., Any]) -> PythonFunction:
 
 
 IDIOMS = [
-    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions, lists,
+    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions, numbers, methods_of_plain_arrays, lists,
     floats_asked_for,
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.2])

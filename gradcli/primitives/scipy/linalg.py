@@ -95,7 +95,10 @@ def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
     a, b, q = as_value(a), as_value(b), as_value(q)
     rows, columns = shape(q)
     system = np.kron(np.eye(columns), a) + np.kron(T(b), np.eye(rows))
-    return T(np.reshape(np.linalg.solve(system, np.ravel(T(q))), (columns, rows)))
+    x = np.linalg.solve(
+        system, np.ravel(T(q))
+    )  # scipy's, by a Schur form, loses small imaginary parts: no complex step
+    return T(np.reshape(named("real")(x), (columns, rows)))
 
 
 def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
@@ -106,7 +109,7 @@ def solve_discrete_lyapunov(a: Value, q: Value, method: str | None = None) -> Va
     """Solve A X A^T - X + Q = 0 as a linear system for the entries of X."""
     a, q = as_value(a), as_value(q)
     n = shape(a)[-1]
-    return np.reshape(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q)), (n, n))
+    return np.reshape(named("real")(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
 
 
 def eigvalsh(a: Value, b: Value | None = None, *, lower: bool = True, **others: Any) -> Value:
@@ -266,7 +269,7 @@ def block_diag(*arrays: Value) -> Value:
 def toeplitz(c: Value, r: Value | None = None) -> Value:
     """Return the matrix with first column `c` and first row `r`, which are constant along diagonals."""
     c = np.ravel(as_value(c))
-    r = c if r is None else np.ravel(as_value(r))
+    r = named("real")(c) if r is None else np.ravel(as_value(r))  # scipy's row is the conjugate: no complex step
     rows, columns = shape(c)[0], shape(r)[0]
     along = np.concatenate([c[::-1], r[1:]])
     return along[rows - 1 - np.arange(rows)[:, None] + np.arange(columns)]

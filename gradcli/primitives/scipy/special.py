@@ -50,10 +50,19 @@ def multigammaln(a: Value, d: int) -> Value:
     return sum(terms[1:], terms[0]) + d * (d - 1) / 4 * np.log(np.pi)
 
 
+def lambertw(z: Value, k: int = 0, tol: float = 1e-8) -> Value:
+    """Return the principal branch at positive numbers, where it is real."""
+    z = as_value(z)
+    if k != 0 or not np.all(plain(z) > 0):
+        raise NoRule("lambertw has a derivative rule for positive numbers and k=0 only", do="move the point")
+    return named("wrightomega")(np.log(z)) + np.complex128(0)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "logsumexp": logsumexp,
     "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
     "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
     "polygamma": polygamma,
     "multigammaln": multigammaln,
+    "lambertw": lambertw,
 }

@@ -1,0 +1,55 @@
+"""Conversions of a traced value to a plain one: they end the trace, for the derivative would be lost."""
+
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.core.bind import bind
+from gradcli.core.linear_form import Operand, affordable
+from gradcli.core.provenance import called_name, package_called
+from gradcli.errors import TraceEnded
+
+
+class Conversions:
+    """The methods of a tracer by which Python and numpy ask for a plain number or array."""
+
+    __slots__ = ()
+
+    def __float__(self) -> NoReturn:
+        raise TraceEnded(
+            "float() of a traced value loses its derivative",
+            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
+        )
+
+    def __int__(self) -> NoReturn:
+        raise TraceEnded(
+            "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
+        )
+
+    def __index__(self) -> NoReturn:
+        raise TraceEnded(
+            "a traced value is used as an index or a size", do="index with plain integers: pass them as integer inputs"
+        )
+
+    def __complex__(self) -> NoReturn:
+        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        caller = sys._getframe(1)
+        of_product = dtype in (None, np.dtype(object)) and called_name(caller.f_code, caller.f_lasti) == (
+            "attribute",
+            "dot",
+        )
+        if of_product and affordable(self):
+            return Operand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
+        called = package_called()
+        if called is not None:
+            raise TraceEnded(
+                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
+                do="write it with numpy's functions, or give your own gradient to check: --grad",
+            )
+        raise TraceEnded(
+            "a traced value is converted to a plain array",
+            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
+        )
