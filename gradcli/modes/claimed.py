@@ -91,7 +91,7 @@ class Called:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
-        return self.function.pair({**values, **self.fixed})
+        return self.function.returned({**values, **self.fixed})
 
 
 def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:

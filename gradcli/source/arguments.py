@@ -12,6 +12,7 @@ from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
 from gradcli.source.missing_arguments import what_to_add
 from gradcli.source.names import nearest
+from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, taken_apart
 from gradcli.words import Kind, Severity
@@ -21,12 +22,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def bound(
-    function: Callable[..., Any],
-    text: str,
-    given: Mapping[str, Any],
-    *,
-    typed: bool = False,
-    has_gradient: bool = False,
+    function: Callable[..., Any], text: str, given: Mapping[str, Any], *, typed: bool = False, pick: Pick | None = None
 ) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
     """Return the function of its float leaves, the values of all leaves by path, and notices about the values.
 
@@ -56,7 +52,7 @@ def bound(
         values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
     _complete(given, parameters, text, function)
     inputs = tuple(path for path, x in values.items() if is_float(x))
-    return PythonFunction(function, text, arguments, inputs, has_gradient), values, notices
+    return PythonFunction(function, text, arguments, inputs, pick), values, notices
 
 
 def refuse_coroutine(function: Any, text: str) -> None:

@@ -22,6 +22,7 @@ from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
 from gradcli.source.missing_arguments import as_dict
 from gradcli.source.outputs import flattened
+from gradcli.source.pick import Pick
 from gradcli.source.standin import stand_ins, tracing, untraced
 from gradcli.source.structure import Leaf, Node, put_together
 from gradcli.words import Kind, Severity, TargetKind
@@ -34,8 +35,8 @@ _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword",
 class PythonFunction:
     """A Python callable whose arguments have a known structure; its inputs are their float leaves, named by path.
 
-    `arguments` holds the structure of each argument. `has_gradient` means that the function returns a pair of its value
-    and its gradient, of which only the value is differentiated.
+    `arguments` holds the structure of each argument. With `pick` the function returns its value and its gradient, and these
+    are the parts of its result that they are; only the value is differentiated.
     """
 
     kind: TargetKind = "python"
@@ -46,13 +47,13 @@ class PythonFunction:
         text: str,
         arguments: Mapping[str, Node],
         inputs: tuple[str, ...],
-        has_gradient: bool = False,
+        pick: Pick | None = None,
     ) -> None:
         self.function = function
         self.text = text
         self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
         self.inputs = inputs
-        self.has_gradient = has_gradient
+        self.pick = pick
         self.outputs: tuple[Output, ...] = ()
         self.copies = False
         self.seconds: float | None = None
@@ -71,16 +72,11 @@ class PythonFunction:
         return y
 
     def raw(self, values: Mapping[str, Value]) -> Any:
-        """Return what the function itself returns, or only the value if it returns a pair of value and gradient."""
-        y = self.pair(values)
-        if not self.has_gradient:
-            return y
-        if not isinstance(y, tuple | list) or len(y) != 2:
-            says = f"{self.text} does not return a pair of its value and its gradient"
-            raise FunctionFailed(says, do="drop --value-and-grad")
-        return y[0]
+        """Return what the function itself returns, or only the value if it returns its gradient too."""
+        y = self.returned(values)
+        return y if self.pick is None else self.pick.value_of(y, self.text)
 
-    def pair(self, values: Mapping[str, Value]) -> Any:
+    def returned(self, values: Mapping[str, Value]) -> Any:
         """Return what the function itself returns; it is called on copies if it writes into its arguments.
 
         Raises  FunctionFailed for an exception of the user's code; TraceEnded for one on tracers.
@@ -100,7 +96,7 @@ class PythonFunction:
         except BaseException as error:
             if not tracers and not self.copies and _writes(error):
                 self.copies = True
-                return self.pair(values)
+                return self.returned(values)
             raise self._failed(error, bool(tracers), values) from error
 
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
@@ -183,7 +179,7 @@ class PythonFunction:
         if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
             says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
             return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
-        return y, outputs, [] if self.has_gradient else _looks_like_both(raw, values, self.inputs)
+        return y, outputs, [] if self.pick is not None else _looks_like_both(raw, values, self.inputs)
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -303,18 +299,21 @@ def _cause(error: BaseException | None) -> GradcliError | None:
 
 def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
     """Return a notice if a function returns a scalar and an array shaped like its input, as for scipy's `jac=True`."""
-    pair = isinstance(raw, tuple) and len(raw) == 2 and np.ndim(raw[0]) == 0 and inputs
-    if (
-        not pair
-        or isinstance(raw[1], dict | tuple | list)
-        or np.ndim(raw[1]) == 0
-        or shape(raw[1]) != shape(values[inputs[0]])
-    ):
+    if not isinstance(raw, tuple) or hasattr(raw, "_fields") or not inputs:
         return []
+    wanted = shape(values[inputs[0]])
+    kinds = [None if isinstance(part, dict | tuple | list | str | None) else shape(part) for part in raw]
+    orders = [(0, 1)] if len(raw) > 2 else [(0, 1), (1, 0)]
+    if not wanted or max(map(len, orders)) > len(raw):
+        return []
+    found = next(((k, j) for k, j in orders if kinds[k] == () and kinds[j] == wanted), None)
+    if found is None:
+        return []
+    hint = "if the second is the gradient: --value-and-grad"
+    if len(raw) > 2 or found != (0, 1):
+        hint = f"if part {found[1]} is the gradient: --pick value={found[0]},grad={found[1]}"
     says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
-    return [
-        Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint="if the second is the gradient: --value-and-grad")
-    ]
+    return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
 
 
 def _changing(y: Value, again: Value) -> Notice:

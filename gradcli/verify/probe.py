@@ -21,6 +21,7 @@ from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
 from gradcli.source.loading import load
 from gradcli.source.names import nearest
+from gradcli.source.pick import Pick
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Named, Node, nested, with_complex
@@ -61,7 +62,7 @@ class LocateOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     count: int = 1
     wrt: str | None = None
-    has_gradient: bool = False
+    pick: Pick | None = None
     sizes: Sizes = field(default_factory=lambda: NO_SIZES)
     stepping: Stepping = DEFAULT_STEPPING
     framework_options: FrameworkOptions = PLAIN
@@ -87,10 +88,9 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
     refuse_options(options.framework_options)
-    if options.has_gradient:
-        raise BadOption(
-            "--value-and-grad is for Python functions", do="an expression has one value: drop --value-and-grad"
-        )
+    if options.pick is not None:
+        flag = "--value-and-grad" if options.pick.pair else "--pick"
+        raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
     return expression_at(text, read(at, options.seed, options.sizes, options.separate_points), options)
 
 
@@ -194,7 +194,7 @@ def _at_points(
             if name not in named
         }
         named |= _defaults_wanted(function, named, options.wrt)
-        this, values, notices = bound(function, text, named, typed=typed, has_gradient=options.has_gradient)
+        this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
         if f is None:
             f = this
         elif list(values) != list(points[0].values):
