@@ -1,7 +1,7 @@
 """Bind a user's values to the parameters of a callable: a function of named float inputs, and the point to use."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from gradcli.source.missing_arguments import what_to_add
 from gradcli.source.names import nearest
 from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction, in_order, signature_of
-from gradcli.source.structure import Node, taken_apart
+from gradcli.source.structure import Node, labelled, taken_apart
 from gradcli.words import Kind, Severity
 
 _UNTOUCHED: tuple[type, ...] = (int, bool, str)
@@ -51,8 +51,16 @@ def bound(
         arguments[name], leaves = taken_apart(name, x)
         values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
     _complete(given, parameters, text, function)
+    notices += _remarks(arguments, values)
     inputs = tuple(path for path, x in values.items() if is_float(x))
     return PythonFunction(function, text, arguments, inputs, pick), values, notices
+
+
+def _remarks(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
+    """Yield what is odd about the pandas objects among the arguments."""
+    for path, labels in labelled(arguments.values()).items():
+        for says, hint in labels.remarks(path, values[path]):
+            yield Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
 
 
 def refuse_coroutine(function: Any, text: str) -> None:

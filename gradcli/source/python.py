@@ -17,14 +17,15 @@ from gradcli.core.primitive import Value, settled
 from gradcli.core.provenance import is_users, raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
-from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
+from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
 from gradcli.source.missing_arguments import as_dict
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
 from gradcli.source.standin import stand_ins, tracing, untraced
-from gradcli.source.structure import Leaf, Node, put_together
+from gradcli.source.structure import Leaf, Node, labelled, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
 _MOST_SAID = 300  # most characters quoted from an exception's message
@@ -58,6 +59,7 @@ class PythonFunction:
         self.copies = False
         self.seconds: float | None = None
         self._passing = passing(function, tuple(self.arguments))
+        self._labelled = labelled(self.arguments.values())
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value as one number or array.
@@ -90,6 +92,7 @@ class PythonFunction:
                 return self._called(given)
         except GradcliError as error:
             error.where = error.where or raised_at(error.__traceback__)
+            self._advise_values(error, error)
             raise
         except KeyboardInterrupt:
             raise
@@ -103,7 +106,7 @@ class PythonFunction:
         """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
         with stand_ins(hold, _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))):
-            y = self._called({path: _own(x, hold) for path, x in values.items()})
+            y = self._called({path: x if path in self._labelled else _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
             raise TraceEnded("an except clause of the function caught the error that ended the trace")
         return y
@@ -131,13 +134,21 @@ class PythonFunction:
         cause = _cause(error)
         if cause is not None:
             cause.where = cause.where or where
+            self._advise_values(cause, error)
             return cause
         if isinstance(error, SystemExit):
             return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
         said = message_of(error)
         if tracing:
-            return TraceEnded(f"the trace ended: {said}", where=where)
+            ended = TraceEnded(f"the trace ended: {said}", where=where)
+            self._advise_values(ended, error)
+            return ended
         return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
+
+    def _advise_values(self, ended: GradcliError, error: BaseException) -> None:
+        """Let the error that ended a trace inside pandas say to take the values."""
+        if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and in_pandas(error):
+            ended.do = in_a_trace(next(iter(self._labelled), "df"))
 
     def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
