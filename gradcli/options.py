@@ -60,7 +60,9 @@ class Options:
 
     # fmt: off
     at: tuple[str, ...] = row(
-        "--at -a", "POINT", 'Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz or file.py:name is a whole point.',
+        "--at -a", "POINT",
+        'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
+        '@point.npz, file.py:name or START, a name beside the function, is a whole point.',
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",

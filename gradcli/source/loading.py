@@ -32,8 +32,10 @@ class Loaded:
     module: ModuleType
 
 
-def load(text: str) -> Loaded:
+def load(text: str, what: str = "function") -> Loaded:
     """Return the object that a Python target names; this imports, and so runs, the user's module.
+
+    `what` is what messages call the object.
 
     Raises  BadTarget if there is no such file or name (it suggests near ones), or if the module itself raises an error
             (with its line).
@@ -43,11 +45,17 @@ def load(text: str) -> Loaded:
         module = _module(text.strip())
         raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
     module = _module(match["file"])
-    found = _member(module, match["name"], match["file"])
+    found = _member(module, match["name"], match["file"], what)
     if match["made"]:
         with running(f"{match['name']}()"):
             found = found()
     return Loaded(text.strip(), found, module)
+
+
+def module_of(text: str) -> ModuleType:
+    """Return the module of a Python target. Raises BadTarget."""
+    match = TARGET.fullmatch(text.strip())
+    return _module(text.strip() if match is None else match["file"])
 
 
 def member(module: ModuleType, name: str) -> Any:
@@ -182,22 +190,28 @@ def _near_files(path: Path) -> str:
     return f"in that folder: {', '.join(known[:8])}" if known else "check the path"
 
 
-def _member(module: ModuleType, name: str, file: str) -> Any:
+def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
     found: Any = module
     reached = ""
     for part in name.split("."):
         if not hasattr(found, part):
-            known = names_of(found)
+            known = names_of(found) if what == "function" else public_names(found)
             where = f"{reached} of {file}" if reached else file
             near = nearest(part, known)
-            listed = f"it has: {', '.join(known[:12])}" if known else "it defines no functions"
+            listed = f"it has: {', '.join(known[:12])}" if known else "it defines no {what}s"
             full = f"{reached}.{near}" if reached else near
             raise BadTarget(
-                f"{where} has no function '{part}'", do=f"did you mean {file}:{full}? {listed}" if near else listed
+                f"{where} has no {what} '{part}'", do=f"did you mean {file}:{full}? {listed}" if near else listed
             )
         found = _bound_method(found, part, reached or part, file)
         reached = f"{reached}.{part}" if reached else part
     return found
+
+
+def public_names(owner: Any) -> list[str]:
+    """Return the names of what a module or an object holds, without modules and private names."""
+    held = vars(owner) if hasattr(owner, "__dict__") else {}
+    return [name for name, x in held.items() if not name.startswith("_") and not isinstance(x, ModuleType)]
 
 
 def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:

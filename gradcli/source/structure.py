@@ -163,17 +163,21 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises  BadPoint if a path is given both alone and as a container.
     """
-    found: dict[Any, Any] = {}
+    found = _Made()
     for path, x in flat.items():
         here, keys = found, _keys(path)
         for key in keys[:-1]:
-            here = here.setdefault(key, {})
-            if not isinstance(here, dict):
+            here = here.setdefault(key, _Made())
+            if not isinstance(here, _Made):
                 raise BadPoint(
                     f"'{path}' is given twice: alone, and in the container that holds it", do="leave one out"
                 )
         here[keys[-1]] = x
     return {str(name): _listed(x) for name, x in found.items()}
+
+
+class _Made(dict[Any, Any]):
+    """A container that paths name."""
 
 
 def _keys(path: str) -> list[Any]:
@@ -184,8 +188,8 @@ def _keys(path: str) -> list[Any]:
 
 
 def _listed(x: Any) -> Any:
-    if not isinstance(x, dict) or isinstance(x, Named):
-        return x
+    if not isinstance(x, _Made):
+        return x  # the user's own container
     members = {key: _listed(part) for key, part in x.items()}
     if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):
         return [members[k] for k in range(len(members))]

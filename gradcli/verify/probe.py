@@ -19,6 +19,7 @@ from gradcli.source.arguments import bound, default_of, refuse_coroutine
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
+from gradcli.source.leaves import with_entries
 from gradcli.source.loading import load
 from gradcli.source.names import nearest
 from gradcli.source.pick import Pick
@@ -82,7 +83,7 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
-        points = read(at, options.seed, options.sizes, options.separate_points)
+        points = read(at, options.seed, options.sizes, options.separate_points, text)
         given = [_sized(point, options.sizes, named) for point in points or [{}]]
         found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
@@ -187,7 +188,7 @@ def _at_points(
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
-        named = nested(named_arguments(function, point))
+        named = nested(with_entries(function, named_arguments(function, point), typed))
         named |= {
             name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
             for name, size in options.shapes.items()
