@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
+from gradcli.source.annotations import annotated, takes_a_list, takes_an_array
 from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
 from gradcli.source.missing_arguments import what_to_add
@@ -17,7 +18,6 @@ from gradcli.source.python import PythonFunction, in_order, signature_of
 from gradcli.source.structure import Node, labelled, taken_apart
 from gradcli.words import Kind, Severity
 
-_UNTOUCHED: tuple[type, ...] = (int, bool, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -128,9 +128,9 @@ def _complete(
 
 
 def _example(parameter: inspect.Parameter) -> str:
-    kind = _annotated(parameter)
+    kind = annotated(parameter)
     if kind is int:
-        return "3"
+        return "int([0, 1, 2])" if takes_an_array(parameter) else "3"
     if kind is bool:
         return "True"
     if kind is str:
@@ -138,29 +138,17 @@ def _example(parameter: inspect.Parameter) -> str:
     return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
 
 
-def _annotated(parameter: inspect.Parameter | None) -> type | None:
-    """Return int, bool or str if the parameter's annotation, or without one its default, has this type; else None."""
-    if parameter is None:
-        return None
-    for kind in _UNTOUCHED:
-        if parameter.annotation in (kind, kind.__name__):
-            return kind
-    if parameter.annotation is parameter.empty and type(parameter.default) in _UNTOUCHED:
-        return type(parameter.default)
-    return None
-
-
 def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
     """Return the value to pass; a typed number becomes a float unless the annotation, the default or `int(...)` forbids."""
     if not typed:
         return x
-    wanted = _annotated(parameter)
+    wanted = annotated(parameter)
     if wanted is bool and isinstance(x, float | int) and x in (0, 1):
         return bool(x)
     if wanted is int and isinstance(x, float | int) and float(x).is_integer():
         return int(x)
     if wanted is int and isinstance(x, np.ndarray) and np.all(x == np.floor(x)):
-        return x.astype(int)
+        return x.astype(int).tolist() if takes_a_list(parameter) else x.astype(int)
     if isinstance(x, Whole):
         return int(x)
     if isinstance(x, int) and not isinstance(x, bool):

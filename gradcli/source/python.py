@@ -21,7 +21,7 @@ from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnde
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
 from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
-from gradcli.source.missing_arguments import as_dict
+from gradcli.source.missing_arguments import as_dict, as_integers
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
 from gradcli.source.standin import stand_ins, tracing, untraced
@@ -29,7 +29,8 @@ from gradcli.source.structure import Leaf, Node, labelled, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
 _MOST_SAID = 300  # most characters quoted from an exception's message
-_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
+_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
+_OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
 
@@ -157,11 +158,14 @@ class PythonFunction:
             dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
-        if not isinstance(error, TypeError | IndexError) or not any(word in text for word in _ABOUT_INTEGERS):
+        words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
+        if not any(word in text for word in words):
             return None
-        whole = [name for name in self.inputs if np.shape(values[name]) == () and float(values[name]).is_integer()]
-        named = ", ".join(f"{name}=int({float(values[name]):.0f})" for name in whole) or "n=int(3)"
-        return f'numbers are floats unless written int(3): --at "{named}"'
+        where = raised_at(error.__traceback__)
+        arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
+        floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
+        named = as_integers(floats, where.text if where else "")
+        return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
