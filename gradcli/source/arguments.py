@@ -106,9 +106,14 @@ def _known(
 ) -> None:
     if signature is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
+    positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    spread = [p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL]
+    by_position = bool(spread) and spread[0] not in given and set(positional) <= set(given)
     for name in given:
         if name not in parameters:
             close = nearest(name, parameters)
+            if by_position and close is None:
+                continue  # one of the values of *args, in the order in which they are given
             listed = f"its parameters: {', '.join(parameters) or 'none'}"
             raise BadPoint(
                 f"'{name}' is not a parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
@@ -149,8 +154,12 @@ def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: boo
         return int(x)
     if wanted is int and isinstance(x, np.ndarray) and np.all(x == np.floor(x)):
         return x.astype(int).tolist() if takes_a_list(parameter) else x.astype(int)
+    if wanted is int and type(x) is tuple and all(isinstance(n, float) and n.is_integer() for n in x):
+        return tuple(map(int, x))
     if isinstance(x, Whole):
         return int(x)
+    if type(x) is tuple:
+        return tuple(int(part) if isinstance(part, Whole) else part for part in x)
     if isinstance(x, int) and not isinstance(x, bool):
         return float(x)
     return x

@@ -29,6 +29,7 @@ def with_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: 
         root = _root(path, found)
         held = found.get(root, default_of(function, root)) if callable(function) else found.get(root)
         if held is None:
+            found[path] = _like(None, point[path]) if typed else point[path]
             continue
         node, leaves = taken_apart(root, held)
         named = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, Named) else path

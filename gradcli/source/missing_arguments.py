@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,22 @@ def _whole(x: Any) -> str:
     if np.size(x) > _LABELS:
         return "[...]"
     return str(np.asarray(x).astype(int).tolist())
+
+
+def open_ended(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
+    """Return the `--at` option for the `*args` or `**kwargs` of a function, if it has some without a value, else None."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters) and (key != "a" or not given):
+        named = (
+            f'name the values of **{next(p.name for p in parameters if p.kind is p.VAR_KEYWORD)}: --at "{key}=randn(3)"'
+        )
+        spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        return f'{named}; those of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread and key == "a" else named
+    spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name not in given]
+    return f'give the values of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread else None
 
 
 def _keys_read(target: Any, name: str) -> set[str]:

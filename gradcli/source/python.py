@@ -21,7 +21,7 @@ from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnde
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
 from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
-from gradcli.source.missing_arguments import as_dict, as_integers
+from gradcli.source.missing_arguments import as_dict, as_integers, open_ended
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
 from gradcli.source.standin import stand_ins, tracing, untraced
@@ -121,7 +121,7 @@ class PythonFunction:
             if how == _POSITIONAL:
                 args.append(x)
             elif how == _ALL_POSITIONAL:
-                args.extend(x)
+                args.extend(x if isinstance(x, tuple | list) or np.ndim(x) else (x,))
             elif how == _ALL_KEYWORDS:
                 kwargs |= x
             else:
@@ -158,6 +158,13 @@ class PythonFunction:
             dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
+        if (
+            isinstance(error, KeyError)
+            and error.args
+            and isinstance(error.args[0], str)
+            and error.args[0].isidentifier()
+        ):
+            return open_ended(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
         words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
         if not any(word in text for word in words):
             return None
@@ -247,6 +254,12 @@ def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, s
     if given not in known.passing:
         known.passing[given] = _how(known.signature, given)
     return known.passing[given]
+
+
+def takes_keywords(function: Callable[..., Any]) -> bool:
+    """Whether a function has `**kwargs`."""
+    signature = signature_of(function)
+    return signature is not None and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
 
 def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:

@@ -50,11 +50,18 @@ def read_value(part: Statement, source: Source) -> Any:
             do="write a number, a list or randn(3, 4)",
         ) from None
     try:
-        return _Reader(part, source.functions(), source.sizes).read(tree)
+        return _floats(_Reader(part, source.functions(), source.sizes).read(tree))
     except RecursionError:
         raise TooLarge(
             "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
         ) from None
+
+
+def _floats(x: Any) -> Any:
+    """Return a value in which the numbers of a tuple are floats, as those of a list are."""
+    if type(x) is not tuple:
+        return x
+    return tuple(float(part) if type(part) is int else _floats(part) for part in x)
 
 
 class _Reader:

@@ -72,6 +72,8 @@ def request_for(
             used; BadTarget for a claim that names no function.
     """
     own, options = None, settings.options
+    if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
+        claiming = Claiming(*found.own_claim)
     if claiming is None and options.picked is None:
         own = own_gradient(found, options.seed, options.order, options.expect)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
