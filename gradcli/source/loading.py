@@ -15,7 +15,7 @@ from typing import Any
 from gradcli.core.provenance import is_users, own, raised_at, shown
 from gradcli.errors import BadTarget, Place
 from gradcli.lowering.quiet import quiet_imports
-from gradcli.source.names import nearest
+from gradcli.source.missing_target import no_file, no_module, no_name
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
@@ -88,9 +88,7 @@ def _imported(name: str) -> ModuleType:
     _importable(str(Path.cwd()))
     top = name.split(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
-        near = Path(f"{name}.py")
-        advice = f"did you mean {near}:...?" if near.exists() else "give a file: path/to/file.py:name"
-        raise BadTarget(f"there is no module '{name}'", do=advice)
+        raise no_module(name)
     with running(name):
         module = importlib.import_module(name)
     if getattr(module, "__file__", None):
@@ -100,8 +98,7 @@ def _imported(name: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        what = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
-        raise BadTarget(what, do=_near_files(path))
+        raise no_file(str(path))
     path = path.resolve()
     root, name = _as_package(path)
     _importable(str(Path.cwd()))
@@ -179,17 +176,6 @@ def _forget_namesakes(folder: Path) -> None:
             del sys.modules[file.stem]
 
 
-def _near_files(path: Path) -> str:
-    try:
-        known = sorted(p.name for p in (path.parent if path.parent.is_dir() else Path()).glob("*.py"))
-    except OSError:
-        known = []
-    near = nearest(path.name, known)
-    if near:
-        return f"did you mean {path.parent / near if str(path.parent) != '.' else near}?"
-    return f"in that folder: {', '.join(known[:8])}" if known else "check the path"
-
-
 def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
     found: Any = module
     reached = ""
@@ -197,12 +183,7 @@ def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
         if not hasattr(found, part):
             known = names_of(found) if what == "function" else public_names(found)
             where = f"{reached} of {file}" if reached else file
-            near = nearest(part, known)
-            listed = f"it has: {', '.join(known[:12])}" if known else "it defines no {what}s"
-            full = f"{reached}.{near}" if reached else near
-            raise BadTarget(
-                f"{where} has no {what} '{part}'", do=f"did you mean {file}:{full}? {listed}" if near else listed
-            )
+            raise no_name(where, part, known, f"{file}:{reached}.?" if reached else f"{file}:?", what)
         found = _bound_method(found, part, reached or part, file)
         reached = f"{reached}.{part}" if reached else part
     return found
