@@ -172,7 +172,7 @@ def function_at(
         return replace(found, own_claim=(made.kind, made.claim))
     given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
-        native.build(point)
+        native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
     if native.parameters:
         given = [{"parameters": Named(native.parameters), **point} for point in given]
     try:
