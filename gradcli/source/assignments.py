@@ -41,7 +41,8 @@ def assignments(
             try:
                 found[name] = read(text[match.start(group) : match.end(group)].strip(), name)
             except GradcliError as error:
-                error.where = error.where or Span(text, match.start(group), match.end(group) - match.start(group))
+                if group == "code":
+                    error.where = error.where or Span(text, match.start(group), match.end(group) - match.start(group))
                 raise
             taken.append(match.span())
     rest = _blanked(text, taken)
