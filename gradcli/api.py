@@ -79,7 +79,7 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
     wanted = LocateOptions(
         options.seed,
         wrt=wrt,
-        has_gradient=options.value_and_grad,
+        pick=options.picked,
         stepping=settings.stepping,
         framework_options=settings.framework_options,
     )

@@ -3,11 +3,13 @@
 import contextlib
 import itertools
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 
 from gradcli.apart import VERSION, asks_for_version
 from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
+from gradcli.source.missing_target import refuse_missing
 from gradcli.words import Exit
 from gradcli.world import World
 
@@ -17,12 +19,12 @@ _WITH_SYMPY = ("check", "compare-modes")
 
 def run_once(argv: Sequence[str], world: World | None = None) -> int:
     """Run one command, end the processes that it started, and return its exit status."""
-    from gradcli.modes.workers import WORKERS
-
     try:
         return run(argv, world)
     finally:
-        WORKERS.stop()
+        workers = sys.modules.get("gradcli.modes.workers")
+        if workers is not None:
+            workers.WORKERS.stop()
 
 
 def run(argv: Sequence[str], world: World | None = None) -> int:
@@ -32,6 +34,7 @@ def run(argv: Sequence[str], world: World | None = None) -> int:
         world.stdout.write(VERSION)
         return Exit.CONFIRMED
     try:
+        refuse_missing(argv)
         if not world.link.earlier.stopped:  # else an error is reported first, without sympy
             _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradcli.errors import BadOption
+from gradcli.source.pick import Pick
 from gradcli.source.tokens import folded
 from gradcli.words import ALLOWED, slug
 
@@ -15,6 +16,7 @@ _WORKERS = 1024
 MOST_SHARDS = 99_999
 _SIDES = (1.0, 40.0)  # inches
 _DOTS = (50, 1200)
+_PARTS = ("value", "grad")
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -158,6 +160,37 @@ def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
     if unknown:
         raise BadOption(f"{flag} does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
     return wanted
+
+
+def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pick | None:
+    """Return the parts in `value=2,grad=1` or `value=loss,grad=dw`; without a value, it is part 0. Raises BadOption."""
+    if given is None or isinstance(given, Pick):
+        return given
+    named = list(given.items()) if isinstance(given, Mapping) else [_part(flag, word) for word in words_of(given)]
+    parts = {name: _position(part) for name, part in named}
+    do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
+    if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):
+        raise BadOption(f"{flag} takes value=... and grad=..., each once, not '{given}'", do=do)
+    if isinstance(parts["grad"], str) and "value" not in parts:
+        raise BadOption(
+            f"{flag} names the gradient by a key, and not the value", do=f"{flag} value=...,grad={parts['grad']}"
+        )
+    found = Pick(parts.get("value", 0), parts["grad"])
+    if found.value == found.grad:
+        raise BadOption(f"{flag} names part {found.value} as the value and as the gradient", do=do)
+    return found
+
+
+def _part(flag: str, word: str) -> tuple[str, str]:
+    name, _, part = word.partition("=")
+    name, part = name.strip(), part.strip().strip("'\"")
+    if not part or name not in _PARTS or not part.isprintable():
+        raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=f"write {flag} value=2,grad=1")
+    return name, part
+
+
+def _position(part: int | str) -> int | str:
+    return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
 
 
 def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:

@@ -34,12 +34,14 @@ from gradcli.option_values import (
     joined,
     kinds,
     names_in,
+    pick,
     scales,
     seed,
     share,
     whole_numbers,
     workers,
 )
+from gradcli.source.pick import PAIR, Pick
 
 POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
 SUITE, OUTPUT = "Several checks", "Output"
@@ -58,7 +60,9 @@ class Options:
 
     # fmt: off
     at: tuple[str, ...] = row(
-        "--at -a", "POINT", 'Values: "x=0.5, W=randn(3,4), y=@y.npy"; @point.npz or file.py:name is a whole point.',
+        "--at -a", "POINT",
+        'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
+        '@point.npz, file.py:name or START, a name beside the function, is a whole point.',
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
@@ -94,6 +98,10 @@ class Options:
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+    pick: Pick | None = row(
+        "--pick", "PARTS",
+        "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
+        "value=loss,grad=dw by key.", on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
     require_claim: bool = row(
         "--require-claim", "", "Without a claim, exit with status 2.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
@@ -295,6 +303,13 @@ class Options:
     given: frozenset[str] = frozenset()  # the names of the options that the command line gave
 
     @property
+    def picked(self) -> Pick | None:
+        """Which parts of the target's result are its value and its gradient, None if it returns no gradient."""
+        if self.pick is not None and self.value_and_grad:
+            raise BadOption("--value-and-grad and --pick both say what the target returns", do="drop --value-and-grad")
+        return PAIR if self.value_and_grad else self.pick
+
+    @property
     def seed_is_random(self) -> bool:
         """Whether the seed was drawn for this run (--seed random)."""
         return isinstance(self.seed, RandomSeed)
@@ -314,11 +329,14 @@ _FIRST = ("at", "shapes", *CLAIM_KINDS)  # of a replayed command
 def claim_of(options: Options) -> tuple[str, Any] | None:
     """Return the kind of the one claim in the options, and the claim, or None; of a gradient and a Hessian, the Hessian.
 
-    Raises  BadOption for any other two claims.
+    Raises  BadOption for any other two claims, of which --value-and-grad and --pick are one.
     """
     given = _claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
     if len(given) > 1:
         raise BadOption(f"--{given[0]} and --{given[1]} are two claims", do="check one at a time")
+    if given and options.picked is not None:
+        flag = "--pick" if options.pick is not None else "--value-and-grad"
+        raise BadOption(f"{flag} is itself a claim, and --{given[0]} is another", do="drop one of them")
     return (given[0], getattr(options, given[0])) if given else None
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
+from gradcli.source.pick import Pick
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
@@ -24,6 +25,7 @@ SAMPLES: dict[str, Any] = {
     "scale": {"x": 1e-3},
     "timeout": 90.0,
     "mode_timeout": 0.5,
+    "pick": Pick("loss", "dw"),
     "expect": frozenset({"straight-through"}),
     "allow": frozenset({"kink", "no-second-witness"}),
 }

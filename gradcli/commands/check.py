@@ -31,6 +31,10 @@ EXAMPLES = """Examples:
 
     gradcli check losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
 
+    gradcli check fit.py:loss_and_grad --pick value=loss,grad=dw --at "w=randn(5)"
+
+    gradcli check layers.py:Tanh --at "x=randn(4)"
+
     gradcli check model.py:loss --at model.py:point --wrt "params.*" --timeout 90s
 
     gradcli check "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --out report.md

@@ -92,7 +92,7 @@ def _varied(name: str, ask: TargetRequest, wanted: "CheckOptions", f: "Function"
             f"--sizes varies '{name}', which neither the point nor the target uses",
             do=f'use it: --at "x=randn({name})"',
         )
-    if any(name in point for point in read(ask.at, wanted.settings.options.seed, wanted.sizes)):
+    if any(name in point for point in read(ask.at, wanted.settings.options.seed, wanted.sizes, target=ask.target)):
         raise BadOption(f"'{name}' has a value in the point, and sizes in --sizes", do="leave one out")
 
 

@@ -75,7 +75,7 @@ def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions")
     from gradcli.verify.probe import LocateOptions, locate
 
     at = checked_point_texts(ask)
-    sizes = numbers(shapes, at, wanted.seed)
+    sizes = numbers(shapes, at, wanted.seed, target=ask.target)
     found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
     return given_at(found, wanted.shapes)
 

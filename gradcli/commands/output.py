@@ -5,14 +5,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
 from gradcli.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
-from gradcli.options import Options
 from gradcli.reports.common import ErrorDetail, detail_of, error_report
 from gradcli.reports.escape import workflow_data
 from gradcli.world import World
+
+if TYPE_CHECKING:
+    from gradcli.options import Options
 
 DATA = ("json", "ndjson")
 _AS_DRAWN = Page()
@@ -30,7 +32,7 @@ class Output:
     picture: Page = _AS_DRAWN  # the size of pictures
 
 
-def output(forms: Sequence[str], options: Options, world: World, *, pictures: bool = False) -> Output:
+def output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> Output:
     """Return the output that the options request, checked before any work is done.
 
     `pictures` says that the command can draw its report into files, including those of --plot.
@@ -151,7 +153,7 @@ def print_error(error: GradcliError, as_data: bool, world: World, color: bool | 
 
 def show_error(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
     """Write an error as text on standard error, with the line of standard input that asked for it."""
-    from gradcli.forms.text import error_as_text
+    from gradcli.forms.error_text import error_as_text
 
     if world.on_github:
         world.stdout.write(f"::error title=gradcli::{workflow_data(error.message)}\n")

@@ -30,7 +30,7 @@ def answered(
     ask = only(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
         at = checked_point_texts(ask)
-        sizes = numbers(shapes, at, seed)
+        sizes = numbers(shapes, at, seed, target=ask.target)
         found = locate(ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
         q = Question(found.f, found.points[0], found.wrt, seed)
         q.refuse_untraced()

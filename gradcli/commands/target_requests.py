@@ -18,7 +18,7 @@ _STARTS_LIKE_AN_OPERATOR = re.compile(r"[+*^@%<>=|&]|/$")  # "/" alone, for a lo
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*")
 _ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
-_ASSIGNMENT = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)[^;\n]*")
+_ASSIGNMENT = re.compile(r"\s*(?:[^\W\d]\w*|\d+\.\w+)(?:\.\w+|\[\d+\])*\s*=(?!=)[^;\n]*")
 
 
 def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:

@@ -10,6 +10,7 @@ from gradcli.discovery.found import Declared
 from gradcli.discovery.project import Project
 from gradcli.discovery.source import Class, Definition, Source
 
+_OWN = ("backward", "bprop", "backward_pass", "compute_partials")  # what a check of a class or of its object checks
 _FOLDERS = ("", "src", "lib")  # below the folder of the suite, where its modules can be
 
 
@@ -100,6 +101,9 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
             targets.append(Target(check.id, source.file, "", target))
         if isinstance(target, Definition) and not check.claims:
             claims.setdefault(id(target.node), []).append(check.id)
+        if not check.claims and source is not None:
+            for method in _own_gradients(project, source, target):
+                claims.setdefault(id(method.node), []).append(check.id)
         for claim in check.claims:
             there = _source(project, places, check.folder, claim) or source
             name = _split(claim)[1] or claim
@@ -107,6 +111,16 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
             if isinstance(meant, Definition):
                 claims.setdefault(id(meant.node), []).append(check.id)
     return Covered(claims, tuple(targets))
+
+
+def _own_gradients(project: Project, source: Source, target: object) -> list[Definition]:
+    """Return the gradients of a class with its function, which is the target, or of which an object of the file is made."""
+    owners = [target] if isinstance(target, Class) else []
+    if isinstance(target, frozenset):
+        found = (project.class_of(source, ast.Name(name, ast.Load())) for name in sorted(target))
+        owners = [owner for owner in found if owner is not None]
+    methods = [project.methods(owner) for owner in owners]
+    return [held[name] for held in methods for name in _OWN if name in held]
 
 
 def _source(project: Project, places: dict[str, Source], folder: Path, text: str) -> Source | None:

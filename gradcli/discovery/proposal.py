@@ -58,9 +58,17 @@ def values(gradient: Found) -> dict[str, str | bool]:
         return {"target": f"{gradient.file}:{target}", **point}
     if gradient.kind == "value-and-grad":
         return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
+    if _is_pass(gradient):
+        return {"target": f"{gradient.file}:{gradient.through or gradient.name.rpartition('.')[0]}", **point}
     of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
     return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}
+
+
+def _is_pass(gradient: Found) -> bool:
+    """Whether it is the backward pass of a class with a forward pass, which is checked as one target."""
+    owner = gradient.name.rpartition(".")[0]
+    return gradient.kind == "backward" and bool(owner) and (gradient.of or "").rpartition(".")[0] == owner
 
 
 def _claim(gradient: Found) -> list[str]:
@@ -88,6 +96,10 @@ def _note(gradient: Found) -> list[str]:
     if "." in gradient.name:
         owner, _, method = gradient.name.rpartition(".")
         held = owner.rpartition(".")[2].lower()
+        if _is_pass(gradient):
+            return [
+                f"Where {owner} needs arguments, add an object to the module, {held} = {owner}(?), and write {held} here."
+            ]
         return [
             f"{gradient.name} needs an object of {owner}: add one to the module, {held} = {owner}(?), "
             f"and write {held}.{method} here."

@@ -224,7 +224,7 @@ ROWS = (
         group="informs",
         summary="it seems to return its value and its gradient",
         meaning="It returns a number and an array that is shaped like its input. gradcli differentiates both, as two outputs.",
-        do="If the second is the gradient, add --value-and-grad, and it is checked.",
+        do="If the second is the gradient, add --value-and-grad, and it is checked; elsewhere, --pick value=1,grad=0 says where.",
         example=Example(
             'gradcli check f.py:f "x=[1, 2]"',
             (

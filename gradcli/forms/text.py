@@ -12,21 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from gradcli.forms import Page, chart, encodable, writes_braille
-from gradcli.reports.blocks import (
-    Block,
-    Cell,
-    Chart,
-    Code,
-    Graph,
-    Headline,
-    Paragraph,
-    Piece,
-    Table,
-    Tone,
-    pieces_of,
-    text_of,
-)
-from gradcli.reports.common import ErrorDetail
+from gradcli.reports.blocks import Block, Cell, Chart, Code, Graph, Headline, Paragraph, Table, Tone, pieces_of, text_of
 from gradcli.reports.escape import visible
 
 _SHORT = 26  # wider table columns hold text, which is wrapped
@@ -176,30 +162,6 @@ def _longest(table: Table, k: int) -> int:
 
 def _text(cell: Cell) -> Text:
     return Text.assemble(*((visible(piece.text), _STYLES[piece.tone]) for piece in pieces_of(cell)))
-
-
-def error_as_text(error: ErrorDetail, page: Page) -> str:
-    """Return an error as text: what happened, the place with a caret, and what to do."""
-    written = io.StringIO()
-    console = Console(
-        file=written,
-        width=10_000,
-        force_terminal=page.color,
-        color_system="standard" if page.color else None,
-        no_color=not page.color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    console.print(_text((Piece("error: ", "bad"), Piece(error.message))))
-    if error.where is not None:
-        line, _, carets = error.where.partition("\n")
-        console.print(Text("  " + visible(line.replace("\t", " "))))
-        if carets:
-            console.print(Text("  " + carets, style=_STYLES["bad"] if page.color else ""))
-    if error.hint:
-        console.print(Text("  " + visible(error.hint)))
-    return _tidy(written.getvalue(), page)
 
 
 def _tidy(text: str, page: Page) -> str:

@@ -91,7 +91,7 @@ class Called:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
-        return self.function.pair({**values, **self.fixed})
+        return self.function.returned({**values, **self.fixed})
 
 
 def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
@@ -108,7 +108,8 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     names = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
     required = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if not more and required <= set(arguments) and (names & set(arguments) or everything):
+    spread = any(p.kind is p.VAR_POSITIONAL for p in parameters) and not everything and bool(set(arguments) - names)
+    if not more and not spread and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
         return Called(PythonFunction(claim, text, nodes, ()))
     left_over = sorted(required - set(arguments))
@@ -139,6 +140,7 @@ def matcher(
     parameters = [name for name, found in float_paths.items() if found]
 
     def match(found: Any) -> dict[str, Any]:
+        found = _gathered(found, [arguments[name] for name in parameters])
         if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
             return _merged(
                 _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
@@ -173,6 +175,15 @@ def matcher(
     return match
 
 
+def _gathered(found: Any, nodes: Sequence[Node]) -> Any:
+    """Return a tuple with a gradient for each value of `*args` with these in one tuple, as the last parameter holds them."""
+    last = nodes[-1] if len(nodes) > 1 else None
+    if not isinstance(last, Branch) or not isinstance(found, tuple | list) or len(last.parts) < 2:
+        return found
+    first = len(nodes) - 1
+    return (*found[:first], tuple(found[first:])) if len(found) == first + len(last.parts) else found
+
+
 def _in_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
     """Whether a claim holds one gradient for each of several parameters, or for the first ones where none were chosen."""
     if count < 2 or not isinstance(found, tuple | list) or hasattr(found, "_fields"):
@@ -204,6 +215,8 @@ def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequen
 def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
     """Return the entries of one array, which was returned for a list or tuple of scalars, by path."""
     leaves = [path for path in paths(node) if path in wrt]
+    if len(leaves) == 1 and shape(found)[-1:] != (1,):
+        return {leaves[0]: found}  # of one value of *args
     if shape(found)[-1:] != (len(leaves),):
         raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
     return {path: found[..., k] for k, path in enumerate(leaves)}

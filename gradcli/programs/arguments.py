@@ -14,7 +14,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer
 from gradcli.errors import BadPoint, BadShape, BadTarget
-from gradcli.source.structure import Branch, Leaf, Node
+from gradcli.source.structure import Branch, LabelledLeaf, Leaf, Node
 
 _NUMBERS = (float, np.float64)
 
@@ -121,6 +121,8 @@ def argument(path: str, node: Node, x: Any) -> Argument:
             argument(_path(path, part), part, member) for part, member in zip(node.parts, _members(x), strict=True)
         )
         return Container(type(x), keys, parts, path)
+    if isinstance(node, LabelledLeaf):
+        raise BadPoint(f"{path} is a pandas {type(x).__name__}", do=f"compile for its values: {path}.to_numpy()")
     if type(x) is np.ndarray and x.dtype == np.float64:
         return Array(path, x.shape, x.dtype)
     if type(x) is np.ndarray and x.dtype.kind in "biu":

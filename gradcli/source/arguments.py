@@ -1,32 +1,28 @@
 """Bind a user's values to the parameters of a callable: a function of named float inputs, and the point to use."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadPoint, BadTarget
+from gradcli.source.annotations import annotated, takes_a_list, takes_an_array
 from gradcli.source.draws import Whole
 from gradcli.source.function import Notice
 from gradcli.source.missing_arguments import what_to_add
 from gradcli.source.names import nearest
+from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction, in_order, signature_of
-from gradcli.source.structure import Node, taken_apart
+from gradcli.source.structure import Node, labelled, taken_apart
 from gradcli.words import Kind, Severity
 
-_UNTOUCHED: tuple[type, ...] = (int, bool, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def bound(
-    function: Callable[..., Any],
-    text: str,
-    given: Mapping[str, Any],
-    *,
-    typed: bool = False,
-    has_gradient: bool = False,
+    function: Callable[..., Any], text: str, given: Mapping[str, Any], *, typed: bool = False, pick: Pick | None = None
 ) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
     """Return the function of its float leaves, the values of all leaves by path, and notices about the values.
 
@@ -55,8 +51,16 @@ def bound(
         arguments[name], leaves = taken_apart(name, x)
         values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
     _complete(given, parameters, text, function)
+    notices += _remarks(arguments, values)
     inputs = tuple(path for path, x in values.items() if is_float(x))
-    return PythonFunction(function, text, arguments, inputs, has_gradient), values, notices
+    return PythonFunction(function, text, arguments, inputs, pick), values, notices
+
+
+def _remarks(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
+    """Yield what is odd about the pandas objects among the arguments."""
+    for path, labels in labelled(arguments.values()).items():
+        for says, hint in labels.remarks(path, values[path]):
+            yield Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
 
 
 def refuse_coroutine(function: Any, text: str) -> None:
@@ -102,9 +106,14 @@ def _known(
 ) -> None:
     if signature is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
+    positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    spread = [p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL]
+    by_position = bool(spread) and spread[0] not in given and set(positional) <= set(given)
     for name in given:
         if name not in parameters:
             close = nearest(name, parameters)
+            if by_position and close is None:
+                continue  # one of the values of *args, in the order in which they are given
             listed = f"its parameters: {', '.join(parameters) or 'none'}"
             raise BadPoint(
                 f"'{name}' is not a parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
@@ -124,9 +133,9 @@ def _complete(
 
 
 def _example(parameter: inspect.Parameter) -> str:
-    kind = _annotated(parameter)
+    kind = annotated(parameter)
     if kind is int:
-        return "3"
+        return "int([0, 1, 2])" if takes_an_array(parameter) else "3"
     if kind is bool:
         return "True"
     if kind is str:
@@ -134,31 +143,23 @@ def _example(parameter: inspect.Parameter) -> str:
     return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
 
 
-def _annotated(parameter: inspect.Parameter | None) -> type | None:
-    """Return int, bool or str if the parameter's annotation, or without one its default, has this type; else None."""
-    if parameter is None:
-        return None
-    for kind in _UNTOUCHED:
-        if parameter.annotation in (kind, kind.__name__):
-            return kind
-    if parameter.annotation is parameter.empty and type(parameter.default) in _UNTOUCHED:
-        return type(parameter.default)
-    return None
-
-
 def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
     """Return the value to pass; a typed number becomes a float unless the annotation, the default or `int(...)` forbids."""
     if not typed:
         return x
-    wanted = _annotated(parameter)
+    wanted = annotated(parameter)
     if wanted is bool and isinstance(x, float | int) and x in (0, 1):
         return bool(x)
     if wanted is int and isinstance(x, float | int) and float(x).is_integer():
         return int(x)
     if wanted is int and isinstance(x, np.ndarray) and np.all(x == np.floor(x)):
-        return x.astype(int)
+        return x.astype(int).tolist() if takes_a_list(parameter) else x.astype(int)
+    if wanted is int and type(x) is tuple and all(isinstance(n, float) and n.is_integer() for n in x):
+        return tuple(map(int, x))
     if isinstance(x, Whole):
         return int(x)
+    if type(x) is tuple:
+        return tuple(int(part) if isinstance(part, Whole) else part for part in x)
     if isinstance(x, int) and not isinstance(x, bool):
         return float(x)
     return x

@@ -101,7 +101,7 @@ class _Again:
 
         Raises  NotSupported if the function uses a traced value that is not among its arguments.
         """
-        y = self._call.pair(self.leaves | dict(zip(self.traced, xs, strict=True)))
+        y = self._call.returned(self.leaves | dict(zip(self.traced, xs, strict=True)))
         self.output, leaves = taken_apart("", y)
         self.shapes = {path: shape(x) for path, x in leaves.items()}
         found = (

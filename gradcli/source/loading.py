@@ -15,7 +15,7 @@ from typing import Any
 from gradcli.core.provenance import is_users, own, raised_at, shown
 from gradcli.errors import BadTarget, Place
 from gradcli.lowering.quiet import quiet_imports
-from gradcli.source.names import nearest
+from gradcli.source.missing_target import no_file, no_module, no_name
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
@@ -42,8 +42,10 @@ class Loaded:
     module: ModuleType
 
 
-def load(text: str) -> Loaded:
+def load(text: str, what: str = "function") -> Loaded:
     """Return the object that a Python target names; this imports, and so runs, the user's module.
+
+    `what` is what messages call the object.
 
     Raises  BadTarget if there is no such file or name (it suggests near ones), or if the module itself raises an error
             (with its line).
@@ -53,11 +55,17 @@ def load(text: str) -> Loaded:
         module = _module(text.strip())
         raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
     module = _module(match["file"])
-    found = _member(module, match["name"], match["file"])
+    found = _member(module, match["name"], match["file"], what)
     if match["made"]:
         with running(f"{match['name']}()"):
             found = found()
     return Loaded(text.strip(), found, module)
+
+
+def module_of(text: str) -> ModuleType:
+    """Return the module of a Python target. Raises BadTarget."""
+    match = TARGET.fullmatch(text.strip())
+    return _module(text.strip() if match is None else match["file"])
 
 
 def member(module: ModuleType, name: str) -> Any:
@@ -90,9 +98,7 @@ def _imported(name: str) -> ModuleType:
     _importable(str(Path.cwd()))
     top = name.split(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
-        near = Path(f"{name}.py")
-        advice = f"did you mean {near}:...?" if near.exists() else "give a file: path/to/file.py:name"
-        raise BadTarget(f"there is no module '{name}'", do=advice)
+        raise no_module(name)
     with running(name):
         module = importlib.import_module(name)
     if getattr(module, "__file__", None):
@@ -102,8 +108,7 @@ def _imported(name: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        what = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
-        raise BadTarget(what, do=_near_files(path))
+        raise no_file(str(path))
     path = path.resolve()
     root, name = _as_package(path)
     _importable(str(Path.cwd()))
@@ -181,33 +186,23 @@ def _forget_namesakes(folder: Path) -> None:
             del sys.modules[file.stem]
 
 
-def _near_files(path: Path) -> str:
-    try:
-        known = sorted(p.name for p in (path.parent if path.parent.is_dir() else Path()).glob("*.py"))
-    except OSError:
-        known = []
-    near = nearest(path.name, known)
-    if near:
-        return f"did you mean {path.parent / near if str(path.parent) != '.' else near}?"
-    return f"in that folder: {', '.join(known[:8])}" if known else "check the path"
-
-
-def _member(module: ModuleType, name: str, file: str) -> Any:
+def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
     found: Any = module
     reached = ""
     for part in name.split("."):
         if not hasattr(found, part):
-            known = names_of(found)
+            known = names_of(found) if what == "function" else public_names(found)
             where = f"{reached} of {file}" if reached else file
-            near = nearest(part, known)
-            listed = f"it has: {', '.join(known[:12])}" if known else "it defines no functions"
-            full = f"{reached}.{near}" if reached else near
-            raise BadTarget(
-                f"{where} has no function '{part}'", do=f"did you mean {file}:{full}? {listed}" if near else listed
-            )
+            raise no_name(where, part, known, f"{file}:{reached}.?" if reached else f"{file}:?", what)
         found = _bound_method(found, part, reached or part, file)
         reached = f"{reached}.{part}" if reached else part
     return found
+
+
+def public_names(owner: Any) -> list[str]:
+    """Return the names of what a module or an object holds, without modules and private names."""
+    held = vars(owner) if hasattr(owner, "__dict__") else {}
+    return [name for name, x in held.items() if not name.startswith("_") and not isinstance(x, ModuleType)]
 
 
 def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:

@@ -2,13 +2,16 @@
 
 import ast
 import inspect
+import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 _WRITTEN = 6  # most entries of an array that is written out
+_INDEX = re.compile(r"(?:\[|range\()([^\[\]]*)")  # what follows an opening bracket
+_LABELS = 24  # the same of integers
 
 
 def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]) -> str:
@@ -37,6 +40,44 @@ def as_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
     if not fits or next(iter(inspect.signature(target).parameters), None) != name:
         return f'{name} is a dict: return it by name from a function, {{"{name}": {{...}}}}, and name that: --at {file}:point'
     return f"{name} is a dict: --at {file}:{fits[0]}"
+
+
+def as_integers(values: Mapping[str, Any], line: str) -> str:
+    """Return the inputs that may be meant as integers in the syntax of `--at`: `n=int(3), target=int([0, 2, 1])`.
+
+    Of those whose values are all whole numbers, those that the `line` of the error names, or all.
+    """
+    whole = {name: x for name, x in values.items() if np.size(x) and np.all(np.asarray(x) == np.floor(x))}
+    words = set(re.findall(r"\w+", line))
+    inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
+    for chosen in (words & inside, words):
+        named = {name: x for name, x in whole.items() if name in chosen}
+        if named:
+            whole = named
+            break
+    return ", ".join(f"{name}=int({_whole(x)})" for name, x in whole.items())
+
+
+def _whole(x: Any) -> str:
+    if np.size(x) > _LABELS:
+        return "[...]"
+    return str(np.asarray(x).astype(int).tolist())
+
+
+def open_ended(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
+    """Return the `--at` option for the `*args` or `**kwargs` of a function, if it has some without a value, else None."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters) and (key != "a" or not given):
+        named = (
+            f'name the values of **{next(p.name for p in parameters if p.kind is p.VAR_KEYWORD)}: --at "{key}=randn(3)"'
+        )
+        spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        return f'{named}; those of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread and key == "a" else named
+    spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name not in given]
+    return f'give the values of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread else None
 
 
 def _keys_read(target: Any, name: str) -> set[str]:

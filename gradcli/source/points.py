@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint
-from gradcli.source.draws import NO_SIZES, Sizes
-from gradcli.source.loading import load, running
+from gradcli.source.assignments import assignments, gives_values
+from gradcli.source.draws import NO_SIZES, Sizes, Whole
+from gradcli.source.loading import load, module_of, public_names, running
+from gradcli.source.names import nearest
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
-from gradcli.source.values import assignments, value, whole_point
+from gradcli.source.values import value, whole_point
 
 WHOLE = "*"  # the key of a point that Python code supplies as one object
 _BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # also a comma, if another input follows
@@ -19,22 +21,28 @@ _BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
-def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES, separate: bool = False) -> list[dict[str, Any]]:
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+def read(
+    texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES, separate: bool = False, target: str = ""
+) -> list[dict[str, Any]]:
     """Return the points that `--at` strings and NAME=VALUE arguments name, in order.
 
     The strings are merged into one point. Naming an input again begins the next point, which inherits the other values.
-    If `separate`, each string is a whole point, which inherits nothing.
+    If `separate`, each string is a whole point, which inherits nothing. Where the `target` is Python code, a bare name is
+    a point in its module, and a value may be `file.py:NAME`.
 
     Raises  BadPoint, TooLarge for values that cannot be read; BadTarget for Python code that cannot be loaded.
     """
     if separate:
-        return [_one(text, seed, number, sizes) for number, text in enumerate(texts)]
+        return [_one(text, seed, number, sizes, target) for number, text in enumerate(texts)]
     points: list[dict[str, Any]] = []
     named: set[str] = set()
     for text in texts:
-        found = _one(text, seed, max(0, len(points) - 1), sizes)
+        found = _one(text, seed, max(0, len(points) - 1), sizes, target)
         if points and named & set(found):
-            found = _one(text, seed, len(points), sizes)
+            found = _one(text, seed, len(points), sizes, target)
             points.append({**points[-1], **found})
             named = set(found)
         elif points:
@@ -45,20 +53,41 @@ def read(texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES, separate:
     return points
 
 
-def _one(text: str, seed: int, point: int, sizes: Sizes) -> dict[str, Any]:
+def _one(text: str, seed: int, point: int, sizes: Sizes, target: str) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("@"):
         return whole_point(stripped)
-    if is_python(stripped):
-        return {WHOLE: _from_python(stripped)}
+    if is_python(stripped) and not gives_values(stripped):
+        return {WHOLE: _called(load(stripped).found, stripped)}
+    if is_python(target) and _NAME.fullmatch(stripped):
+        return {WHOLE: _called(_in_module(stripped, target), stripped)}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
-    return assignments(text, seed, point, sizes)
+    return assignments(text, seed, point, sizes, _from_python if is_python(target) else None)
 
 
 def _from_python(text: str) -> Any:
+    """Return an object of the user's code as the value of one argument."""
+    found = load(text, "value").found
+    return Whole(found) if type(found) is int else found
+
+
+def _in_module(name: str, target: str) -> Any:
+    """Return what a name refers to in the target's module. Raises BadPoint."""
+    module = module_of(target)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = nearest(name, public_names(module))
+            where = target.rpartition(":")[0].rstrip(":")
+            do = f"did you mean {near}?" if near else f'name a point there, or write values: --at "{name}=0.5"'
+            raise BadPoint(f"{where} has no '{name}'", do=do)
+        found = getattr(found, part)
+    return found
+
+
+def _called(found: Any, text: str) -> Any:
     """Return the point that a function or an object in the user's code supplies."""
-    found = load(text).found
     if not callable(found):
         return found
     with running(f"{text}()", BadPoint):

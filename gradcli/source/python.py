@@ -14,25 +14,28 @@ from gradcli.core.primitive import Value, settled
 from gradcli.core.provenance import package_raised, raised_at
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
-from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
 from gradcli.primitives.pairs import Pair
 from gradcli.source.function import Notice, Output
-from gradcli.source.missing_arguments import as_dict
+from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
+from gradcli.source.missing_arguments import as_dict, as_integers, open_ended
 from gradcli.source.outputs import flattened
+from gradcli.source.pick import Pick
 from gradcli.source.standin import stand_ins, tracing, untraced, users_modules
-from gradcli.source.structure import Leaf, Node, put_together
+from gradcli.source.structure import Leaf, Node, labelled, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
 _MOST_SAID = 300  # most characters quoted from an exception's message
-_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice")
+_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
+_OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
 
 class PythonFunction:
     """A Python callable whose arguments have a known structure; its inputs are their float leaves, named by path.
 
-    `arguments` holds the structure of each argument. `has_gradient` means that the function returns a pair of its value
-    and its gradient, of which only the value is differentiated.
+    `arguments` holds the structure of each argument. With `pick` the function returns its value and its gradient, and these
+    are the parts of its result that they are; only the value is differentiated.
     """
 
     kind: TargetKind = "python"
@@ -43,17 +46,18 @@ class PythonFunction:
         text: str,
         arguments: Mapping[str, Node],
         inputs: tuple[str, ...],
-        has_gradient: bool = False,
+        pick: Pick | None = None,
     ) -> None:
         self.function = function
         self.text = text
         self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
         self.inputs = inputs
-        self.has_gradient = has_gradient
+        self.pick = pick
         self.outputs: tuple[Output, ...] = ()
         self.copies = False
         self.seconds: float | None = None
         self._passing = passing(function, tuple(self.arguments))
+        self._labelled = labelled(self.arguments.values())
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value as one number or array.
@@ -68,16 +72,11 @@ class PythonFunction:
         return y
 
     def raw(self, values: Mapping[str, Value]) -> Any:
-        """Return what the function itself returns, or only the value if it returns a pair of value and gradient."""
-        y = self.pair(values)
-        if not self.has_gradient:
-            return y
-        if not isinstance(y, tuple | list) or len(y) != 2:
-            says = f"{self.text} does not return a pair of its value and its gradient"
-            raise FunctionFailed(says, do="drop --value-and-grad")
-        return y[0]
+        """Return what the function itself returns, or only the value if it returns its gradient too."""
+        y = self.returned(values)
+        return y if self.pick is None else self.pick.value_of(y, self.text)
 
-    def pair(self, values: Mapping[str, Value]) -> Any:
+    def returned(self, values: Mapping[str, Value]) -> Any:
         """Return what the function itself returns; it is called on copies if it writes into its arguments.
 
         Raises  FunctionFailed for an exception of the user's code; TraceEnded for one on tracers.
@@ -91,20 +90,21 @@ class PythonFunction:
                 return self._called(given)
         except GradcliError as error:
             error.where = error.where or raised_at(error.__traceback__)
+            self._advise_values(error, error)
             raise
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if not tracers and not self.copies and _writes(error):
                 self.copies = True
-                return self.pair(values)
+                return self.returned(values)
             raise self._failed(error, bool(tracers), values) from error
 
     def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
         """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
         with stand_ins(hold, users_modules()):
-            y = self._called({path: _own(x, hold) for path, x in values.items()})
+            y = self._called({path: x if path in self._labelled else _own(x, hold) for path, x in values.items()})
         if TraceEnded.raised != before:
             raise TraceEnded("an except clause of the function caught the error that ended the trace")
         return y
@@ -118,7 +118,7 @@ class PythonFunction:
             if how == _POSITIONAL:
                 args.append(x)
             elif how == _ALL_POSITIONAL:
-                args.extend(x)
+                args.extend(x if isinstance(x, tuple | list) or np.ndim(x) else (x,))
             elif how == _ALL_KEYWORDS:
                 kwargs |= x
             else:
@@ -132,6 +132,7 @@ class PythonFunction:
         cause = _cause(error)
         if cause is not None:
             cause.where = cause.where or where
+            self._advise_values(cause, error)
             return cause
         if isinstance(error, SystemExit):
             return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
@@ -139,8 +140,15 @@ class PythonFunction:
         if tracing:
             package = package_raised(error.__traceback__)
             what = f"{package[0]} of {package[1]} is not traced" if package is not None else "the trace ended"
-            return TraceEnded(f"{what}: {said}", where=where)
+            ended = TraceEnded(f"{what}: {said}", where=where)
+            self._advise_values(ended, error)
+            return ended
         return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
+
+    def _advise_values(self, ended: GradcliError, error: BaseException) -> None:
+        """Let the error that ended a trace inside pandas say to take the values."""
+        if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and in_pandas(error):
+            ended.do = in_a_trace(next(iter(self._labelled), "df"))
 
     def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
@@ -149,11 +157,21 @@ class PythonFunction:
             dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
-        if not isinstance(error, TypeError | IndexError) or not any(word in text for word in _ABOUT_INTEGERS):
+        if (
+            isinstance(error, KeyError)
+            and error.args
+            and isinstance(error.args[0], str)
+            and error.args[0].isidentifier()
+        ):
+            return open_ended(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
+        words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
+        if not any(word in text for word in words):
             return None
-        whole = [name for name in self.inputs if np.shape(values[name]) == () and float(values[name]).is_integer()]
-        named = ", ".join(f"{name}=int({float(values[name]):.0f})" for name in whole) or "n=int(3)"
-        return f'numbers are floats unless written int(3): --at "{named}"'
+        where = raised_at(error.__traceback__)
+        arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
+        floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
+        named = as_integers(floats, where.text if where else "")
+        return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
@@ -182,7 +200,7 @@ class PythonFunction:
         if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
             says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
             return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
-        return y, outputs, [] if self.has_gradient else _looks_like_both(raw, values, self.inputs)
+        return y, outputs, [] if self.pick is not None else _looks_like_both(raw, values, self.inputs)
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -237,6 +255,12 @@ def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, s
     return known.passing[given]
 
 
+def takes_keywords(function: Callable[..., Any]) -> bool:
+    """Whether a function has `**kwargs`."""
+    signature = signature_of(function)
+    return signature is not None and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+
 def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument is passed: by position up to the first parameter that is left out, then by name."""
     found, unbroken = {}, True
@@ -288,18 +312,21 @@ def _cause(error: BaseException | None) -> GradcliError | None:
 
 def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
     """Return a notice if a function returns a scalar and an array shaped like its input, as for scipy's `jac=True`."""
-    pair = isinstance(raw, tuple) and len(raw) == 2 and np.ndim(raw[0]) == 0 and inputs
-    if (
-        not pair
-        or isinstance(raw[1], dict | tuple | list)
-        or np.ndim(raw[1]) == 0
-        or shape(raw[1]) != shape(values[inputs[0]])
-    ):
+    if not isinstance(raw, tuple) or hasattr(raw, "_fields") or not inputs:
         return []
+    wanted = shape(values[inputs[0]])
+    kinds = [None if isinstance(part, dict | tuple | list | str | None) else shape(part) for part in raw]
+    orders = [(0, 1)] if len(raw) > 2 else [(0, 1), (1, 0)]
+    if not wanted or max(map(len, orders)) > len(raw):
+        return []
+    found = next(((k, j) for k, j in orders if kinds[k] == () and kinds[j] == wanted), None)
+    if found is None:
+        return []
+    hint = "if the second is the gradient: --value-and-grad"
+    if len(raw) > 2 or found != (0, 1):
+        hint = f"if part {found[1]} is the gradient: --pick value={found[0]},grad={found[1]}"
     says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
-    return [
-        Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint="if the second is the gradient: --value-and-grad")
-    ]
+    return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
 
 
 def _changing(y: Value, again: Value) -> Notice:

@@ -12,7 +12,7 @@ from gradcli.source.points import WHOLE, pairs, read
 SMALL = (5, 3, 4)  # sizes for names without a value: all different, the first the largest, so that matrices are tall
 
 
-def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes = NO_SIZES) -> Sizes:
+def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes = NO_SIZES, target: str = "") -> Sizes:
     """Return a number for every size that `W: m n; x: n` names, together with the `fixed` ones.
 
     Raises  BadOption if two values disagree on a size, or a value has another number of axes; BadPoint for points that
@@ -25,9 +25,9 @@ def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes
         return fixed
     small = itertools.chain(SMALL, itertools.count(6))
     found: dict[str, int] = {**dict(zip(names, small, strict=False)), **fixed}
-    found |= {n: k for _, n, k in reversed(list(_lengths(dims, read(at, seed, found)))) if n in names}
+    found |= {n: k for _, n, k in reversed(list(_lengths(dims, read(at, seed, found, target=target)))) if n in names}
     owners: dict[str, str] = {}
-    for owner, name, length in _lengths(dims, read(at, seed, found)):
+    for owner, name, length in _lengths(dims, read(at, seed, found, target=target)):
         if length != found[name]:
             says = f"the size {name} is {found[name]} by {owners.get(name, '--shapes')} and {length} by {owner}"
             raise BadOption(says, do="give sizes that differ names that differ, and one point at a time")

@@ -3,13 +3,14 @@
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.tracer import Tracer
 from gradcli.errors import BadPoint
+from gradcli.source.labelled import Labels, labels_of, values_of
 
 MOST_DEEP = 50
 
@@ -19,6 +20,13 @@ class Leaf:
     """The place of one value in a structure."""
 
     path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LabelledLeaf(Leaf):
+    """The place of the values of a pandas Series or DataFrame, with its labels."""
+
+    labels: Labels
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,8 +60,9 @@ def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
     if named is None:
         while path in leaves:  # two keys may give the same path
             path += "'"
-        leaves[path] = x
-        return Leaf(path)
+        labels = labels_of(x)
+        leaves[path] = x if labels is None else values_of(x)
+        return Leaf(path) if labels is None else LabelledLeaf(path, labels)
     return Branch(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
 
 
@@ -119,13 +128,25 @@ def _replaced(x: Any, parts: list[Any]) -> Any:
 def put_together(node: Node, leaves: Mapping[str, Any]) -> Any:
     """Return the structure with the given leaves."""
     if isinstance(node, Leaf):
-        return leaves[node.path]
+        x = leaves[node.path]
+        return node.labels.made(x) if isinstance(node, LabelledLeaf) else x
     return node.make([put_together(part, leaves) for part in node.parts])
 
 
 def paths(node: Node) -> list[str]:
     """Return the paths of the leaves, in order."""
     return [node.path] if isinstance(node, Leaf) else [path for part in node.parts for path in paths(part)]
+
+
+def labelled(nodes: Iterable[Node]) -> dict[str, Labels]:
+    """Return the labels of the leaves that have some, by path."""
+    found: dict[str, Labels] = {}
+    for node in nodes:
+        if isinstance(node, LabelledLeaf):
+            found[node.path] = node.labels
+        elif isinstance(node, Branch):
+            found |= labelled(node.parts)
+    return found
 
 
 def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,17 +163,21 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises  BadPoint if a path is given both alone and as a container.
     """
-    found: dict[Any, Any] = {}
+    found = _Made()
     for path, x in flat.items():
         here, keys = found, _keys(path)
         for key in keys[:-1]:
-            here = here.setdefault(key, {})
-            if not isinstance(here, dict):
+            here = here.setdefault(key, _Made())
+            if not isinstance(here, _Made):
                 raise BadPoint(
                     f"'{path}' is given twice: alone, and in the container that holds it", do="leave one out"
                 )
         here[keys[-1]] = x
     return {str(name): _listed(x) for name, x in found.items()}
+
+
+class _Made(dict[Any, Any]):
+    """A container that paths name."""
 
 
 def _keys(path: str) -> list[Any]:
@@ -163,8 +188,8 @@ def _keys(path: str) -> list[Any]:
 
 
 def _listed(x: Any) -> Any:
-    if not isinstance(x, dict) or isinstance(x, Named):
-        return x
+    if not isinstance(x, _Made):
+        return x  # the user's own container
     members = {key: _listed(part) for key, part in x.items()}
     if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):
         return [members[k] for k in range(len(members))]

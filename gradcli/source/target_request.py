@@ -1,10 +1,13 @@
 """One target of a command, with the point and the claim that belong to it alone."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from gradcli.errors import BadOption, BadPoint, NotSupported
 from gradcli.source.targets import is_python, names_python
+
+_ENTRY = re.compile(r"\w+(?:\.\w+|\[\d+\])+")  # of an argument: params.A
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
             if is_python(text):
                 says = f"'{text}' names Python code, which standard input may not run"
                 raise NotSupported(says, do="allow it: --allow-python")
-    if not all(name.isidentifier() for name in request.values):
+    if not all(name.isidentifier() or _ENTRY.fullmatch(name) for name in request.values):
         raise BadPoint("a key of `at` is not an identifier", do="use the inputs' names as keys")
     written = [f"{name}={written_value(name, x)}" for name, x in request.values.items()]
     return (*request.at, ", ".join(written)) if written else request.at

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadPoint, GradcliError, Span, TooLarge
-from gradcli.source.draws import LEADING, NO_SIZES, SIZED, Sizes, Source
+from gradcli.errors import BadPoint, GradcliError, TooLarge
+from gradcli.source.draws import LEADING, SIZED, Sizes, Source
 from gradcli.source.limits import MAX_ENTRIES, Ledger
 from gradcli.source.names import nearest, shape_of, whole
 from gradcli.source.tokens import Statement, folded, parts
@@ -25,40 +25,6 @@ _UNREADABLE = (
     ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, IndexError, RecursionError, SyntaxError, MemoryError,
     OverflowError, NotImplementedError, UserWarning, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-_FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<file>[^,;\n]+)")
-_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
-
-
-def assignments(text: str, seed: int = 0, point: int = 0, sizes: Sizes = NO_SIZES) -> dict[str, Any]:
-    """Return the values named in `x=0.5, W=randn(3,4)`.
-
-    Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
-    """
-    found: dict[str, Any] = {}
-    unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
-    for match in _FILE_VALUE.finditer(unquoted):
-        name = folded(match["name"])
-        _once(name, found, Span(text, match.start("name"), len(match["name"])))
-        found[name] = from_file(text[match.start("file") : match.end("file")].strip(), name)
-    for part in parts(_blanked(text, [match.span() for match in _FILE_VALUE.finditer(unquoted)])):
-        if part.name is None:
-            raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
-        name = folded(part.name.text)
-        _once(name, found, Span(text, part.name.start, len(part.name.text)))
-        found[name] = _value(part, Source(seed, name, point, sizes))
-    return found
-
-
-def _once(name: str, found: dict[str, Any], where: Span) -> None:
-    if name in found:
-        raise BadPoint(f"'{name}' is given twice", where=where, do="leave one out")
-
-
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the string with pieces replaced by blanks, so that columns do not shift."""
-    for start, end in spans:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
 
 
 def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
@@ -69,10 +35,10 @@ def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
     found = parts(text, ())
     if not found:
         raise BadPoint(f"{name} has no value", do=f"write {name}=0.5")
-    return _value(found[0], Source(seed, name, point))
+    return read_value(found[0], Source(seed, name, point))
 
 
-def _value(part: Statement, source: Source) -> Any:
+def read_value(part: Statement, source: Source) -> Any:
     if part.inner:
         raise TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
     try:
@@ -84,11 +50,18 @@ def _value(part: Statement, source: Source) -> Any:
             do="write a number, a list or randn(3, 4)",
         ) from None
     try:
-        return _Reader(part, source.functions(), source.sizes).read(tree)
+        return _floats(_Reader(part, source.functions(), source.sizes).read(tree))
     except RecursionError:
         raise TooLarge(
             "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
         ) from None
+
+
+def _floats(x: Any) -> Any:
+    """Return a value in which the numbers of a tuple are floats, as those of a list are."""
+    if type(x) is not tuple:
+        return x
+    return tuple(float(part) if type(part) is int else _floats(part) for part in x)
 
 
 class _Reader:
@@ -233,7 +206,7 @@ def from_file(reference: str, name: str) -> Any:
     Raises  BadPoint for a file that is missing, of another kind, or unreadable; TooLarge. No message quotes the contents.
     """
     path_text, key = reference.removeprefix("@"), name
-    if not _exists(Path(path_text)) and ":" in path_text:
+    if not exists(Path(path_text)) and ":" in path_text:
         path_text, _, key = path_text.rpartition(":")
     path = Path(path_text)
     _regular(path)
@@ -275,7 +248,8 @@ def whole_point(reference: str) -> dict[str, Any]:
     raise BadPoint(f"{path.name} holds no point", do="use .npz or .json for a whole point, x=@file.npy for one input")
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; False for a path that no file can have."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -283,7 +257,7 @@ def _exists(path: Path) -> bool:
 
 
 def _regular(path: Path) -> None:
-    if not _exists(path):
+    if not exists(path):
         raise BadPoint(f"there is no file {path}", do="check the path")
     if not path.is_file():
         raise BadPoint(f"{path} is not a regular file", do="give a data file")

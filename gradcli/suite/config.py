@@ -30,6 +30,7 @@ OF_ONE = (
     "vjp",
     "hvp",
     "value_and_grad",
+    "pick",
     "shapes",
     "points",
     "bounds",

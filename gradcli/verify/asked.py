@@ -32,9 +32,9 @@ def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
     at = checked_point_texts(ask)
-    sizes = numbers(shapes, at, seed, wanted.sizes)
+    sizes = numbers(shapes, at, seed, wanted.sizes, ask.target)
     looked_at = LocateOptions(
-        seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.value_and_grad, sizes, settings.stepping,
+        seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.picked, sizes, settings.stepping,
         settings.framework_options, ask.separate_points,
     )  # fmt: skip
     found = locate(ask.target, at, looked_at)

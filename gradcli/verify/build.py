@@ -72,7 +72,9 @@ def request_for(
             used; BadTarget for a claim that names no function.
     """
     own, options = None, settings.options
-    if claiming is None and not options.value_and_grad:
+    if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
+        claiming = Claiming(*found.own_claim)
+    if claiming is None and options.picked is None:
         own = own_gradient(found, options.seed, options.order, options.expect)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
             missing = {"straight-through": "step function", "stop-gradient": "gradient that is stopped"}
@@ -148,10 +150,11 @@ def _derivative(claiming: Claiming | None, options: Options) -> Derivative:
 
 
 def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tuple[Located, Claimed | None]:
-    if options.value_and_grad:
+    if options.picked is not None:
         if claiming is not None:
-            raise BadOption("--value-and-grad is itself a claim", do="drop the other one")
-        return value_and_gradient(found)
+            flag = "--pick" if options.pick is not None else "--value-and-grad"
+            raise BadOption(f"{flag} is itself a claim, and --{claiming.kind} is another", do="drop one of them")
+        return value_and_gradient(found, options.picked)
     if claiming is None:
         if options.require_claim:
             raise BadOption("--require-claim is given, but there is no claim", do='add --grad "x=..."')
@@ -165,7 +168,7 @@ def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tup
 
 def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
     """Return a notice for each function in the same file that looks like the gradient and was not checked."""
-    if claiming is not None or options.value_and_grad or found.module is None:
+    if claiming is not None or options.picked is not None or found.module is None:
         return []
     name = found.f.text.rpartition(":")[2].removesuffix("()")
     return [

@@ -22,6 +22,7 @@ from gradcli.source.function import Function
 from gradcli.source.loading import load, member, names_of
 from gradcli.source.names import nearest
 from gradcli.source.outputs import flattened
+from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf, paths, put_together
 from gradcli.source.targets import is_python
@@ -62,23 +63,20 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
     return looked_at, claim
 
 
-def value_and_gradient(found: Located) -> tuple[Located, Claimed]:
-    """Return the target with the gradient that it returns as its second result, as the claim.
+def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
+    """Return the target with the gradient that it returns beside its value, as the claim.
 
-    Raises  BadOption if the target is no Python function; the claim raises BadClaim if f returns no pair.
+    Raises  BadOption if the target is no Python function; the claim raises BadClaim if f does not return these parts.
     """
     f, at = found.f, found.points[0].values
     if not isinstance(f, PythonFunction):
-        raise BadOption("--value-and-grad is for Python functions", do="use --grad")
+        raise BadOption(f"{'--value-and-grad' if pick.pair else '--pick'} is for Python functions", do="use --grad")
 
     def gradient(values: Mapping[str, Value]) -> Any:
-        both = f.pair(values)
-        if not isinstance(both, tuple | list) or len(both) != 2:
-            raise BadClaim(f"{f.text} does not return a pair of its value and its gradient", do="drop --value-and-grad")
-        return both[1]
+        return pick.gradient_of(f.returned(values), f.text)
 
     claim = ClaimedFunction(
-        f"{f.text} (its second result)", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
+        f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
     return _first_only(found, claim), claim
 

@@ -1,7 +1,8 @@
 """Locate a target: load the function, complete the points that the user gave, and draw points where f is smooth."""
 
+import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +17,15 @@ from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
 from gradcli.source.arguments import bound, default_of, refuse_coroutine
+from gradcli.source.components import component_of
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
 from gradcli.source.function import Function, Notice
+from gradcli.source.leaves import with_entries
 from gradcli.source.loading import load, own_package_of
+from gradcli.source.missing_arguments import open_ended
 from gradcli.source.names import nearest
+from gradcli.source.pick import Pick
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Leaf, Named, Node, nested, with_complex
@@ -29,6 +34,7 @@ from gradcli.source.tokens import folded
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
+_FLOATS = 'give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))'
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class Located:
     """A function, its points, the inputs to differentiate, and whether the user chose these inputs.
 
     `arguments` is the structure of each parameter, `module` the module that holds the user's function, and `sizes` maps
-    named sizes, such as n, to numbers.
+    named sizes, such as n, to numbers. `own_claim` is the derivative that the object claims which holds the function: the
+    kind of claim, and the function of it.
     """
 
     f: Function
@@ -47,6 +54,7 @@ class Located:
     module: ModuleType | None = None
     notices: tuple[Notice, ...] = ()
     sizes: Sizes = field(default_factory=dict)
+    own_claim: tuple[str, Callable[..., Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class LocateOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     count: int = 1
     wrt: str | None = None
-    has_gradient: bool = False
+    pick: Pick | None = None
     sizes: Sizes = field(default_factory=lambda: NO_SIZES)
     stepping: Stepping = DEFAULT_STEPPING
     framework_options: FrameworkOptions = PLAIN
@@ -81,16 +89,15 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
-        points = read(at, options.seed, options.sizes, options.separate_points)
+        points = read(at, options.seed, options.sizes, options.separate_points, text)
         given = [_sized(point, options.sizes, named) for point in points or [{}]]
         found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
     refuse_options(options.framework_options)
-    if options.has_gradient:
-        raise BadOption(
-            "--value-and-grad is for Python functions", do="an expression has one value: drop --value-and-grad"
-        )
+    if options.pick is not None:
+        flag = "--value-and-grad" if options.pick.pair else "--pick"
+        raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
     return expression_at(text, read(at, options.seed, options.sizes, options.separate_points), options)
 
 
@@ -158,10 +165,15 @@ def function_at(
     own_package_of(function)
     native = adapted(function, text, module, options.framework_options, options.seed)
     if native is None:
-        return _at_points(function, text, given, options, typed, module)
+        made = component_of(function, text)
+        if made is None:
+            return _at_points(function, text, given, options, typed, module)
+        given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
+        found = _at_points(made.function, text, given, options, typed, module)
+        return replace(found, own_claim=(made.kind, made.claim))
     given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
-        native.build(point)
+        native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
     if native.parameters:
         given = [{"parameters": Named(native.parameters), **point} for point in given]
     try:
@@ -188,14 +200,14 @@ def _at_points(
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
-        named = nested(named_arguments(function, point))
+        named = nested(with_entries(function, named_arguments(function, point), typed))
         named |= {
             name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
             for name, size in options.shapes.items()
             if name not in named
         }
         named |= _defaults_wanted(function, named, options.wrt)
-        this, values, notices = bound(function, text, named, typed=typed, has_gradient=options.has_gradient)
+        this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
         if f is None:
             f = this
         elif list(values) != list(points[0].values):
@@ -207,10 +219,7 @@ def _at_points(
     if f is None:
         raise BadPoint("no point is given", do='--at "x=randn(3)"')
     if not f.inputs:
-        raise BadPoint(
-            f"{text} has no float input to differentiate",
-            do='give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))',
-        )
+        raise BadPoint(f"{text} has no float input to differentiate", do=open_ended(function, f.arguments) or _FLOATS)
     names = chosen_inputs(f.inputs, options.wrt)
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
@@ -225,9 +234,15 @@ def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
     found, rest = point[WHOLE], {name: x for name, x in point.items() if name != WHOLE}
     signature = signature_of(function) if callable(function) else None
     names = list(signature.parameters) if signature else []
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()) if signature else False
-    if isinstance(found, dict) and all(isinstance(k, str) for k in found) and (set(found) & set(names) or open_ended):
+    kinds = {p.kind: p.name for p in signature.parameters.values()} if signature else {}
+    by_name = inspect.Parameter.VAR_KEYWORD in kinds
+    if isinstance(found, dict) and all(isinstance(k, str) for k in found) and (set(found) & set(names) or by_name):
         return found | rest
+    spread = kinds.get(inspect.Parameter.VAR_POSITIONAL)
+    if spread is not None and isinstance(found, tuple) and not hasattr(found, "_fields"):
+        before = names[: names.index(spread)]
+        after = {spread: found[len(before) :]} if len(found) > len(before) else {}
+        return dict(zip(before, found, strict=False)) | after | rest
     if isinstance(found, tuple) and not hasattr(found, "_fields") and (len(names) != 1 or len(found) == 1):
         if len(found) > len(names):
             raise BadPoint(f"the point has {len(found)} values for {len(names)} parameters", do="give a dict by name")

@@ -124,7 +124,7 @@ def test_a_zero_argument_factory_may_end_it_too(process: Callable[..., Any], tmp
 EXITS = {
     "in f":         "def f(x):\n    sys.exit(0)\ndef g(x): return 2*x\n",
     "in the claim": "def f(x): return np.sum(x**2)\ndef g(x):\n    sys.exit(0)\n",
-    "at import":    "sys.exit(0)\n",
+    "at import":    "sys.exit(0)\ndef f(x): return x\n",
 }
 STANDS = {
     "atexit, sys.exit":  "import atexit\natexit.register(sys.exit, 0)\n",

@@ -41,7 +41,14 @@ def fwd(x): return x, x
 def bwd(x, g): return (g * 2,)
 f.defvjp(fwd, bwd)
 """
+PASSES = """
+class Tanh:
+    def forward(self, x): return x * x
+    def backward(self, g): return 2 * g * self.x
+tanh = Tanh()
+"""
 FILES = {
+    "src/pkg/passes.py": PASSES,
     "src/pkg/__init__.py": "", "src/pkg/losses.py": LOSSES, "src/pkg/models.py": MODELS, "src/pkg/layers.py": LAYERS,
     "src/pkg/rules.py": RULES,
 }  # fmt: skip
@@ -57,6 +64,9 @@ COVERED = [  # a target, its claims, and what they cover
     (("pkg.models:counts.loglike", "counts.score", "counts.hessian"),    {"Base.score", "Poisson.hessian"}),
     (("pkg.models:counts.loglike", "fg"),                                {"focal_grad"}),
     (("pkg.models:counts.loglike", "pkg.losses.focal_grad"),             {"focal_grad"}),
+    (("src/pkg/passes.py:Tanh",),                                        {"Tanh.backward"}),
+    (("pkg.passes:tanh",),                                               {"Tanh.backward"}),
+    (("pkg.passes:tanh.forward",),                                       set()),
     (("src/pkg/losses.py:both",),                                        {"both"}),
     (("src/pkg/losses.py:focal",),                                       set()),
     (("src/pkg/losses.py:focal", "g*z**(g-1)"),                          set()),

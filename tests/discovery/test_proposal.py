@@ -74,6 +74,15 @@ def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> No
     assert "needs an object of P" in proposed(tmp_path, {"a.py": model})
 
 
+def test_a_class_with_both_passes_is_one_target(tmp_path: Path) -> None:
+    layer = "class Tanh:\n    def forward(self, x): return x * x\n    def backward(self, g): return 2 * g * self.x\n"
+    (check,) = uncommented(proposed(tmp_path, {"a.py": layer}))["check"]
+    assert check == {"id": "Tanh.backward", "target": "a.py:Tanh", "at": ["x=randn(?)"]}
+    assert "Where Tanh needs arguments" in proposed(tmp_path, {"a.py": layer})
+    (check,) = uncommented(proposed(tmp_path, {"a.py": layer + "layer = Tanh()\n"}))["check"]
+    assert check["target"] == "a.py:layer"
+
+
 def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
     text = HEAD + "def fit(x0):\n    return minimize(sum, x0, jac=lambda x: 2 * x)\n"
     assert "write it as a function of the module" in proposed(tmp_path, {"a.py": text})

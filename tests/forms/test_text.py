@@ -12,7 +12,8 @@ from gradcli.cli import run
 from gradcli.commands import output
 from gradcli.errors import BadExpression, Span
 from gradcli.forms import Page, rendered
-from gradcli.forms.text import blocks_as_text, error_as_text
+from gradcli.forms.error_text import error_as_text
+from gradcli.forms.text import blocks_as_text
 from gradcli.modes.workers import WORKERS
 from gradcli.reports.blocks import Table
 from gradcli.reports.common import detail_of

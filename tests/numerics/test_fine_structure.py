@@ -17,7 +17,9 @@ Black = Callable[[float], float]
 
 def verdict(f: Black, x: float, claim: float) -> tuple[str, list[str]]:
     """Return the verdict on a claimed slope of a function that is not traced, and the kinds of what leaves it open."""
-    report = gradcli.check(lambda x: f(x.__float__()), {"x": np.float64(x)}, grad=lambda x: np.float64(claim), modes="fd")
+    report = gradcli.check(
+        lambda x: f(x.__float__()), {"x": np.float64(x)}, grad=lambda x: np.float64(claim), modes="fd"
+    )
     return report.verdict, [f.kind for f in report.points[0].findings if f.severity == "inconclusive"]
 
 

@@ -75,7 +75,7 @@ def test_an_empty_text_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "3", "x==3", "x=", "x=y", "=3", "x=1 y=2", "x:3", "x=3)", "2x=3", "x.y=3", "x+=1"]
+    "text", ["x", "3", "x==3", "x=", "x=y", "=3", "x=1 y=2", "x:3", "x=3)", "2x=3", "x.=3", "x[y]=3", "x+=1"]
 )
 def test_a_text_that_names_no_value_is_refused(text):
     with pytest.raises(GradcliError):

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
+from gradcli.source.assignments import assignments
 from gradcli.source.draws import Whole
 from gradcli.source.points import as_input, drawn
-from gradcli.source.values import MAX_FILE_BYTES, assignments, from_file, value, whole_point
+from gradcli.source.values import MAX_FILE_BYTES, from_file, value, whole_point
 
 SECRET = "hunter2"
 
