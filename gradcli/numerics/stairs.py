@@ -30,6 +30,7 @@ _SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jum
 _ROUNDED = 1e-8  # of f plus its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand: a step that changes within these is at its jump
 _ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
+_HALVINGS = 60  # of the way to another value of f: what is left is below its rounding
 _PLACES = 8  # most places of steps that are reported
 
 
@@ -98,7 +99,8 @@ def staircases(
 
     Such an entry enters no other operation, neither at the point nor where it is moved to, and f changes with it.
 
-    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere.
+    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere. Where
+            f changes without them, as much again, and 60 evaluations for each.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]
@@ -112,8 +114,11 @@ def staircases(
             there = _recorded(f, moved) if allowed(moved) else None
             if there is not None:
                 entering = _both(left, _smooth(there))
+                if not _any(entering) and not _same(there.y, program.y):
+                    first = _first_change(f, xs, moved, program.y)
+                    entering = entering if first is None else _both(left, _smooth(first))
+                    steps_alone |= not _any(entering)
                 left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
-                steps_alone |= not _any(entering) and not _same(there.y, program.y)
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
             return list(_marks(program, steps, left)) if steps_alone else []
     return []  # each round finds more entries with other paths, as for the maximum of many
@@ -125,6 +130,26 @@ def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
         return record(f, xs)
     except GradcliError:
         return None
+
+
+def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> Program | None:
+    """Return f recorded just beyond the place between `xs` and `moved` where it is `y` no longer, or None if it fails there.
+
+    There a median has another middle.
+    """
+    same, other = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        t = (same + other) / 2
+        try:
+            unchanged = _same(f(*_between(xs, moved, t)), y)
+        except GradcliError:
+            return None
+        same, other = (t, other) if unchanged else (same, t)
+    return _recorded(f, _between(xs, moved, other))
+
+
+def _between(xs: Sequence[Value], moved: Sequence[Value], t: float) -> list[Value]:
+    return [(x + t * (there - x))[()] for x, there in zip(xs, moved, strict=True)]
 
 
 def _same(a: Value, b: Value) -> bool:
