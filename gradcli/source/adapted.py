@@ -50,7 +50,7 @@ class OfScipy:
         function = getattr(scipy.special, self.__name__)
         if any(isinstance(x, Tracer) for x in xs):
             return handler(function)(*xs)
-        complex_ = any(map(np.iscomplexobj, xs)) and not ORDERS.get(self.__name__)
+        complex_ = any(map(np.iscomplexobj, xs)) and not ORDERS.get(self.__name__) and self.__name__ != "gammasgn"
         return COMPOSITES[self.__name__](*xs) if complex_ else function(*xs)
 
 

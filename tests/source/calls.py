@@ -34,7 +34,7 @@ ARGUMENTS = {  # others take as many of v, w, v**2, w**2 as they have arguments
     "broadcast_arrays": "u, A", "meshgrid": "u, v", "rollaxis": "W, 1", "roll": "v, 1", "tile": "u, (2, 3)", "resize": "v, (3, 2)", "pad": "W, 2",
     "fliplr": "A", "flipud": "A", "rot90": "W", "diagflat": "u", "atleast_3d": "v", "full_like": "v, x", "matrix_transpose": "W", "permute_dims": "W",
     "sliding_window_view": "v, 2", "take_along_axis": "W, [[0, 2], [1, 1]], 1", "compress": "v > 0, v", "extract": "v > 0, v",
-    "select": "[v > 1, v > 0], [v, w], x", "geomspace": "1, 8, 4", "logspace": "0, x, 4", "tri": "3", "fftfreq": "5, 0.5", "rfftfreq": "5, 0.5",
+    "select": "[v > 1, v > 0], [v, w], x", "geomspace": "1, x + 8, 4", "logspace": "0, x, 4", "tri": "3", "fftfreq": "5, 0.5", "rfftfreq": "5, 0.5",
     "bartlett": "5", "blackman": "5", "hamming": "5", "hanning": "5", "kaiser": "5, 3", "all": "v > 0", "any": "v > 0", "count_nonzero": "v > 0",
     "isclose": "v, w", "allclose": "v, w", "array_equal": "v, w", "array_equiv": "v, w", "matrix_rank": "A", "searchsorted": "[1, 2, 3], v",
     "digitize": "v, [0, 1]", "argpartition": "v, 1", "partition": "v, 1", "quantile": "v, 0.3", "percentile": "v, [20, 70]",

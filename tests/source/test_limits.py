@@ -107,7 +107,7 @@ SIZES = [
     ("sliding_window_view(v, 2)",           8), ("zeros_like(v, shape=(5, 6))",      30), ("full_like(v, 2, shape=9)",   9),
     ("one_hot([1, 2, 0], 7)",              21), ("embedding([1, 2, 0, 0], W)",       16), ("linear(r, W, w)",            3),
     ("multi_dot([c, r, v])",               20), ("multi_dot([c, r])",                20), ("insert(v, 1, w)",            7),
-    ("corrcoef(W)",                        12), ("cov(W)",                           12), ("cov(W, rowvar=False)",      16),
+    ("cov(W)",                           12), ("cov(W, rowvar=False)",      16),
     ("block([[W, W], [W, W]])",            48), ("meshgrid(v, w)[0]",                24), ("broadcast_arrays(c, r)[0]", 40),
     ("svd(c)[0]",                          27), ("qr(c, 'complete')[0]",             55), ("irfft(v, 7)",               14),
     ("abs(fft(v, 9))",                     18), ("attention(c, c, c)",               25), ("polyint(v, m=3)",            7),
