@@ -122,7 +122,7 @@ def glu(x: Value, axis: int = -1) -> Value:
     k = shapes.axes(axis, len(shape(x)))[0]
     n = shape(x)[k]
     if n % 2:
-        raise ValueError(f"glu takes an axis of even length, not {n}")
+        raise ValueError(f"the axis has the odd length {n}")
     lead = (slice(None),) * k
     return x[(*lead, slice(0, n // 2))] * sigmoid(x[(*lead, slice(n // 2, n))])
 
@@ -140,11 +140,11 @@ def _per_channel(w: Value, x: Value) -> Value:
     return np.reshape(w, (-1, *(1,) * (len(shape(x)) - 2))) if len(shape(w)) == 1 else w
 
 
-def _has_channels(x: Value, name: str, least: int) -> tuple[int, ...]:
+def _has_channels(x: Value, least: int) -> tuple[int, ...]:
     have = shape(x)
     if len(have) < least:
         axes = "(rows, channels, places...)" if least > 2 else "(rows, channels) or (rows, channels, places...)"
-        raise ValueError(f"{name} takes an array of shape {axes}, not {have}")
+        raise ValueError(f"its axes are {axes}")
     return have
 
 
@@ -153,7 +153,7 @@ def batch_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> V
 
     Raises  ValueError for fewer than two axes.
     """
-    have = _has_channels(x, "batch_norm", 2)
+    have = _has_channels(x, 2)
     over = tuple(k for k in range(len(have)) if k != 1)
     return _per_channel(w, x) * _normalised(x, over, eps) + _per_channel(b, x)
 
@@ -163,7 +163,7 @@ def instance_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -
 
     Raises  ValueError for fewer than three axes.
     """
-    have = _has_channels(x, "instance_norm", 3)
+    have = _has_channels(x, 3)
     return _per_channel(w, x) * _normalised(x, tuple(range(2, len(have))), eps) + _per_channel(b, x)
 
 
@@ -172,7 +172,7 @@ def group_norm(x: Value, num_groups: int, w: Value = 1.0, b: Value = 0.0, eps: V
 
     Raises  ValueError for fewer than two axes, and for channels that do not divide into the groups.
     """
-    have = _has_channels(x, "group_norm", 2)
+    have = _has_channels(x, 2)
     if num_groups < 1 or have[1] % num_groups:
         raise ValueError(f"group_norm cannot divide {have[1]} channels into {num_groups} groups")
     grouped = np.reshape(x, (have[0], num_groups, -1))
@@ -229,7 +229,7 @@ def one_hot(k: Any, num_classes: int) -> Any:
     """
     labels = np.asarray(plain(k), dtype=float)
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= num_classes)):
-        raise ValueError(f"class indices are whole numbers from 0 to {num_classes - 1}")
+        raise ValueError(f"classes are whole numbers from 0 to {num_classes - 1}")
     return (labels[..., None] == np.arange(num_classes)).astype(float)
 
 

@@ -25,7 +25,6 @@ from gradcli.source.signatures import positional
 from gradcli.source.spellings import DOTS, INVERSE
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
-from gradcli.source.unknown import unknown
 
 Compiling = Generator[ast.expr, int, int]
 
@@ -378,6 +377,8 @@ class Compiler:
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
         known = not prefix and (name in self.names or name in self.program.inputs)
+        from gradcli.source.unknown import unknown
+
         raise unknown(dotted, self._span(node.func), known)
 
 

@@ -17,7 +17,18 @@ from gradcli.source.notices import Notice
 
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
 LIST = "[..., ...]"  # the operation that makes a list of values of different shapes
-_ABOUT_SHAPES = ("shape", "broadcast", "mismatch", "aligned", "dimension", "axis", "square", "out of bounds", "indices")
+_ABOUT_SHAPES = (
+    "shape",
+    "broadcast",
+    "mismatch",
+    "aligned",
+    "dimension",
+    "axis",
+    "axes",
+    "square",
+    "out of bounds",
+    "indices",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

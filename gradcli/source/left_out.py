@@ -3,11 +3,10 @@
 Every other function with a rule or a handler is in the language; a test finds one that is neither there nor here.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Why functions are not in the language, what to write instead, and which functions they are."""
 
     why: str

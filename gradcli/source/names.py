@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.core.bind import HANDLERS
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.primitives import composites, layers, linalg, losses, norms, reductions, spelled
-from gradcli.primitives.refused import public
+from gradcli.primitives.refused import MODULES
 from gradcli.primitives.special_orders import COMPOSITES, SAME
 from gradcli.source import adapted, left_out
 from gradcli.source.adapted import OfScipy, as_number, counting
@@ -68,12 +68,19 @@ _TRUTHS = {
 def _of_numpy() -> dict[str, Callable[..., Any]]:
     """Return numpy's functions that have a handler: the row itself where that is one, else numpy's function."""
     found: dict[str, Callable[..., Any]] = {}
-    named = [(name.rpartition(".")[2], function) for name, function in public() if function in HANDLERS]
+    # read off the modules' own names: getattr would load numpy's lazy submodules
+    named = [
+        (name, function) for module in MODULES.values() for name, function in vars(module).items() if _handled(function)
+    ]
     others = [(f.__name__, f) for f in HANDLERS if (getattr(f, "__module__", None) or "").startswith("numpy")]
     for name, function in (*named, *others):
         row = HANDLERS[function]
         found.setdefault(name, row if isinstance(row, Primitive) else function)
     return found
+
+
+def _handled(function: Any) -> bool:
+    return callable(function) and not isinstance(function, type) and function in HANDLERS
 
 
 def _of_module(module: Any) -> dict[str, Callable[..., Any]]:
