@@ -234,8 +234,14 @@ def one_hot(k: Any, num_classes: int) -> Any:
 
 
 def embedding(indices: Any, w: Value) -> Value:
-    """Return the rows of `w` at whole numbers `indices`."""
-    return np.take(w, np.asarray(plain(indices), dtype=int), axis=0)
+    """Return the rows of `w` at whole numbers `indices`.
+
+    Raises  ValueError for other numbers.
+    """
+    rows = np.asarray(plain(indices), dtype=float)
+    if np.any(rows != np.floor(rows)):
+        raise ValueError("the rows to take are whole numbers")
+    return np.take(w, rows.astype(int), axis=0)
 
 
 def scaled_dot_product_attention(

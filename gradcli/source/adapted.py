@@ -12,6 +12,8 @@ from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, plain
 from gradcli.primitives.special_orders import COMPOSITES, ORDERS
 
+PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
 
 def as_number(truth: Any) -> Callable[..., Value]:
     """Return a numpy predicate as a function whose values are the numbers 0 and 1."""
@@ -55,7 +57,12 @@ class OfScipy:
 
 
 def pad(array: Value, pad_width: Any, mode: str = "constant", constant_values: Value = 0.0) -> Value:
-    """Return the array padded with constants, or with its own entries."""
+    """Return the array padded with constants, or with its own entries.
+
+    Raises  ValueError for other modes, which have no rule.
+    """
+    if mode not in PAD_MODES:
+        raise ValueError(f"mode is one of {', '.join(map(repr, PAD_MODES))}, not {mode!r}")
     others = {"constant_values": constant_values} if mode == "constant" else {}
     return np.pad(array, pad_width, mode, **others)  # type: ignore[call-overload]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape, size
+from gradcli.core.tracer import plain
 from gradcli.primitives import layers, linalg, losses, spelled
 from gradcli.primitives.linalg import explicit
 from gradcli.source import adapted
@@ -246,11 +247,15 @@ STEPS: dict[Any, Count] = {
     np.nanpercentile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
     np.nanmedian: lambda a, axis=None, **_: 1 if axis is None else size(a),
 }  # fmt: skip
+for _name in (name for name in FUNCTIONS if name.startswith("eval_")):  # scipy's polynomials: a degree of 10**6 at most
+    STEPS[FUNCTIONS[_name]] = lambda **xs: math.ceil(float(np.max(np.abs(plain(xs["x1"])), initial=1.0)) / 500)
 if "unstack" in FUNCTIONS:
     STEPS[FUNCTIONS["unstack"]] = lambda x, axis=0: shape(x)[int(axis)]
 
 
-# Multiply-adds.
+# Multiply-adds; those that run one by one, and not by BLAS, count for more.
+
+_ALONE = 16
 
 
 def _matmul(a: Any, b: Any) -> int:
@@ -260,7 +265,7 @@ def _matmul(a: Any, b: Any) -> int:
 
 
 def _pairs(a: Any, v: Any, **_: Any) -> int:
-    return size(a) * size(v)
+    return _ALONE * size(a) * size(v)
 
 
 def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
@@ -269,12 +274,12 @@ def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
     sizes = {
         letter: n for part, x in zip(inputs, operands, strict=True) for letter, n in zip(part, shape(x), strict=True)
     }
-    return math.prod(sizes.values())
+    return _ALONE * math.prod(sizes.values())
 
 
 PRODUCTS: dict[Any, Count] = {
     np.einsum: _summed, linalg.einsum: _summed, np.matmul: _matmul, np.convolve: _pairs, np.correlate: _pairs,
-    np.polymul: lambda a1, a2: size(a1) * size(a2),
+    np.polymul: lambda a1, a2: _pairs(a1, a2),
     np.polyval: lambda p, x: size(p) * size(x), np.poly: lambda seq_of_zeros: size(seq_of_zeros) ** 2,
     np.polyfit: lambda x, y, deg, **_: size(x) * (int(deg) + 1) ** 2,
 }  # fmt: skip

@@ -22,7 +22,8 @@ MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
 _SMALL = 2**22  # entries: the free memory is not looked up for smaller values
 MAX_EXPONENT = 10**6
-MAX_NODES = 20_000  # parts of an expression, and operations that one call runs one after the other
+MAX_NODES = 20_000
+MAX_STEPS = 2_000  # operations that one call runs one after the other; each is recorded
 MAX_PRODUCTS = 2**38  # multiply-adds of one call: about a minute
 
 Shape = tuple[int, ...]
@@ -170,9 +171,9 @@ class Ledger:
         """Refuse a call whose result would be too large, or that would take too long. Raises TooLarge."""
         self.enter(entries(function, args, kwargs))
         steps = counted(growth.STEPS, function, args, kwargs)
-        if steps > MAX_NODES:
+        if steps > MAX_STEPS:
             raise TooLarge(
-                f"this call would take {steps:,} steps; the limit is {MAX_NODES:,}", do="use fewer terms, or arrays"
+                f"this call would take {steps:,} steps; the limit is {MAX_STEPS:,}", do="use fewer terms, or arrays"
             )
         products = counted(growth.PRODUCTS, function, args, kwargs)
         if products > MAX_PRODUCTS:
