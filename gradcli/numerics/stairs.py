@@ -29,9 +29,8 @@ WIDTHS = (0.1, 0.3, 1.0, 10.0)  # times max(1, |entry|): how far an entry is mov
 _SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jump
 _ROUNDED = 1e-8  # of f plus its slope: the rounding of a slope by the smaller of these steps
 _FEW = 4  # roundings of an operand: a step that changes within these is at its jump
-_HALVINGS = 40  # of the way between two places, to find a jump
-_STAYS = 1e-6  # of a change: a continuous function changes less over so short a way
 _ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
+_HALVINGS = 60  # of the way to another value of f: what is left is below its rounding
 _PLACES = 8  # most places of steps that are reported
 
 
@@ -98,11 +97,10 @@ def staircases(
 ) -> list[Mark]:
     """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
-    Such an entry enters no other operation, neither at the point nor where it is moved to, and f jumps with it. Where f
-    only changes, as a median does, an entry has a path at other places.
+    Such an entry enters no other operation, neither at the point nor where it is moved to, and f changes with it.
 
-    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere; up to
-            40 evaluations to find a jump.
+    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere. Where
+            f changes without them, as much again, and 60 evaluations for each.
     """
     steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
     left = [np.equal(slope, 0) for slope in slopes]
@@ -111,38 +109,19 @@ def staircases(
     left = _both(left, [~mask for mask in _smooth(program)])
     left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
     for _ in range(_ROUNDS):
-        before, changed = left, list[list[Value]]()
+        before, steps_alone = left, False
         for moved in _beside(xs, left) if _any(left) else ():
             there = _recorded(f, moved) if allowed(moved) else None
             if there is not None:
                 entering = _both(left, _smooth(there))
-                left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
                 if not _any(entering) and not _same(there.y, program.y):
-                    changed.append(moved)
+                    first = _first_change(f, xs, moved, program.y)
+                    entering = entering if first is None else _both(left, _smooth(first))
+                    steps_alone |= not _any(entering)
+                left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
-            return list(_marks(program, steps, left)) if any(_jumps(f, xs, there) for there in changed) else []
+            return list(_marks(program, steps, left)) if steps_alone else []
     return []  # each round finds more entries with other paths, as for the maximum of many
-
-
-def _jumps(f: Function, here: Sequence[Value], there: Sequence[Value]) -> bool:
-    """Whether f jumps between two places: half of the way is dropped again and again, and the change stays."""
-
-    def at(part: float) -> Any:
-        return np.asarray(f(*(x + part * (moved - x) for x, moved in zip(here, there, strict=True))))
-
-    try:
-        low, high, below, above = 0.0, 1.0, at(0.0), at(1.0)
-        first = float(np.max(np.abs(above - below), initial=0.0))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            y = at(middle)
-            if np.max(np.abs(y - below), initial=0.0) >= np.max(np.abs(above - y), initial=0.0):
-                high, above = middle, y
-            else:
-                low, below = middle, y
-    except GradcliError:
-        return True
-    return not float(np.max(np.abs(above - below), initial=0.0)) < _STAYS * first
 
 
 def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
@@ -151,6 +130,26 @@ def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
         return record(f, xs)
     except GradcliError:
         return None
+
+
+def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> Program | None:
+    """Return f recorded just beyond the place between `xs` and `moved` where it is `y` no longer, or None if it fails there.
+
+    There a median has another middle.
+    """
+    same, other = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        t = (same + other) / 2
+        try:
+            unchanged = _same(f(*_between(xs, moved, t)), y)
+        except GradcliError:
+            return None
+        same, other = (t, other) if unchanged else (same, t)
+    return _recorded(f, _between(xs, moved, other))
+
+
+def _between(xs: Sequence[Value], moved: Sequence[Value], t: float) -> list[Value]:
+    return [(x + t * (there - x))[()] for x, there in zip(xs, moved, strict=True)]
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -91,8 +91,8 @@ def matvec(a: Value, x: Value) -> Value:
 
 @handles(getattr(np, "vecmat", None))
 def vecmat(x: Value, a: Value) -> Value:
-    """Return vectors times matrices."""
-    return np.squeeze(np.matmul(as_value(x)[..., None, :], as_value(a)), -2)
+    """Return conjugated vectors times matrices."""
+    return np.squeeze(np.matmul(np.conjugate(as_value(x))[..., None, :], as_value(a)), -2)
 
 
 # Ranges between traced ends.

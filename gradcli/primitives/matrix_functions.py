@@ -13,7 +13,8 @@ from gradcli.core.cost import factored
 from gradcli.core.primitive import Params, Primitive, Transposer, Value, declare, named
 from gradcli.core.shapes import shape
 from gradcli.errors import NotSupported
-from gradcli.primitives.linalg import T
+from gradcli.primitives.linalg import T, square
+from gradcli.primitives.shaping import as_value
 
 _COST = factored(50)  # some ten products and a solve, or a Schur form
 _ROUNDED = 1e-8  # relative to the largest entry: a larger imaginary part is not rounding
@@ -64,3 +65,18 @@ def _declared(name: str, analytic: bool) -> Primitive:
 EXPM = _declared("expm", analytic=True)
 LOGM = _declared("logm", analytic=True)
 SQRTM = _declared("sqrtm", analytic=True)
+
+
+def expm(A: Value) -> Value:
+    """Return the exponential of a square matrix, or of each matrix of a stack."""
+    return EXPM(square(as_value(A), "expm"))
+
+
+def logm(A: Value) -> Value:
+    """Return the principal logarithm of a square matrix."""
+    return LOGM(square(as_value(A), "logm"))
+
+
+def sqrtm(A: Value) -> Value:
+    """Return the principal square root of a square matrix."""
+    return SQRTM(square(as_value(A), "sqrtm"))

@@ -13,25 +13,16 @@ import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge
 from gradcli.primitives.linalg import inverse
-from gradcli.source.instructions import Choice, Instruction, Instructions, Step
+from gradcli.source.adapted import as_number
+from gradcli.source.instructions import LIST, Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
-from gradcli.source.names import (
-    CONSTANTS,
-    FUNCTIONS,
-    KEYWORD_SPELLINGS,
-    METHODS,
-    NOT_TAKEN,
-    PREFIXES,
-    SEQUENCES,
-    STATIC,
-    arity,
-    as_number,
-    nearest,
-)
+from gradcli.source.names import ALIASES, BY_PREFIX, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES
 from gradcli.source.notices import NOTICES, Notice, transposed
 from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
+from gradcli.source.parameters import KEYWORD_SPELLINGS, is_static, is_written_out
 from gradcli.source.parsing import characters, extent, parsed
-from gradcli.source.spellings import DOTS, FUNCTION_NAMES, INVERSE
+from gradcli.source.signatures import positional
+from gradcli.source.spellings import DOTS, INVERSE
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 
@@ -252,15 +243,11 @@ class Compiler:
             raise BadExpression(
                 "an empty list has no values", where=self._span(node), do="write zeros(0), or the values"
             )
-        result = yield from self._entries(node, lambda *xs: np.stack(xs))
-        return result
-
-    def _entries(self, node: ast.List | ast.Tuple, function: Callable[..., Any]) -> Compiling:
         entries = []
         for element in node.elts:
             entry = yield element
             entries.append(entry)
-        return self._emit(node, function, "[...]", entries)
+        return self._emit(node, lambda *xs: np.stack(xs), "[...]", entries)
 
     def _attribute(self, node: ast.Attribute) -> Compiling:
         dotted = dotted_name(node)
@@ -328,15 +315,37 @@ class Compiler:
 
     def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
         """Compile an argument: a static one (an axis, a shape), a list of values of different shapes, or one value."""
-        if parameter in STATIC:
-            known = fact(node, self.given | set(self.names))
+        if is_static(ALIASES.get(function, function), parameter):
+            known = self._fact(node)
             if known is not NOT_STATIC:
                 return self._register(known)
+            if is_written_out(ALIASES.get(function, function), parameter):
+                what = f"{function} takes {parameter} as data, known before the expression runs"
+                raise BadExpression(what, where=self._span(node), do=f"write it out, such as {parameter}=1")
         if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
-            result = yield from self._entries(node, lambda *xs: list(xs))
+            result = yield from self._sequence(node, nested=function == "block")
             return result
         register = yield node
         return register
+
+    def _fact(self, node: ast.expr) -> Any:
+        """Return the value of a static argument, which may be a number with a name (`n = 3`), or NOT_STATIC."""
+        named = self.names.get(node.id) if isinstance(node, ast.Name) else None
+        number = None if named is None else self.program.registers[named]
+        if isinstance(number, np.float64):
+            return int(number) if number.is_integer() else float(number)
+        return fact(node, self.given | set(self.names))
+
+    def _sequence(self, node: ast.List | ast.Tuple, nested: bool) -> Compiling:
+        """Compile a list whose entries may have different shapes; `nested` ones may be such lists."""
+        entries = []
+        for element in node.elts:
+            if nested and isinstance(element, ast.List | ast.Tuple) and element.elts:
+                entry = yield from self._sequence(element, nested)
+            else:
+                entry = yield element
+            entries.append(entry)
+        return self._emit(node, lambda *xs: list(xs), LIST, entries)
 
     def _parameters(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
         """Return the parameter name of each positional argument, after checking the call against the signature."""
@@ -346,26 +355,7 @@ class Compiler:
             if keyword.arg is None:
                 at = self._span(keyword.value)
                 raise BadExpression("** is not part of the language here", where=at, do="write the arguments out")
-        signature = arity(function)
-        if signature is None:
-            return ["x"] * len(node.args)
-        try:
-            bound = signature.bind(*range(already + len(node.args)), **dict.fromkeys(keywords, -1))
-        except TypeError as error:
-            shown = ", ".join(
-                p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values()
-            )
-            raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
-        refused = NOT_TAKEN.intersection(bound.arguments)
-        if refused:
-            raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
-        by_position: dict[int, str] = {}
-        for parameter, value in bound.arguments.items():
-            if isinstance(value, dict):
-                raise BadExpression(f"{name} takes no {min(value)}", where=where, do="leave it out")
-            for k in value if isinstance(value, tuple) else (value,):
-                by_position[k] = parameter
-        return [by_position[k] for k in range(already, already + len(node.args))]
+        return positional(name, function, already + len(node.args), keywords, where)[already:]
 
     def _function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
         dotted = dotted_name(node.func)
@@ -382,13 +372,14 @@ class Compiler:
                 where=self._span(node.func),
                 do="methods known: .T, ." + ", .".join(METHODS),
             )
+        if dotted in BY_PREFIX:
+            return BY_PREFIX[dotted], name
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
-        close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
-        advice = f"did you mean '{close}'?" if close else "gradcli ops lists the functions"
-        if not prefix and (name in self.names or name in self.program.inputs):
-            advice = f"'{name}' is a value; to multiply, write {name}*(...)"
-        raise BadExpression(f"unknown function '{dotted}'", where=self._span(node.func), do=advice)
+        known = not prefix and (name in self.names or name in self.program.inputs)
+        from gradcli.source.unknown import unknown
+
+        raise unknown(dotted, self._span(node.func), known)
 
 
 _RULES: dict[type[ast.AST], Callable[[Compiler, Any], Compiling]] = {

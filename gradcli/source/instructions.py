@@ -12,11 +12,23 @@ from gradcli.core.provenance import HERE
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, arithmetic
 from gradcli.errors import BadExpression, BadShape, GradcliError, Span
-from gradcli.source.limits import Ledger
+from gradcli.source.limits import Ledger, indexed
 from gradcli.source.notices import Notice
 
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
-_ABOUT_SHAPES = ("shape", "broadcast", "mismatch", "aligned", "dimension", "axis", "square", "out of bounds", "indices")
+LIST = "[..., ...]"  # the operation that makes a list of values of different shapes
+_ABOUT_SHAPES = (
+    "shape",
+    "broadcast",
+    "mismatch",
+    "aligned",
+    "dimension",
+    "axis",
+    "axes",
+    "square",
+    "out of bounds",
+    "indices",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +95,21 @@ class Instructions:
         """
         ledger = Ledger()
         notices: list[tuple[str, Span]] = []
+        made: dict[int, Instruction] = {}
 
         def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+            if step.function is not indexed:
+                for k, x in zip((*step.args, *(k for _, k in step.kwargs)), (*args, *kwargs.values()), strict=True):
+                    _refuse_several(x, made.get(k))
             ledger.admit(step.function, args, dict(kwargs))
+            made[step.to] = step
             said = step.notice(args, kwargs) if step.notice else None
             if said:
                 notices.append((said, step.span))
 
-        return self._run(values, watch), notices
+        y = self._run(values, watch)
+        _refuse_several(y, made.get(self.result))
+        return y, notices
 
     def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
         """Run once, and call `watch(step, args, kwargs)` before each step."""
@@ -109,6 +128,19 @@ class Instructions:
         finally:
             HERE.position = None
         return registers[self.result]
+
+
+def _refuse_several(x: Value, maker: Instruction | None) -> None:
+    """Raise BadExpression if a value is several arrays that one call returned."""
+    if maker is not None and isinstance(x, tuple | list) and maker.operation != LIST:
+        what = f"{maker.operation} returns {len(x)} values"
+        raise BadExpression(
+            what, where=maker.span, do=f"take one: {_shortened(maker.span.source)}[{min(1, len(x) - 1)}]"
+        )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text.partition("(")[0] + "(...)"
 
 
 def _linear(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:

@@ -13,14 +13,18 @@ from gradcli.core.shapes import shape
 from gradcli.errors import TooLarge
 from gradcli.primitives import linalg
 from gradcli.primitives.linalg import explicit
+from gradcli.source import growth
+from gradcli.source.constructors import CONSTRUCTORS, constructed_entries
 from gradcli.source.memory import memory_bytes
-from gradcli.source.names import CONSTRUCTORS, constructed_entries
+from gradcli.source.names import arity
 
 MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
 _SMALL = 2**22  # entries: the free memory is not looked up for smaller values
 MAX_EXPONENT = 10**6
 MAX_NODES = 20_000
+MAX_STEPS = 2_000  # operations that one call runs one after the other; each is recorded
+MAX_PRODUCTS = 2**38  # multiply-adds of one call: about a minute
 
 Shape = tuple[int, ...]
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
@@ -47,9 +51,27 @@ def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str,
             return special(*args, **kwargs)
         except (ValueError, IndexError, TypeError):
             return 0
+    if function in growth.ENTRIES:
+        return counted(growth.ENTRIES, function, args, kwargs)
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
         return _broadcast(*shapes)
     return max(_broadcast(*shapes), sum(math.prod(s) for s in shapes))
+
+
+def counted(
+    table: dict[Any, growth.Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> int:
+    """Return what a table of `growth` says of a call; 0 for a function that is not there, and for arguments that do not fit."""
+    count, signature = table.get(function), arity(function) if function in table else None
+    if count is None or signature is None:
+        return 0
+    try:
+        bound = signature.bind(*args, **kwargs)
+        if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+            return count(*bound.args, **bound.kwargs)
+        return count(**bound.arguments)
+    except (ValueError, IndexError, TypeError, OverflowError):
+        return 0
 
 
 def _broadcast(*shapes: Shape) -> int:
@@ -146,8 +168,19 @@ class Ledger:
         self.total = 0
 
     def admit(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Refuse a call whose result would be too large. Raises TooLarge."""
+        """Refuse a call whose result would be too large, or that would take too long. Raises TooLarge."""
         self.enter(entries(function, args, kwargs))
+        steps = counted(growth.STEPS, function, args, kwargs)
+        if steps > MAX_STEPS:
+            raise TooLarge(
+                f"this call would take {steps:,} steps; the limit is {MAX_STEPS:,}", do="use fewer terms, or arrays"
+            )
+        products = counted(growth.PRODUCTS, function, args, kwargs)
+        if products > MAX_PRODUCTS:
+            raise TooLarge(
+                f"this call would take {products:,} multiply-adds; the limit is {MAX_PRODUCTS:,}",
+                do="use smaller arrays",
+            )
 
     def enter(self, count: int) -> None:
         """Count a value of `count` entries; refuse it if it, or the total, would be too large. Raises TooLarge."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.source.names import as_number
+from gradcli.source.adapted import as_number
 
 BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),

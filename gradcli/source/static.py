@@ -13,6 +13,7 @@ INTEGERS = {
     ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 NOT_STATIC = object()
 
 
@@ -29,7 +30,17 @@ def fact(node: ast.expr, taken: set[str]) -> Any:
         parts = [fact(part, taken) for part in node.elts]
         return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
     whole = integer(node)
-    return NOT_STATIC if whole is None else whole
+    return whole if whole is not None else _arithmetic(node, taken)
+
+
+def _arithmetic(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of `1/3` or `2*pi`, or NOT_STATIC for anything else."""
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _height(node) > 20:
+        return NOT_STATIC
+    left, right = fact(node.left, taken), fact(node.right, taken)
+    if not all(isinstance(x, int | float) and abs(x) < 2**53 for x in (left, right)):
+        return NOT_STATIC
+    return NOT_STATIC if isinstance(node.op, ast.Div) and right == 0 else ARITHMETIC[type(node.op)](left, right)
 
 
 def integer(root: ast.expr) -> int | None:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
+from gradcli.source.constructors import shape_of, whole
 from gradcli.source.draws import LEADING, SIZED, Sizes, Source
 from gradcli.source.limits import MAX_ENTRIES, Ledger
-from gradcli.source.names import nearest, shape_of, whole
+from gradcli.source.names import nearest
 from gradcli.source.tokens import Statement, folded, parts
 
 MAX_FILE_BYTES = 2**30

@@ -330,6 +330,8 @@ def _survey(
         raise
     if isinstance(value, tuple) or np.asarray(value).dtype == object:
         raise BadExpression("the result is several values", do="pick one: slogdet(S)[1]")
+    if np.iscomplexobj(value):
+        raise BadExpression("the result is complex", do="take abs(...), real(...) or imag(...) of it")
     return tuple(notices)
 
 

@@ -73,6 +73,8 @@ THROUGH_STEPS = [
     (lambda x: 3.0 if x > 1.5 else 2.0, (ONE,), [True]),
     (lambda x: np.sum((np.round(x * 4) / 4) ** 2), (TWO,), [[True, True]]),
     (lambda x: np.sum(np.sort(np.floor(x))), (TWO,), [[True, True]]),
+    (lambda x, y: np.where(x > 0, y, 2 * y), (ONE, ONE), [True, False]),
+    (lambda x: np.median(np.floor(x)), (np.array([0.3, -1.2, 2.0]),), [[True, True, True]]),
     (lambda x: np.sum(np.outer(np.sign(x), x)[:, 0]), (TWO,), [[False, True]]),
 ]
 
@@ -98,6 +100,8 @@ def test_whichever_step_it_is(f: Callable[..., Any], xs: Any, reach: Any) -> Non
         (lambda x: x**2 if x > 0 else 0.0, (-ONE,)),
         (lambda x: np.sum(np.maximum(x, 0) + (x > 0)), (TWO,)),
         (lambda x: x @ np.sign(x), (np.array([0.0, 0.0]),)),
+        (np.median, (np.array([0.3, -1.2, 2.0]),)),  # another entry becomes the middle
+        (lambda x: np.quantile(x, 0.3), (np.array([0.3, -1.2, 2.0, 4.0, 7.0]),)),
         (guarded, (TWO, ONE)),
         (dead, (TWO,)),
     ],

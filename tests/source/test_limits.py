@@ -2,15 +2,18 @@
 
 import math
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 
-from gradcli.errors import TooLarge
-from gradcli.source import limits
+from gradcli.errors import BadExpression, BadShape, TooLarge
+from gradcli.source import growth, limits
 from gradcli.source.expression import Expression
+from gradcli.source.names import FUNCTIONS
 from gradcli.source.points import read
 from gradcli.source.tokens import MAX_CHAIN, MAX_CHARACTERS, MAX_DIGITS, MAX_NESTING
+from tests.source.calls import VALUES, arguments_of
 
 SMALL_MEMORY = 2**20  # bytes: a thousandth of what the largest admitted value takes
 
@@ -95,6 +98,21 @@ SIZES = [
     ("diag(v)",                            16), ("diag(w, 2)",                       25), ("diag(w, k=-2)",             25),
     ("tril(v)",                            16), ("triu(v)",                          16), ("[v, v, v]",                 12),
     ("r[[0, 0, 0]]",              12),
+    ("tile(v, 3)",                         12), ("tile(W, (2, 3))",                  72), ("tile(A=v, reps=2)",          8),
+    ("resize(v, (3, 5))",                  15), ("pad(v, 2)",                         8), ("pad(W, ((1, 2), (0, 3)))",  42),
+    ("pad(v, (1, 2), mode='wrap')",         7), ("kron(v, w)",                       12), ("kron(W, r)",                48),
+    ("vander(v)",                          16), ("vander(v, 6)",                     24), ("diagflat(w, 2)",            25),
+    ("take(v, [0, 1, 1, 1, 1])",            5), ("take(W, [0, 1, 1, 1], axis=0)",    16), ("linspace(x, 3, 9)",          9),
+    ("linspace(v, w[0], 9)",               36), ("logspace(0, x, 9)",                 9), ("geomspace(1, x, 9)",         9),
+    ("sliding_window_view(v, 2)",           8), ("zeros_like(v, shape=(5, 6))",      30), ("full_like(v, 2, shape=9)",   9),
+    ("one_hot([1, 2, 0], 7)",              21), ("embedding([1, 2, 0, 0], W)",       16), ("linear(r, W, w)",            3),
+    ("multi_dot([c, r, v])",               20), ("multi_dot([c, r])",                20), ("insert(v, 1, w)",            7),
+    ("cov(W)",                           12), ("cov(W, rowvar=False)",      16),
+    ("block([[W, W], [W, W]])",            48), ("meshgrid(v, w)[0]",                24), ("broadcast_arrays(c, r)[0]", 40),
+    ("svd(c)[0]",                          27), ("qr(c, 'complete')[0]",             55), ("irfft(v, 7)",               14),
+    ("abs(fft(v, 9))",                     18), ("attention(c, c, c)",               25), ("polyint(v, m=3)",            7),
+    ("select([c > 0], [r], 0)",            20), ("quantile(v, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])", 6), ("tri(3, 4)",          12),
+    ("percentile(W, [10, 20, 30, 40], axis=0)", 16), ("kaiser(9, 3)", 9),
 ]
 # fmt: on
 
@@ -124,6 +142,17 @@ HUGE = [
     "einsum('...i,...j->...ij', v, v)", "tensordot(v, v, 0)", "v[:, None]*v", "v[:, None] < v", "v[:, None] if v else 0",
     "v[:, None] @ v[None, :]",
     "broadcast_to(x, (2**21, 2)) @ broadcast_to(x, (2, 2**21))", "where(v[:, None], v, 0)", "broadcast_to(x, (10**13,))", 
+    "tile(x, 10**9)", "tile(v, (2**21,))", "tile(tile(x, 99), 10**8)", "tile(v, 1e9)", "resize(v, 10**13)",
+    "pad(x*[1], 10**13)", "pad(v, (0, 2**28))", "pad(r, ((2**5, 0), (0, 0)))", "kron(v, v)", "kron(kron(v[:99], v[:99]), v)",
+    "vander(v[:4096], 2**20)", "vander(v)", "diagflat(v)", "diagflat([x], 2**31)", "meshgrid(v, v)[0]", "meshgrid(v[:999], v[:999], v[:999])[0]",
+    "broadcast_arrays(v, v[:, None])[0]", "linspace(x, 3, 10**13)", "linspace(0, v, 2**10)", "logspace(0, x, 10**13)", "geomspace(1, x, 10**13)",
+    "sliding_window_view(v, 2**10)", "zeros_like(x, shape=10**13)", "ones_like(x, shape=(10**7, 10**7))", "full_like(x, 2, shape=10**13)",
+    "one_hot([0], 10**13)", "one_hot(v, 2**20)", "svd(v[:, None])[0]", "qr(v[:, None], mode='complete')[0]", "cov(v[:, None])",
+    "corrcoef(v[:, None])", "fft(x*[1], n=10**13)", "irfft(v, n=2**40)", "fft2(v[None, :], s=(2**20, 2**20))", "attention(v[:, None], v[:, None], v[:, None])",
+    "multi_dot([v[:, None], v[None, :], v])", "take(v, zeros((10**4, 2**20)))", "select([v[:, None]], [v], 0)", "linear(v[:, None], v[:, None])",
+    "lstsq(v[None, :], v[None, :])[0]", "tri(10**7)", "hanning(10**13)",
+    "solve(broadcast_to(x, (2**20, 1, 1)), v[None, None, :])", "nll_loss(v[None, :], v[:, None])", "outer(tile([x, x], 10**4), tile([x, x], 10**4))",
+    "huber_loss(v[:, None], v)", "batch_norm(v[:, None], v, v)",
     "r[[" + "0, " * 20_000 + "]]", "logaddexp2(v[:, None], v)", "mse(v[:, None], v)",
 ]
 # fmt: on
@@ -141,6 +170,77 @@ def test_a_huge_value_is_refused_before_it_is_allocated(text):
     finally:
         tracemalloc.stop()
     assert peak < SMALL_MEMORY
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_no_result_has_more_entries_than_were_counted(name):
+    arguments, _ = arguments_of(name)
+    f = Expression(f"{name}({arguments})")
+    last = []
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        f.watched({key: VALUES[key] for key in f.inputs}, lambda step, args, kwargs: last.append((step, args, kwargs)))
+        step, args, kwargs = last[-1]
+        y = step.function(*args, **kwargs)
+    parts = y if isinstance(y, tuple | list) else [y]
+    assert sum(np.size(part) for part in parts) <= limits.entries(step.function, args, kwargs)
+
+
+@pytest.mark.parametrize("table", [growth.ENTRIES, growth.STEPS, growth.PRODUCTS])
+def test_every_count_takes_the_arguments_of_its_function(table):
+    for name, function in FUNCTIONS.items():
+        if function in table:
+            arguments, _ = arguments_of(name)
+            f = Expression(f"{name}({arguments})")
+            last = []
+            with np.errstate(all="ignore"):
+                at = {key: VALUES[key] for key in f.inputs}
+                f.watched(at, lambda step, args, kwargs, last=last: last.append((step, args, kwargs)))
+            step, args, kwargs = last[-1]
+            assert step.function is function
+            assert limits.counted(table, function, args, kwargs) > 0 or name in ("polygamma",), name
+
+
+# fmt: off
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("diff(v, n=10**9)",                   "this call would take 1,000,000,000 steps; the limit is 2,000"),
+        ("polyder(v, 10**8)",                  "this call would take 100,000,000 steps; the limit is 2,000"),
+        ("polyint(v, m=10**6)",                "this call would take 1,000,000 steps; the limit is 2,000"),
+        ("poly(v)",                            "this call would take 2,097,152 steps; the limit is 2,000"),
+        ("polyval(v, x)",                      "this call would take 2,097,152 steps; the limit is 2,000"),
+        ("vander([x], 10**6)",                 "this call would take 1,000,000 steps; the limit is 2,000"),
+        ("polydiv(v, [x])[0]",                 "this call would take 4,194,304 steps; the limit is 2,000"),
+        ("polyfit(v, v, 10**5)",               None),
+        ("logcumsumexp(v)",                    "this call would take 2,097,152 steps; the limit is 2,000"),
+        ("cummax(v)",                          "this call would take 2,097,152 steps; the limit is 2,000"),
+        ("split(v, 2**20)[0]",                 "this call would take 1,048,576 steps; the limit is 2,000"),
+        ("unstack(v)[0]",                      "this call would take 2,097,152 steps; the limit is 2,000"),
+        ("multigammaln(x, 10**9)",             "this call would take 1,000,000,000 steps; the limit is 2,000"),
+        ("polygamma(10**9, x)",                "this call would take 100,000,000 steps; the limit is 2,000"),
+        ("eval_hermite(10**9, x)",             "this call would take 2,000,000 steps; the limit is 2,000"),
+        ("eval_laguerre(1e12, x)",             "this call would take 2,000,000,000 steps; the limit is 2,000"),
+        ("convolve(v, v)",                     "this call would take 70,368,744,177,664 multiply-adds; the limit is 274,877,906,944"),
+        ("correlate(v, v, 'full')",            "this call would take 70,368,744,177,664 multiply-adds; the limit is 274,877,906,944"),
+        ("polymul(v, v)",                      "this call would take 70,368,744,177,664 multiply-adds; the limit is 274,877,906,944"),
+        ("broadcast_to(x, (2**13, 2**13)) @ broadcast_to(x, (2**13, 2**13))",
+                                               "this call would take 549,755,813,888 multiply-adds; the limit is 274,877,906,944"),
+        ("einsum('i,j,k->', v, v, v)",         "this call would take 147,573,952,589,676,412,928 multiply-adds; the limit is 274,877,906,944"),
+    ],
+)
+# fmt: on
+def test_a_call_that_would_take_too_long_is_refused_before_it_begins(text, what):
+    f = Expression(text)
+    with pytest.raises(TooLarge) as caught:
+        f.survey({name: LARGE[name] for name in f.inputs})
+    assert what is None or caught.value.what == what
+    assert caught.value.where is not None
+
+
+def test_lists_in_lists_are_nested_no_deeper_than_brackets():
+    with pytest.raises((BadExpression, BadShape)):
+        Expression("block(" + "[" * 400 + "x" + "]" * 400 + ")").survey({"x": np.float64(1.0)})
 
 
 def test_the_limits_are_the_documented_ones():

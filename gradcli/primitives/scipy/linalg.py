@@ -13,8 +13,9 @@ from gradcli.core.primitive import Value, named
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.errors import NoRule, NotSupported
+from gradcli.primitives import matrix_functions
 from gradcli.primitives.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric
-from gradcli.primitives.linalg import T, square
+from gradcli.primitives.linalg import T
 from gradcli.primitives.shaping import as_value
 
 _SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
@@ -330,17 +331,15 @@ def solveh_banded(
     return np.linalg.solve(matrix, as_value(b))
 
 
-def _of_matrix(name: str) -> Callable[..., Value]:
-    """Return the stand-in of a function of a square matrix: its primitive."""
+def _without_options(function: Callable[[Value], Value]) -> Callable[..., Value]:
+    """Return the stand-in of a function of a square matrix."""
 
     def stand_in(A: Value, disp: Any = True, blocksize: Any = None) -> Value:
         if disp is not True:
-            raise NoRule(
-                f"scipy.linalg.{name} with disp= returns an error estimate, and is not traced", do="leave disp= out"
-            )
-        return named(name)(square(as_value(A), name))
+            says = f"scipy.linalg.{function.__name__} with disp= returns an error estimate, and is not traced"
+            raise NoRule(says, do="leave disp= out")
+        return function(A)
 
-    stand_in.__name__ = name
     return stand_in
 
 
@@ -366,7 +365,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
     "eig": _refused("eig", "np.linalg.eigh of a symmetric matrix"),
     "eigvals": _refused("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
-    "expm": _of_matrix("expm"), "logm": _of_matrix("logm"), "sqrtm": _of_matrix("sqrtm"),
+    **{f.__name__: _without_options(f) for f in (matrix_functions.expm, matrix_functions.logm, matrix_functions.sqrtm)},
     "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,
     "solveh_banded": solveh_banded,
