@@ -12,6 +12,7 @@ ACROSS = {
     "goldens",
     "goldens/documents",
     "goldens/screens",
+    "packages",
     "pytest_plugin",
 }  # what no package does alone
 

@@ -183,15 +183,20 @@ def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
 def package_called() -> tuple[str, str] | None:
     """Return what the user's code calls at present, as (function, package), such as ("logpdf", "scipy.stats").
 
-    None if no package is installed between the user's code and the caller, or the call does not name its function.
+    A package's function that gradcli itself calls, because it is the target, is named as its class has it. None if no
+    package is installed between the user's code and the caller, or the call does not name its function.
     """
     frame: Any = sys._getframe(1)
-    package = ""
+    package = name = ""
     while frame is not None and not is_users(frame.f_code.co_filename):
-        if not frame.f_code.co_filename.startswith((_OURS, "<frozen")):
-            package = str(frame.f_globals.get("__name__", ""))
+        ours = frame.f_code.co_filename.startswith(_OURS)
+        if ours and package:
+            break
+        if not ours and not frame.f_code.co_filename.startswith("<frozen"):
+            package, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
         frame = frame.f_back
-    name = called_name(frame.f_code, frame.f_lasti)[1] if frame is not None else ""
+    if frame is not None and is_users(frame.f_code.co_filename):
+        name = called_name(frame.f_code, frame.f_lasti)[1]
     public = itertools.takewhile(lambda part: not part.startswith("_"), package.split("."))
     return (name, ".".join(public)) if name and package else None
 

@@ -26,11 +26,15 @@ def less(a: arb, b: arb) -> bool:
     raise undecided(a, b)
 
 
-def equal(a: arb, b: arb) -> bool:
-    """Return whether a == b.
+def equal(a: arb | bool, b: arb | bool) -> bool:
+    """Return whether a == b; either may be the truth of another comparison.
 
     Raises  Undecided if the balls overlap and are not exact.
     """
+    if isinstance(a, bool):
+        a = arb(a)
+    if isinstance(b, bool):
+        b = arb(b)
     if a == b:
         return True
     if not a.overlaps(b):

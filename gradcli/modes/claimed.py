@@ -1,6 +1,7 @@
 """Claims made by the user's code: match what a gradient function returns to the inputs that are differentiated."""
 
 import contextlib
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,8 +108,10 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     parameters = list(signature.parameters.values()) if signature else []
     names = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
     required = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-    everything = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    spread = any(p.kind is p.VAR_POSITIONAL for p in parameters) and not everything and bool(set(arguments) - names)
+    kinds = {p.kind for p in parameters}
+    passes_on = inspect.Parameter.VAR_POSITIONAL in kinds and not names & set(arguments)  # all that it gets, in order
+    everything = inspect.Parameter.VAR_KEYWORD in kinds and not passes_on
+    spread = inspect.Parameter.VAR_POSITIONAL in kinds and not everything and bool(set(arguments) - names)
     if not more and not spread and required <= set(arguments) and (names & set(arguments) or everything):
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
         return Called(PythonFunction(claim, text, nodes, ()))

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.interpolate
+import scipy.ndimage
 import scipy.stats
 
 from gradcli.core.tracer import arithmetic, exact, plain
@@ -129,6 +132,14 @@ ENDS: dict[str, tuple[Function, str]] = {
     "asarray": (lambda x: np.asarray(x, dtype=float), "a traced value is converted to a plain array"),
     "np.array": (lambda x: np.array(x), "a traced value is converted to a plain array"),
     "a package": (lambda x: scipy.stats.norm.logpdf(x), "logpdf of scipy.stats is not traced"),
+    "a package's": (
+        partial(scipy.ndimage.gaussian_filter1d, sigma=1.0),
+        "gaussian_filter1d of scipy.ndimage is not traced",
+    ),
+    "a package's method": (
+        scipy.interpolate.CubicSpline(np.arange(4.0), np.arange(4.0)),
+        "_PPolyBase.__call__ of scipy.interpolate is not",
+    ),
     "np.float64": (lambda x: np.float64(x), "a traced value is converted to a plain array"),
     "astype": (lambda x: x.astype(int), "astype(int64) of a traced value loses its derivative"),
     "out plain": (lambda x: np.exp(x, out=np.zeros(())), "a traced result is stored into a plain array"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
-from gradcli.lowering.arb import ENTRIES
+from gradcli.lowering.arb import ENTRIES, equal
 from tests.primitives.references import REFERENCES
 
 V = np.array([1.5, -2.25, 3.0])
@@ -90,6 +90,12 @@ def test_exact_balls_decide_every_comparison() -> None:
     one = Ball.lift(1.0)
     for compare in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal):
         assert bool(compare(one, 1.0)) is bool(compare(1.0, 1.0))
+
+
+def test_truths_are_compared_with_numbers_and_with_truths() -> None:
+    assert [equal(True, arb(1)), equal(arb(0), True), equal(True, False)] == [True, False, False]
+    with pytest.raises(Undecided):
+        equal(True, arb(1, 0.5))
 
 
 @pytest.mark.parametrize("name", ["sign", "floor", "ceil", "trunc", "rint"])

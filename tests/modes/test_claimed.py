@@ -40,6 +40,7 @@ CLAIMS = """
         def method(self, x, y): return 2*x*y, x**2
     instance = Claim()
 
+    def takes_anything(*args, **named): return 2*args[0]*args[1], args[0]**2
     def takes_names(**named): return 2*named["x"]*named["y"], named["x"]**2
 
     def wrong_y(x, y): return 2*x*y, 2*x**2
@@ -78,7 +79,7 @@ RIGHT = [
     "as_tuple", "as_list", "as_dict", "as_lists", "as_objects", "only_x", "only_y", "with_none", "none_first", "first",
     "by_position", "with_default", "by_keyword", "takes_all", "writes", "instance", "instance.method",
     "other_order",
-    "takes_names",
+    "takes_names", "takes_anything",
 ]  # fmt: skip
 
 
