@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the gradient of a function that numerical integration, which is C code, computes.
+# Checks the gradient of a function that converts its input to fractions, in the standard library.
 set -o pipefail
 cd "$(dirname "$0")" || exit
-gradcli check losses.py:arc --grad arc_grad a=1.5 --modes reverse,fd
+gradcli check losses.py:spread --grad spread_grad 'x=[1, 2.5, 0.3]' --modes reverse,fd

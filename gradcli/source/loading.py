@@ -22,6 +22,7 @@ from gradcli.source.targets import TARGET
 LISTENERS: list[Callable[[ModuleType], None]] = []  # called with each module that a target, a claim or a point names
 _LIBRARIES = {
     "numpy",
+    "scipy",
     "torch",
     "jax",
     "jaxlib",
@@ -101,7 +102,7 @@ def _imported(name: str) -> ModuleType:
         raise no_module(name)
     with running(name):
         module = importlib.import_module(name)
-    if getattr(module, "__file__", None):
+    if getattr(module, "__file__", None) and top not in _LIBRARIES:
         own(str(Path(str(sys.modules[top].__file__ or module.__file__)).parent))
     return module
 

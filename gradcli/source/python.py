@@ -21,7 +21,7 @@ from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
 from gradcli.source.missing_arguments import as_dict, as_integers, open_ended
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
-from gradcli.source.standin import stand_ins, tracing, untraced, users_modules
+from gradcli.source.standin import replaced, stand_ins, tracing, untraced, users_modules
 from gradcli.source.structure import Leaf, Node, labelled, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -104,12 +104,14 @@ class PythonFunction:
         """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
         with stand_ins(hold, users_modules()):
-            y = self._called({path: x if path in self._labelled else _own(x, hold) for path, x in values.items()})
+            held = {path: x if path in self._labelled else _own(x, hold) for path, x in values.items()}
+            y = self._called(held, replaced(self.function))
         if TraceEnded.raised != before:
             raise TraceEnded("an except clause of the function caught the error that ended the trace")
         return y
 
-    def _called(self, values: Mapping[str, Value]) -> Any:
+    def _called(self, values: Mapping[str, Value], function: Callable[..., Any] | None = None) -> Any:
+        """Call the function, or what stands in for it."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, node in self.arguments.items():
@@ -124,7 +126,7 @@ class PythonFunction:
             else:
                 kwargs[name] = x
         with np.errstate():  # undoes changes that the function makes to numpy's error handling
-            return self.function(*args, **kwargs)
+            return (function or self.function)(*args, **kwargs)
 
     def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
         """Return our error for an exception of the user's code, with its message and line; TraceEnded while tracing."""

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType, ModuleType
+from types import FrameType, MethodType, ModuleType
 from typing import Any
 
 from gradcli.core.captured import Captured
@@ -90,6 +90,7 @@ def _for_solver(original: Any, stand_in: Callable[..., Any]) -> Any:
 
 _SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
 _TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
+_DIRECT: dict[int, tuple[Any, Any]] = {}  # by the original's id: the original, what replaces it whoever calls
 _METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy: class, name, original, stand-in
 
 
@@ -103,6 +104,7 @@ def _update_table() -> None:
         original = getattr(module, name)
         chosen = stand_in if isinstance(stand_in, Joined) else _for_user(original, stand_in)
         _TABLE.setdefault(id(original), (module, name, original, chosen))
+        _DIRECT.setdefault(id(original), (original, stand_in))
     for module, name, chosen in list(_solvers()):
         _TABLE.setdefault(id(getattr(module, name)), (module, name, getattr(module, name), chosen))
     _METHODS[:] = [
@@ -141,6 +143,17 @@ class stand_ins:
                     setattr(owner, name, original)
                 for names in _WITH_FLOAT:
                     names.pop("float", None)
+
+
+def replaced(function: Any) -> Any:
+    """Return what stands in for a function, or a bound method, that is itself the target; anything else as it is."""
+    original, stand_in = _DIRECT.get(id(function), (None, None))
+    if original is function and function is not None:
+        return stand_in
+    for owner, _, method, chosen in _METHODS if isinstance(function, MethodType) else ():
+        if function.__func__ is method and isinstance(function.__self__, owner):
+            return MethodType(chosen, function.__self__)
+    return function
 
 
 @contextmanager

@@ -54,9 +54,9 @@ weibull_gradient, exponential_gradient = autograd.grad(weibull), autograd.grad(e
 P = np.array([3.2, 1.4])
 
 CASES = [
-    Case("CoxTimeVaryingFitter._get_gradients", varying, (B,), varying_gradient, negated(varying_gradient), glue=4, ended_by="_get_gradients of lifelines.fitters"),
-    Case("CoxTimeVaryingFitter._get_gradients, Hessian", varying, (B,), varying_hessian, flipped(varying_hessian, 0, 1), "hess", glue=4, ended_by="_get_gradients of lifelines.fitters"),
-    Case("SemiParametricPHFitter._get_efron_values_single", efron, (B,), efron_gradient, lost(efron_gradient, 1), glue=5, ended_by="_get_efron_values_single of lifelines.fitters"),
+    Case("CoxTimeVaryingFitter._get_gradients", varying, (B,), varying_gradient, negated(varying_gradient), glue=4),
+    Case("CoxTimeVaryingFitter._get_gradients, Hessian", varying, (B,), varying_hessian, flipped(varying_hessian, 0, 1), "hess", glue=4),
+    Case("SemiParametricPHFitter._get_efron_values_single", efron, (B,), efron_gradient, lost(efron_gradient, 1), glue=5),
     Case("WeibullFitter, by autograd", weibull, (P,), weibull_gradient, flipped(weibull_gradient, 1), glue=3),
     Case("safe_exp, by autograd", exponential, (B,), exponential_gradient, scaled(exponential_gradient, 0.5), glue=2),
 ]  # fmt: skip

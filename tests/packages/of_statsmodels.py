@@ -1,7 +1,5 @@
 """statsmodels: likelihoods with score and Hessian, links, variances, robust norms, transforms of copulas."""
 
-from dataclasses import replace
-
 import numpy as np
 import statsmodels.api as sm
 from statsmodels.discrete.conditional_models import ConditionalLogit
@@ -46,9 +44,9 @@ def orthomax(L):
 
 
 MODELS = [
-    Case("Logit.score", logit.loglike, (B,), logit.score, negated(logit.score), glue=1, ended_by="Logit.loglike of statsmodels.discrete"),
-    Case("Logit.score_obs", logit.loglikeobs, (B,), logit.score_obs, lost(logit.score_obs, 3), "jac", glue=1, ended_by="Logit.loglikeobs of statsmodels.discrete"),
-    Case("Logit.hessian", logit.loglike, (B,), logit.hessian, flipped(logit.hessian, 0, 1), "hess", glue=1, ended_by="Logit.loglike of statsmodels.discrete"),
+    Case("Logit.score", logit.loglike, (B,), logit.score, negated(logit.score), glue=1),
+    Case("Logit.score_obs", logit.loglikeobs, (B,), logit.score_obs, lost(logit.score_obs, 3), "jac", glue=1),
+    Case("Logit.hessian", logit.loglike, (B,), logit.hessian, flipped(logit.hessian, 0, 1), "hess", glue=1),
     Case("Probit.score", probit.loglike, (B,), probit.score, lost(probit.score, 0), glue=1),
     Case("Poisson.score", poisson.loglike, (B,), poisson.score, after(poisson.score, lambda g, b: g + X.T @ np.exp(X @ b)), glue=1),
     Case("Poisson.hessian", poisson.loglike, (B,), poisson.hessian, negated(poisson.hessian), "hess", glue=1),
@@ -56,13 +54,13 @@ MODELS = [
     Case("NegativeBinomial.score", negative_binomial.loglike, (B4,), negative_binomial.score, flipped(negative_binomial.score, 3), glue=1),
     Case("NegativeBinomialP.score", nb_p.loglike, (B4,), nb_p.score, lost(nb_p.score, 3), glue=1),
     Case("GeneralizedPoisson.score", generalized.loglike, (B4,), generalized.score, scaled(generalized.score, 2), glue=1),
-    Case("ZeroInflatedPoisson.score_obs", inflated.loglikeobs, (B4,), inflated.score_obs, negated(inflated.score_obs), "jac", glue=1, ended_by="GenericZeroInflated.loglikeobs of statsmodels.discrete"),
+    Case("ZeroInflatedPoisson.score_obs", inflated.loglikeobs, (B4,), inflated.score_obs, negated(inflated.score_obs), "jac", glue=1),
     Case("GLM(Gamma).score", lambda b: gamma.loglike(b, scale=1.0), (B,), lambda b: gamma.score(b, scale=1.0), lambda b: gamma.score(b, scale=2.0), glue=5),
     Case("GLM(Binomial, cloglog).score", binomial.loglike, (B,), binomial.score, negated(binomial.score), glue=1),
     Case("ConditionalLogit.score", conditional.loglike, (B[1:],), conditional.score, lost(conditional.score, 1), glue=1),
     Case("PHReg.score", hazards.loglike, (B[1:],), hazards.score, flipped(hazards.score, 0), glue=1),
     Case("PHReg.hessian", hazards.loglike, (B[1:],), hazards.hessian, negated(hazards.hessian), "hess", glue=1),
-    Case("BetaModel.score", beta.loglike, (B4,), beta.score, lost(beta.score, 3), glue=1, ended_by="GenericLikelihoodModel.loglike of statsmodels.base"),
+    Case("BetaModel.score", beta.loglike, (B4,), beta.score, lost(beta.score, 3), glue=1),
 ]  # fmt: skip
 
 CALLED = {
@@ -75,17 +73,6 @@ def diagonal(slopes):
     """Return the Jacobian of an elementwise function: what its slopes are the diagonal of."""
     return lambda x: np.diag(slopes(x))
 
-
-ENDED = {
-    "links.Probit.deriv": "CDFLink.__call__ of statsmodels",
-    "links.Cauchy.deriv": "CDFLink.__call__ of statsmodels",
-    "links.Logit.inverse_deriv": "Logit.inverse of statsmodels",
-    "links.Probit.inverse_deriv": "CDFLink.inverse of statsmodels",
-    **{
-        f"norms.{name}.psi": f"{name}.rho of statsmodels"
-        for name in ("HuberT", "TukeyBiweight", "AndrewWave", "RamsayE")
-    },
-}
 
 ELEMENTWISE = [
     *(Case(f"links.{name}.deriv", link, (p,), diagonal(link.deriv), diagonal(negated(link.deriv)), "jac", glue=3)
@@ -103,6 +90,6 @@ ELEMENTWISE = [
 
 CASES = [
     *MODELS,
-    *(replace(case, ended_by=ENDED.get(case.name)) for case in ELEMENTWISE),
-    Case("orthomax_objective", orthomax, (L,), None, second(orthomax, negated), "value_and_grad", glue=2, ended_by="orthomax_objective of statsmodels"),
+    *ELEMENTWISE,
+    Case("orthomax_objective", orthomax, (L,), None, second(orthomax, negated), "value_and_grad", glue=2),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import plain
+from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NoRule
 from gradcli.primitives import reductions
 from gradcli.primitives.shaping import as_value
@@ -58,6 +58,23 @@ def lambertw(z: Value, k: int = 0, tol: float = 1e-8) -> Value:
     return named("wrightomega")(np.log(z)) + np.complex128(0)
 
 
+def _spherical(bessel: str) -> Callable[..., Value]:
+    """Return the spherical Bessel function of the first or second kind, for positive arguments, and its derivative."""
+
+    def function(n: int, z: Value, derivative: bool = False) -> Value:
+        z = as_value(z)
+        if isinstance(n, Tracer) or not np.all(plain(z) > 0):
+            raise NoRule(
+                "a spherical Bessel function has a rule for positive arguments and a plain order", do="move it"
+            )
+        y = np.sqrt(np.pi / (2 * z)) * named(bessel)(np.float64(n) + 0.5, z)
+        if not derivative:
+            return y
+        return n / z * y - np.sqrt(np.pi / (2 * z)) * named(bessel)(np.float64(n) + 1.5, z)
+
+    return function
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "logsumexp": logsumexp,
     "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
@@ -65,4 +82,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "polygamma": polygamma,
     "multigammaln": multigammaln,
     "lambertw": lambertw,
+    "spherical_jn": _spherical("jv"),
+    "spherical_yn": _spherical("yv"),
 }
