@@ -131,7 +131,7 @@ def test_the_workflow_is_in_the_readme_and_its_check_passes(tmp_path: Path) -> N
     summary = tmp_path / "summary.md"
     done = ran(["bash", "-e", "-c", checks[0]], tmp_path, GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
     assert (tmp_path / "gradcli.xml").read_text(encoding="utf-8").count("<testcase ") == 3
     assert summary.exists()
 
@@ -141,7 +141,7 @@ def test_the_suite_checks_gradients_that_are_right(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "losses", raising=False)
     suite = tomllib.loads((FOLDER / "gradcli.toml").read_text(encoding="utf-8"))
-    assert [check["id"] for check in suite["check"]] == ["focal", "network", "arc"]
+    assert [check["id"] for check in suite["check"]] == ["focal", "network", "arc", "spread"]
     for check in suite["check"]:
         assert assert_gradient(check["target"], check["at"], grad=check["grad"], modes="reverse,fd").passed
 

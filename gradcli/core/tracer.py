@@ -71,6 +71,11 @@ class Tracer(Conversions, Interpreted):
             )
         self._take(other)
 
+    @property
+    def moves(self) -> bool:
+        """Whether the value depends on an input of its sweep; an array that the user's code makes does not."""
+        return True
+
     def note(self, question: Primitive, operand: Value, answer: Any) -> None:
         """Record a comparison that a rule made on this value; only tracers with a tape do so."""
 
@@ -340,6 +345,11 @@ class Arithmetic(Tracer):
     __slots__ = ()
     symbolic = False  # whether its values are formulas, in which nothing overflows
 
+    @property
+    def moves(self) -> bool:
+        """Whether a derivative could be lost; most arithmetics compute values only."""
+        return False
+
     @classmethod
     def lift(cls, number: Value) -> Any:
         """Return `number` in this arithmetic, without error if the arithmetic can represent it."""
@@ -351,6 +361,11 @@ def plain(x: Value) -> Value:
     while isinstance(x, Tracer):
         x = x.primal
     return x
+
+
+def depends(x: Any) -> bool:
+    """Whether a value depends on what is differentiated; an array that user's code makes is traced, and does not."""
+    return isinstance(x, Tracer) and x.moves
 
 
 def arithmetic(x: Value) -> type[Arithmetic] | None:

@@ -10,9 +10,11 @@ def f(x):
 _UNTRACED = """\
 import math
 
+import numpy as np
+
 
 def f(x):
-    return math.sin(float(x))
+    return math.sin(np.float64(x))
 """
 _INTEGER = """\
 def f(x):
@@ -28,9 +30,11 @@ def f(x):
 _REFERENCE = """\
 import math
 
+import numpy as np
+
 
 def f(x):
-    return math.sin(float(x))
+    return math.sin(np.float64(x))
 """
 _PRECISION = """\
 import numpy as np
@@ -52,8 +56,11 @@ def f_grad(x):
     return 2 * x
 """
 _COVERAGE = """\
+import numpy as np
+
+
 def f(x):
-    return sum(float(a) ** 2 for a in x)
+    return sum(np.float64(a) ** 2 for a in x)
 """
 
 ROWS = (
@@ -191,12 +198,12 @@ ROWS = (
             "numpy. The message and the line say where. The claim is compared with differences of function values, "
             "which see less small mistakes than gradcli's rules do."
         ),
-        do="Use numpy's functions in place of float(), math or other libraries, if you want the other modes too.",
+        do="Use numpy's functions in place of np.float64(), math or other libraries, if you want the other modes too.",
         example=Example(
             'gradcli check f.py:f x=1 --grad "cos(x)"',
             (
                 "PASS  f.py:f: the claimed gradient is right to better than 7e-12",
-                "untraced: checked by function values alone: float() of a traced value loses its derivative",
+                "untraced: checked by function values alone: a traced value is converted to a plain array",
             ),
             file=_UNTRACED,
         ),
@@ -279,7 +286,7 @@ ROWS = (
             "that cannot be recorded, they are measured against extrapolated differences, whose own error limits what "
             "can be seen."
         ),
-        do="Use numpy's functions in place of float() or math, so that the function can be recorded.",
+        do="Use numpy's functions in place of np.float64() or math, so that the function can be recorded.",
         example=Example(
             "gradcli sweep f.py:f x=1 --schemes central",
             ("reference: f cannot be traced: errors are those against extrapolated differences, whose bound ...",),

@@ -6,9 +6,11 @@ from gradcli.words import Kind
 _FINE_STRUCTURE = """\
 import math
 
+import numpy as np
+
 
 def f(x):
-    x = float(x)
+    x = np.float64(x)
     return x * x + 1e-7 * math.sin(1e7 * x)
 """
 _NOT_DETERMINISTIC = """\
@@ -56,8 +58,11 @@ def f(x):
         pass
 """
 _BUDGET = """\
+import numpy as np
+
+
 def f(x):
-    return float(x[0]) * float(x[1])
+    return np.float64(x[0]) * np.float64(x[1])
 """
 
 ROWS = (

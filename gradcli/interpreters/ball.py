@@ -30,6 +30,11 @@ class Ball(Objectwise):
         return list(map(arb, numbers.reshape(-1).tolist()))
 
     @property
+    def moves(self) -> bool:
+        """Whether it is more than one number; a ball without a radius is as good as a plain one."""
+        return bool(np.any(radius(self) > 0))
+
+    @property
     def primal(self) -> Value:
         return nearest(self)
 

@@ -28,6 +28,12 @@ class Dual(Tracer):
     def hold(self, x: Value) -> "Dual":
         return Dual(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, None, self.level)
 
+    @property
+    def moves(self) -> bool:
+        return self.tangent is not None or (
+            isinstance(self.primal, Tracer) and self.primal.level >= 1 and self.primal.moves
+        )
+
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
         level = self.level
         duals = [isinstance(x, Dual) and x.level == level for x in xs]

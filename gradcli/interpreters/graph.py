@@ -46,6 +46,10 @@ class Graph(Arithmetic):
         return bool(self.value)
 
     @property
+    def moves(self) -> bool:
+        return self.op != "constant"
+
+    @property
     def primal(self) -> Value:
         return self.value
 

@@ -208,6 +208,12 @@ class Recorded(Tracer):
     def hold(self, x: Value) -> "Recorded":
         return Recorded(self.primal.hold(x) if isinstance(self.primal, Tracer) else x, CONSTANT, self.tape)
 
+    @property
+    def moves(self) -> bool:
+        return self.slot != CONSTANT or (
+            isinstance(self.primal, Tracer) and self.primal.level >= 1 and self.primal.moves
+        )
+
     def note(self, question: Primitive, operand: Value, answer: Any) -> None:
         if self.slot != CONSTANT:
             self.tape.decisions.append((question, (self.slot, CONSTANT), (self.primal, operand), answer, None, None))

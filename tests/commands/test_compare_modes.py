@@ -266,7 +266,7 @@ def test_bad_input_gets_a_sentence(gradcli: Gradcli, argv: tuple, what: str, do:
 
 
 def test_a_loss_that_cannot_be_traced_has_no_low_precision(gradcli: Gradcli, tmp_path: Path) -> None:
-    file = written(tmp_path, "def f(x): return float(x)**2")
+    file = written(tmp_path, "def f(x): return x.__float__()**2")
     ran = gradcli("compare-modes", f"{file}:f", "x=2.0", "--modes", "fd", "--dtype", "float16")
     assert ran.exit_status == 2 and ran.stderr.startswith("error: float() of a traced value loses its derivative")
 

@@ -174,10 +174,10 @@ def test_differences_that_the_budget_refuses_say_what_would_do(gradcli: Callable
 
 BLACK_BOX = """
     import math
-    def f(x): return sum(map(math.sin, map(float, x)))
+    def f(x): return sum(map(math.sin, map(np.float64, x)))
     def g(x): return np.cos(x)
     def negative(x): return -np.cos(x)
-    def vector(x): return np.array([math.sin(float(v)) for v in x])
+    def vector(x): return np.array([math.sin(v.__float__()) for v in x])
     def diagonal(x): return np.diag(np.cos(x))
 """
 

@@ -9,6 +9,7 @@ import scipy.ndimage
 import scipy.signal as sg
 import scipy.sparse as sparse
 import scipy.sparse.linalg as spla
+import scipy.stats
 from scipy.spatial.distance import cdist, cosine, pdist, squareform
 
 T = np.array([0.0, 0.4, 1.1, 1.5, 2.3])
@@ -113,6 +114,15 @@ def structured_matrices(a):
     return total + w(la.solve_toeplitz((a[0], a[1]), a[2])) + w(la.solve_circulant(a[0], a[2]))
 
 
+def made_inside(y):
+    """Knots, counts and filters that the function makes itself."""
+    spline = ip.CubicSpline(np.arange(5.0), y)
+    grid = ip.interp1d(np.arange(5.0), y, kind="cubic")
+    smooth = sg.filtfilt(np.array([0.2, 0.3]), np.array([1.0, -0.4]), y, padlen=2)
+    counts = scipy.stats.poisson.logpmf(np.array([0.0, 2.0, 1.0, 3.0, 1.0]), np.exp(y))
+    return spline(2.3) + grid(np.array([1.7, 3.2])).sum() + w(smooth) + w(counts) + w(la.toeplitz(np.arange(5.0)) @ y)
+
+
 POINTS = {
     quadrature_on_samples: {"y": Y},
     convolutions: {"x": Y, "y": PLACES},
@@ -128,4 +138,5 @@ POINTS = {
     functions_of_a_matrix: {"a": A},
     factorisations: {"a": A, "b": PLACES},
     structured_matrices: {"a": A},
+    made_inside: {"y": Y},
 }

@@ -84,12 +84,12 @@ def with_wrong_gradient(x):
 
 def untraced(x):
     """Return a value that no trace follows."""
-    return float(x) ** 3
+    return np.float64(x) ** 3
 
 
 def untraced_grad(x):
     """Return the derivative of untraced."""
-    return 3 * float(x) ** 2
+    return 3 * np.float64(x) ** 2
 
 
 def rounded(x):

@@ -97,7 +97,9 @@ def test_special_functions_have_the_same_values_on_lanes(f: Function, xs: Sequen
 def test_every_primitive_with_a_derivative_was_run_on_lanes() -> None:
     runs = [record(f, drawn(1, shapes))[2] for _, f, shapes in (*LINEAR, *NUMPY)] + [record(f, xs)[2] for _, f, xs in SPECIAL]  # fmt: skip
     ran = {line[0].name for tape in runs for line in tape.lines if line[0] is not None} | {row.name for row in ROWS}
-    assert {row.name for row in PRIMITIVES.values() if row.rules} - ran == set()
+    assert {row.name for row in PRIMITIVES.values() if row.rules} - ran == {
+        "solution"
+    }  # runs lane by lane: test_solvers.py
 
 
 X, K = np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(2, 3, 4)

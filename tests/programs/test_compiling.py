@@ -361,7 +361,7 @@ def prints(x: Any) -> Any:
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "if": (lambda x: np.sum(x) if x[0] > 0 else np.sum(x**2), "truth"),
     "max": (lambda x: max(x[0], x[1]), "truth"),
-    "float": (lambda x: float(x[0]), r"float\(\)"),
+    "float": (lambda x: x[0].__float__(), r"float\(\)"),
     "int": (lambda x: x[int(x[0])], r"int\(\)"),
     "an index": (lambda x: x[np.argmax(x)], "index"),
     "a mask as an index": (lambda x: np.sum(x[x > 0]), "index"),
@@ -376,7 +376,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 def caught(x: Any) -> Any:
     try:
-        return float(x[0]) * x[1]
+        return x[0].__float__() * x[1]
     except GradcliError:
         return np.sum(x)
 

@@ -9,15 +9,15 @@ from tests.study.test_sweep import ORDERS, Gradcli, curves, swept
 
 BLACK_BOX = """
     import math
-    def f(x): return sum(map(math.sin, map(float, np.ravel(x))))
+    def f(x): return sum(map(math.sin, map(np.float64, np.ravel(x))))
     def g(x): return np.cos(x)
     def bad(x): return 1.01*np.cos(x)
-    def vector(x): return np.array([math.sin(float(v)) for v in x])
-    def single(x): return float(np.float32(math.sin(float(x))))
-    def noisy(x): return math.sin(float(x)) + 1e-7*math.sin(1e9*float(x))
+    def vector(x): return np.array([math.sin(v.__float__()) for v in x])
+    def single(x): return float(np.float32(math.sin(x.__float__())))
+    def noisy(x): return math.sin(x.__float__()) + 1e-7*math.sin(1e9*x.__float__())
     def raises(x):
-        if float(x) > 1.2: raise ValueError("too far")
-        return math.sin(float(x))
+        if x.__float__() > 1.2: raise ValueError("too far")
+        return math.sin(x.__float__())
 """
 
 

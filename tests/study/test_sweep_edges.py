@@ -15,7 +15,9 @@ CODE = """
     from scipy.integrate import quad
     rng = np.random.default_rng(0)
     calls = [0]
-    def opaque(a): return quad(lambda t: math.exp(-float(a)*t*t), 0, 2)[0]
+    def opaque(a):
+        a = a.__float__()
+        return quad(lambda t: math.exp(-a*t*t), 0, 2)[0]
     def random(x): return np.sum(x**2)*rng.uniform()
     def noisy(x): return np.sin(x) + 1e-6*rng.standard_normal()
     def stateful(x):

@@ -26,13 +26,13 @@ def smooth_guarded(x):
     t = np.linalg.norm(x)
     return np.sum(np.sin(t)/t*x) if t > 0 else np.sum(x)
 
-def even(x): return np.cos(float(x[0])**2 + float(x[1])**2)
-def parabola(x): return float(x)**2 + 3
-def absolute(x): return abs(float(x)) + 1
-def rounded(x): return float(np.round(float(x)))
-def largest(x): return float(np.argmax([float(v) for v in x]))
-def relu(x): return max(float(x), 0.0)
-def without(x, y): return float(y)**2
+def even(x): return np.cos(x[0].__float__()**2 + x[1].__float__()**2)
+def parabola(x): return x.__float__()**2 + 3
+def absolute(x): return abs(x.__float__()) + 1
+def rounded(x): return float(np.round(x.__float__()))
+def largest(x): return float(np.argmax([v.__float__() for v in x]))
+def relu(x): return max(x.__float__(), 0.0)
+def without(x, y): return y.__float__()**2
 """
 ORIGIN = "x=[0,0]"
 CASES = [

@@ -12,7 +12,7 @@ from tests.source.test_loading import written
 QUICK = ("--modes", "reverse,fd", "--budget", "500")
 CODE = """
     import math
-    def f(x): return sum(map(math.sin, map(float, x)))
+    def f(x): return sum(map(math.sin, map(np.float64, x)))
     def right(x): return np.cos(x)
     def negative(x): return -np.cos(x)
     def one_halved(x): return np.where(np.arange(len(x)) == 7, 0.5, 1.0)*np.cos(x)
@@ -26,26 +26,26 @@ CODE = """
         x *= 2
         return slopes
 
-    def two(W, b): return sum(map(math.sin, map(float, np.ravel(W)))) + sum(map(math.exp, map(float, b)))
+    def two(W, b): return sum(map(math.sin, map(np.float64, np.ravel(W)))) + sum(map(math.exp, map(np.float64, b)))
     def two_right(W, b): return np.cos(W), np.exp(b)
     def two_wrong(W, b):
         slopes = np.cos(W)
         slopes[2, 5] *= 3
         return slopes, np.exp(b)
 
-    def noisy(x): return f(x) + 1e-3*math.sin(1e15*float(x[0]) + 1e14*float(x[-1]))
-    def kinked(x): return sum(map(abs, map(float, x)))
+    def noisy(x): return f(x) + 1e-3*math.sin(1e15*x[0].__float__() + 1e14*x[-1].__float__())
+    def kinked(x): return sum(map(abs, map(np.float64, x)))
     def kinked_right(x): return np.sign(x)
-    def bent(x): return f(x) + 100*abs(float(x[7]) - 0.5)
-    def turned(x): return f(x) + 2*max(float(x[7]) - 0.5, 0)
-    def e(x): return sum(map(math.exp, map(float, x)))
+    def bent(x): return f(x) + 100*abs(x[7].__float__() - 0.5)
+    def turned(x): return f(x) + 2*max(x[7].__float__() - 0.5, 0)
+    def e(x): return sum(map(math.exp, map(np.float64, x)))
     def e_right(x): return np.exp(x)
-    def rooted(x): return e(x) + sum(math.sqrt(float(v))**5 for v in x)
+    def rooted(x): return e(x) + sum(math.sqrt(v.__float__())**5 for v in x)
     def rooted_right(x): return np.exp(x) + 2.5*np.sqrt(x)**3
     def single(x):
         total = np.float32(0)
-        for v in map(float, x): total = np.float32(total + np.float32(math.exp(v) + math.sqrt(v)**5))
-        return float(total)
+        for v in map(np.float64, x): total = np.float32(total + np.float32(math.exp(v) + math.sqrt(v)**5))
+        return total.__float__()
     def counted(x):
         with open({calls!r}, "a") as stream: stream.write(".")
         return f(x)

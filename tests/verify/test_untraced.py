@@ -23,25 +23,12 @@ def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 UNTRACED = {
     "float": (
-        "import math\ndef f(x):\n    total = math.sin(float(x[0]))\n    return total + math.sin(float(x[1]))\n",
+        "import math\ndef f(x):\n    total = math.sin(x[0].__float__())\n    return total + math.sin(x[1].__float__())\n",
         4,
-        "float(x[0])",
+        "x[0].__float__()",
     ),
-    "map": ("import math\ndef f(x):\n    return sum(map(math.sin, map(float, x)))\n", 4, "map(float, x)"),
+    "map": ("import math\ndef f(x):\n    return sum(map(math.sin, map(np.float64, x)))\n", 4, "map(np.float64, x)"),
     "bytes": ("def f(x):\n    y = np.frombuffer(x.tobytes())\n    return np.sum(np.sin(y))\n", 3, "x.tobytes()"),
-    "quad": (
-        "from scipy.integrate import quad\ndef f(x):\n    a = quad(np.cos, 0, x[0])[0]\n"
-        "    return a + quad(np.cos, 0, x[1])[0]\n",
-        4,
-        "quad(np.cos, 0, x[0])",
-    ),
-    "interpolate": (
-        "from scipy.interpolate import CubicSpline\nt = np.linspace(0, 3, 400)\n"
-        "spline = CubicSpline(t, np.sin(t))\ndef f(x):\n"
-        "    return np.sum(np.sin(x)) + 0*np.sum(spline(x))\n",
-        6,
-        "spline(x)",
-    ),
     "vectorize": (
         "import math\nsines = np.vectorize(math.sin)\ndef f(x):\n"
         "    return np.sum(sines(np.float64(x[0]))) + np.sin(x[1])\n",
@@ -96,7 +83,7 @@ def test_text_shows_the_line_and_what_to_do(
     file = written(tmp_path, UNTRACED["float"][0])
     said = gradcli("check", f"{file}:f", X, *QUICK).stdout
     assert said.startswith("INCONCLUSIVE")
-    assert f"{Path(file).name}:4 " in said and "float(x[0])" in said and "np.*" in said
+    assert f"{Path(file).name}:4 " in said and "x[0].__float__()" in said and "np.*" in said
 
 
 def test_the_size_of_error_that_would_be_seen_is_told(gradcli: Callable[..., Any], tmp_path: Path) -> None:
@@ -136,7 +123,7 @@ def test_second_derivatives_need_a_trace(gradcli: Callable[..., Any], tmp_path: 
 
 def test_the_api_says_the_same() -> None:
     def f(x: Any) -> Any:
-        return float(x[0]) ** 2
+        return x[0].__float__() ** 2
 
     x = np.array([0.5, 2.0])
     assert package.check(f, x).verdict == "inconclusive"

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.tracer import Tracer, plain
+from gradcli.core.tracer import Tracer, depends, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.scipy.linear import linear_map
 from gradcli.primitives.shaping import as_value
 from gradcli.primitives.sorting import searchsorted
 
 
-def _fixed(name: str, what: str, x: Any) -> None:
-    """Raise NoRule if an argument that must be plain is traced."""
-    if isinstance(x, Tracer):
+def _fixed(name: str, what: str, x: Any) -> Any:
+    """Return an argument as a plain array. Raises NoRule if it depends on what is differentiated."""
+    if depends(x):
         raise NoRule(f"scipy.interpolate.{name} has no derivative rule by its {what}", do=f"keep the {what} fixed")
+    return plain(as_value(x))
 
 
 def _polynomial(coefficients: Value, breaks: Any, x: Value, nu: int, outside: Any) -> Value:
@@ -113,8 +114,8 @@ def cubic_spline(
     """Make a CubicSpline whose coefficients are a linear function of y."""
     from scipy.interpolate import CubicSpline
 
-    _fixed("CubicSpline", "knots", x)
-    if not isinstance(bc_type, str) and any(isinstance(end, Tracer) for pair in bc_type for end in np.ravel(pair)):
+    x = _fixed("CubicSpline", "knots", x)
+    if not isinstance(bc_type, str) and any(depends(end) for pair in bc_type for end in pair):
         raise NoRule("scipy.interpolate.CubicSpline has no derivative rule by its ends", do="keep bc_type= fixed")
     type(self).__init__(self, x, plain(as_value(y)), axis, bc_type, extrapolate)
     self._c = linear_map(lambda v: CubicSpline(x, v, axis, bc_type, extrapolate)._c, y, "scipy.interpolate.CubicSpline")
@@ -145,7 +146,7 @@ def make_interp_spline(
 ) -> Any:
     import scipy.interpolate
 
-    _fixed("make_interp_spline", "knots", x)
+    x = _fixed("make_interp_spline", "knots", x)
     made = scipy.interpolate.make_interp_spline
 
     def coefficients(v: Any) -> Any:
@@ -160,7 +161,7 @@ def splev(x: Value, tck: Any, der: int = 0, ext: int = 0) -> Value:
     from scipy.interpolate import BSpline
 
     knots, c, k = (tck.t, tck._c, tck.k) if isinstance(tck, BSpline) else tck
-    _fixed("splev", "knots", knots)
+    knots = _fixed("splev", "knots", knots)
     if ext not in (0, 3) or isinstance(c, list):
         raise NoRule(f"scipy.interpolate.splev with ext={ext} or of a curve is not traced", do="BSpline(t, c, k)(x)")
     count = len(knots) - k - 1
@@ -174,7 +175,7 @@ def interp1d(self: Any, x: Any, y: Value, kind: Any = "linear", axis: int = -1, 
     """Make an interp1d with traced values: scipy makes it with plain ones, and they are replaced."""
     from scipy.interpolate import interp1d as original
 
-    _fixed("interp1d", "places", x)
+    x = _fixed("interp1d", "places", x)
     y = as_value(y)
     original.__init__(self, x, plain(y), kind, axis, **others)
     order = np.arange(len(x)) if others.get("assume_sorted") else np.argsort(np.asarray(x), kind="mergesort")
@@ -205,6 +206,7 @@ def interp1d_at(self: Any, x: Value) -> Value:
 
 def grid(self: Any, points: Any, values: Value, *args: Any, **kwargs: Any) -> None:
     """Make a RegularGridInterpolator with traced values."""
+    points = tuple(_fixed("RegularGridInterpolator", "points", line) for line in points)
     type(self).__init__(self, points, plain(as_value(values)), *args, **kwargs)
     if any(not np.array_equal(own, given) for own, given in zip(self._grid, points, strict=True)):
         raise NoRule("scipy.interpolate.RegularGridInterpolator with decreasing points is not traced", do="sort them")

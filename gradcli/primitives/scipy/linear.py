@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import Tracer, plain
+from gradcli.core.tracer import depends, plain
 from gradcli.errors import NoRule, NotSupported
 from gradcli.primitives.shaping import as_value
 
@@ -50,8 +50,11 @@ def linear_in(module: str, name: str, argument: str) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Value:
         function = getattr(sys.modules[module], name)
         given = inspect.signature(function).bind(*args, **kwargs)
-        if any(isinstance(x, Tracer) for other, x in given.arguments.items() if other != argument):
-            raise NoRule(f"{module}.{name} has a derivative rule by {argument}= only", do="keep the others fixed")
+        for other, x in given.arguments.items():
+            if other != argument and depends(x):
+                raise NoRule(f"{module}.{name} has a derivative rule by {argument}= only", do="keep the others fixed")
+            if other != argument:
+                given.arguments[other] = plain(x)
 
         def called(v: Any) -> Any:
             given.arguments[argument] = v

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.tracer import Tracer
+from gradcli.core.tracer import depends
 from gradcli.errors import NoRule, NotSupported
 from gradcli.primitives.scipy.linear import linear_map
 from gradcli.primitives.shaping import as_value
@@ -37,7 +37,7 @@ def _dense(a: Any, name: str) -> Any:
 
     Raises  NoRule if it is traced; NotSupported if it is too large.
     """
-    if isinstance(a, Tracer):
+    if depends(a):
         raise NoRule(f"scipy.sparse.linalg.{name} of a traced matrix has no derivative rule", do="np.linalg.solve")
     if a.shape[0] > _MOST_ROWS:
         raise NotSupported(
@@ -55,7 +55,7 @@ def _iterative(name: str) -> Callable[..., Any]:
 
 
 def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
-    if isinstance(A, Tracer):
+    if depends(A):
         says = "scipy.sparse.linalg.expm_multiply has no derivative rule by the matrix"
         raise NoRule(says, do="scipy.linalg.expm(A) @ B")
     multiply = sys.modules["scipy.sparse.linalg"].expm_multiply

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import Tracer, plain
+from gradcli.core.tracer import depends, plain
 from gradcli.errors import NoRule
 from gradcli.primitives import reductions
 from gradcli.primitives.shaping import as_value
@@ -63,7 +63,7 @@ def _spherical(bessel: str) -> Callable[..., Value]:
 
     def function(n: int, z: Value, derivative: bool = False) -> Value:
         z = as_value(z)
-        if isinstance(n, Tracer) or not np.all(plain(z) > 0):
+        if depends(n) or not np.all(plain(z) > 0):
             raise NoRule(
                 "a spherical Bessel function has a rule for positive arguments and a plain order", do="move it"
             )

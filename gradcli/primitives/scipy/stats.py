@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.tracer import Tracer, plain
+from gradcli.core.tracer import Tracer, depends, plain
 from gradcli.errors import GradcliError, NoRule
 from gradcli.primitives.scipy.families import CONTINUOUS, DISCRETE, Family, xlogy
 from gradcli.primitives.scipy.multivariate import Frozen
@@ -207,12 +207,12 @@ def _counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> tuple[A
     family, k = DISCRETE.get(dist.name), as_value(k)
     if family is None:
         raise _refuse(dist.name, method)
-    if isinstance(k, Tracer) or isinstance(loc, Tracer):
+    if depends(k) or depends(loc):
         raise NoRule(
             f"scipy.stats.{dist.name}.{method} is defined at whole numbers: it has no derivative by them",
             do="give the counts as a fixed argument",
         )
-    return family, np.asarray(k, dtype=float)[()] - loc, shapes
+    return family, np.asarray(plain(k), dtype=float)[()] - plain(loc), shapes
 
 
 def pmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
@@ -237,7 +237,7 @@ def binom_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
     """Return the entropy of a binomial distribution with one plain number of trials, summed over all counts."""
     shapes, _, _ = _parameters(dist, args, kwargs)
     trials = shapes[0] if dist.name == "binom" else 1
-    if dist.name not in ("binom", "bernoulli") or np.size(plain(trials)) != 1 or isinstance(trials, Tracer):
+    if dist.name not in ("binom", "bernoulli") or np.size(plain(trials)) != 1 or depends(trials):
         raise _refuse(dist.name, "entropy")
     counts = np.arange(DISCRETE[dist.name].last(*shapes) + 1.0)
     logs = logpmf(dist, counts, *shapes)
