@@ -73,7 +73,7 @@ class Tracer(Conversions, Interpreted):
 
     @property
     def moves(self) -> bool:
-        """Whether the value depends on an input of its sweep; an array that the user's code makes does not."""
+        """Whether the value depends on an input of its sweep; an array that user's code makes does not."""
         return True
 
     def note(self, question: Primitive, operand: Value, answer: Any) -> None:
@@ -266,17 +266,8 @@ def store(target: Any, y: Value) -> Any:
 
 
 _FORMS = (LinearForm, Dotted)
-_OPERANDS = (
-    Tracer,
-    LinearForm,
-    np.ndarray,
-    np.generic,
-    int,
-    float,
-    complex,
-    list,
-    tuple,
-)  # other types use their own operators
+# Other types use their own operators.
+_OPERANDS = (Tracer, LinearForm, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
 def _operand(x: Any) -> Any:
