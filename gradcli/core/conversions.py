@@ -53,3 +53,31 @@ class Conversions:
             "a traced value is converted to a plain array",
             do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
         )
+
+
+class FloatResult:
+    """What `float(x)` gives for a traced number: it can be returned, and every other use ends the trace."""
+
+    def __init__(self, traced: Any) -> None:
+        self.traced = traced
+
+
+def traced_result(y: Any) -> Any:
+    """Return the traced number behind a result of float(), and anything else as it is."""
+    return y.traced if isinstance(y, FloatResult) else y
+
+
+def _ended(self: FloatResult, *args: Any, **kwargs: Any) -> NoReturn:
+    raise TraceEnded(
+        "float() of a traced value loses its derivative",
+        do="drop float() and use np.* instead of math.*; a function may return float(...) at its end",
+    )
+
+
+for _name in (
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "mod", "rmod", "floordiv", "rfloordiv",
+    "neg", "pos", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float", "int", "index", "complex", "hash", "array", "round",
+    "array_ufunc", "array_function", "str", "format", "repr", "iter", "getitem", "len", "floor", "ceil", "trunc", "divmod",
+    "rdivmod", "matmul", "rmatmul", "getattr",
+):  # fmt: skip
+    setattr(FloatResult, f"__{_name}__", _ended)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.conversions import FloatResult, traced_result
 from gradcli.core.linear_form import settle
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
@@ -23,7 +24,7 @@ def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
     Raises  FunctionFailed for None, strings and other objects, empty tuples and dicts, and lists of parts that differ in
             shape. Complex numbers pass, for the complex step.
     """
-    y = settle(y)
+    y = traced_result(settle(y))
     if isinstance(y, Tracer | np.ndarray | float | np.floating):
         return _value(y, text), ()
     if isinstance(y, list):
@@ -40,18 +41,23 @@ def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
 
 def _joined(y: list[Any], text: str) -> Any:
     try:
-        return as_value(y) if _holds_tracer(y) else np.asarray(y)
+        return as_value(_without_floats(y)) if _holds_tracer(y) else np.asarray(y)
     except ValueError:
         raise FunctionFailed(
             f"{text} returns a list of parts with different shapes", do="return a tuple of them"
         ) from None
 
 
+def _without_floats(y: Any) -> Any:
+    return list(map(_without_floats, y)) if isinstance(y, list | tuple) else traced_result(y)
+
+
 def _holds_tracer(y: Any) -> bool:
-    return any(map(_holds_tracer, y)) if isinstance(y, list | tuple) else isinstance(y, Tracer)
+    return any(map(_holds_tracer, y)) if isinstance(y, list | tuple) else isinstance(y, Tracer | FloatResult)
 
 
 def _value(y: Any, text: str) -> Value:
+    y = traced_result(y)
     if isinstance(y, Tracer):
         return y
     if y is None:

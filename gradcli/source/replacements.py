@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.conversions import FloatResult
 from gradcli.core.linear_form import Dotted, LinearForm, settle
 from gradcli.core.primitive import Value, named
 from gradcli.core.storage import positions
@@ -208,7 +209,7 @@ class Vectorized:
 
 
 class Float:
-    """The builtin `float` in user's code: a traced number stays traced, for it is a number already.
+    """The builtin `float` in user's code: a traced number can be returned through it, and not be used further.
 
     It behaves like the class where it is used as one: as a dtype, in isinstance and in comparisons.
     """
@@ -217,7 +218,7 @@ class Float:
 
     def __call__(self, x: Any = 0.0, /) -> Any:
         x = settle(x)
-        return x.twin() if isinstance(x, Tracer) and not x.shape else float(x)
+        return FloatResult(x) if isinstance(x, Tracer) and not x.shape else float(x)
 
     def __instancecheck__(self, x: Any) -> bool:
         return isinstance(x, float)

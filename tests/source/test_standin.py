@@ -69,11 +69,12 @@ def math_functions(x: Any) -> Any:
 
 
 def numbers(x: Any) -> Any:
-    """The builtin float keeps a number traced; where it is used as a class it is the class."""
+    """float() around the result keeps the trace; where it is used as a class it is the class."""
     out = np.zeros(3, dtype=float)
     for k in range(3):
-        out[k] = float(x[k]) * 2 if x.dtype == float and isinstance(1.0, float) else np.nan
-    return float(np.sum(out.astype(float) * x)) + math.fsum(t * t for t in x) + float("2.5") * math.prod(t for t in x)
+        out[k] = x[k] * 2 if x.dtype == float and isinstance(1.0, float) else np.nan
+    total = np.sum(out.astype(float) * x) + math.fsum(t * t for t in x) + float("2.5") * math.prod(t for t in x)
+    return float(total)
 
 
 PLAIN = np.array([[2.0, 0.3, 0.1], [0.2, 1.5, 0.4]])
@@ -90,7 +91,7 @@ def methods_of_plain_arrays(x: Any) -> Any:
     out[0] += ROW.dot(x)
     scalar = ROW.dot(x)
     if scalar > -9 and not np.isnan(scalar):
-        total += math.sin(scalar) + np.exp(scalar) + max(scalar, 0.1) ** 2 + abs(1 - scalar) / 2 + float(ROW.dot(x))
+        total += math.sin(scalar) + np.exp(scalar) + max(scalar, 0.1) ** 2 + abs(1 - scalar) / 2
     return total + out[0] * out[1] + PLAIN.dot(np.outer(x, x)).dot(ROW)[1]
 
 
@@ -132,6 +133,13 @@ def test_an_idiom_has_the_gradient_that_differences_find(f: Callable[[Any], Any]
     for name in ("certified", "forward", "reverse"):
         found = MODES[name].gradient(q)
         assert np.all(entrywise(differences, found, "x", 1e-6) == AGREE), (name, found.value, differences.value)
+
+
+def test_a_float_that_is_used_further_ends_the_trace() -> None:
+    """What is computed with it may be meant to have no derivative, as the ripple of a solver."""
+    for f in (lambda x: float(x[0]) * 2, lambda x: math.sin(float(x[0])), lambda x: x[1] if float(x[0]) > 0 else x[0]):
+        with pytest.raises(TraceEnded, match=r"float\(\) of a traced value"):
+            MODES["reverse"].gradient(Question(at_x(f), Point({"x": X.copy()}), ("x",)))
 
 
 def test_the_input_is_not_written_to() -> None:
