@@ -23,6 +23,7 @@ class TensorFlow(Lowering):
     """TensorFlow on the CPU, in eager mode, differentiated by `tf.GradientTape`."""
 
     name = package = "tensorflow"
+    refused = frozenset({"logm"})  # of complex matrices alone
 
     def namespaces(self) -> Sequence[Any]:
         tf = _tensorflow()
