@@ -132,7 +132,7 @@ def test_the_workflow_is_in_the_readme_and_its_check_passes(tmp_path: Path) -> N
     done = ran(["bash", "-e", "-c", checks[0]], tmp_path, GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 passed" in done.stdout
-    assert (tmp_path / "gradcli.xml").read_text(encoding="utf-8").count("<testcase ") == 3
+    assert (tmp_path / "gradcli.xml").read_text(encoding="utf-8").count("<testcase ") == 4
     assert summary.exists()
 
 
