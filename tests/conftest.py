@@ -18,12 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from gradcli.cli import run
 from gradcli.core import provenance
 from gradcli.world import World
 
 pytest_plugins = ["pytester"]  # for tests/pytest_plugin; it may stand at the top only
+
+settings.register_profile("untimed", deadline=None)  # no test depends on the load of the machine
+settings.load_profile("untimed")
 
 for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):  # the tests say themselves where the program runs
     os.environ.pop(name, None)
