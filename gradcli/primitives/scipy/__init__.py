@@ -39,9 +39,11 @@ def functions(
 
 
 def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Yield a class of scipy, the name of a method that it defines, and its stand-in."""
+    """Yield a class of scipy, the name of a method that it defines in the installed version, and its stand-in."""
     for ours in filter(None, map(_here, names)):
-        yield from getattr(importlib.import_module(ours), "methods", tuple)()
+        for owner, name, stand_in in getattr(importlib.import_module(ours), "methods", tuple)():
+            if name in vars(owner):
+                yield owner, name, stand_in
 
 
 def _here(name: str) -> str | None:

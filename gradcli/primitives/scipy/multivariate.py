@@ -114,4 +114,5 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         }),
     )  # fmt: skip
     for owner, table in tables:
-        yield from ((owner, name, function) for name, function in table.items() if name in vars(owner))
+        for name, function in table.items():
+            yield owner, name, function

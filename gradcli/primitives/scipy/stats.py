@@ -276,7 +276,8 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         (infrastructure.rv_discrete, _DISCRETE_METHODS),
     )
     for owner, table in tables:
-        yield from ((owner, name, function) for name, function in table.items() if name in vars(owner))
+        for name, function in table.items():
+            yield owner, name, function
     yield from multivariate_methods()
 
 
