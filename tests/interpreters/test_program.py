@@ -121,3 +121,9 @@ def test_a_shaken_run_shows_what_cancels() -> None:
     run = record(lambda x: (x + 1e8) - 1e8, [np.float64(0.3)])
     apart = [abs(shaken(run, Shake(k)).lines[run.y.slot][3] - 0.3) for k in range(8)]
     assert 1e-9 < max(apart) < 1e-6  # of 1e8, 1.5e-8 is one rounding
+
+
+def test_a_program_has_no_value_where_a_matrix_has_no_factors() -> None:
+    made = record(lambda a: np.sum(np.linalg.cholesky(a)), [np.eye(2)])
+    assert made.run([np.array([[1.0, 0.5], [0.5, 2.0]])]) is not None
+    assert made.run([np.array([[1.0, 2.0], [2.0, 1.0]])]) is None
