@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
+    from gradcli.capture.session import watch
     from gradcli.declared import checked
     from gradcli.errors import CannotCompile, GradcliError, NotConfirmed
     from gradcli.source.expression import Expression
@@ -42,6 +43,7 @@ _LAZY = {
     "CannotCompile": "gradcli.errors",
     "Expression": "gradcli.source.expression",
     "checked": "gradcli.declared",
+    "watch": "gradcli.capture.session",
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
     **dict.fromkeys(_API, "gradcli.api"),
@@ -52,6 +54,7 @@ __all__ = [
     "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checked", "checkpoint",
     "compare_modes",
     "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
+    "watch",
 ]  # fmt: skip
 
 

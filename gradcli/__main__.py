@@ -12,12 +12,29 @@ from gradcli.threads import set_threads
 
 def main() -> None:
     """Run the program on the arguments of this process and exit with its status."""
+    if sys.argv[1:2] == ["run"]:
+        sys.exit(run_program(sys.argv[1:]))
     gc.set_threshold(50_000)  # loading modules creates many objects but no garbage
     set_threads(sys.argv[1:])
     status = status_of(lambda: run(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # exit handlers of the user's code must not change the status
+
+
+def run_program(argv: Sequence[str]) -> int:
+    """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
+    from gradcli.cli import run_once, stop_workers
+    from gradcli.world import World
+
+    world = World()
+    status = status_of(lambda: run_once(argv, world))
+    if world.afterwards is None:
+        return status
+    try:
+        return world.afterwards()
+    finally:
+        stop_workers()
 
 
 def run(argv: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from gradcli import __version__
 
 INTERNAL, INTERRUPTED = 70, 130
 VERSION = f"gradcli {__version__}\n"
-_NEEDS_CHILD = ("--allow-python", "--timeout")
+_NEEDS_CHILD = ("--allow-python", "--timeout", "--recorded")
 _READS = ("find", "init")  # commands that read Python files and run none of them
 
 

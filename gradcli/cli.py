@@ -22,9 +22,14 @@ def run_once(argv: Sequence[str], world: World | None = None) -> int:
     try:
         return run(argv, world)
     finally:
-        workers = sys.modules.get("gradcli.modes.workers")
-        if workers is not None:
-            workers.WORKERS.stop()
+        stop_workers()
+
+
+def stop_workers() -> None:
+    """End the processes that the modes started."""
+    workers = sys.modules.get("gradcli.modes.workers")
+    if workers is not None:
+        workers.WORKERS.stop()
 
 
 def run(argv: Sequence[str], world: World | None = None) -> int:
@@ -105,6 +110,8 @@ def _finished(status: int, world: World) -> int:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
+    if list(argv[:1]) == ["run"]:
+        return False  # standard output is the program's
     return (
         "--json" in argv
         or any(a == "--format" and b in ("json", "ndjson") for a, b in itertools.pairwise(argv))

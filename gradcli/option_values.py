@@ -11,6 +11,8 @@ from gradcli.words import ALLOWED, slug
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
 _INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
+_OCTETS = re.compile(r"\s*(\d{1,15}(?:\.\d{0,9})?)\s*(k?|[KMGkmg]?[Bb])\s*", re.ASCII)
+_BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _SHARE = re.compile(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*")
 _WORKERS = 1024
 MOST_SHARDS = 99_999
@@ -62,6 +64,14 @@ def processors() -> int:
         return max(1, count)
     limited = int(quota) // int(period) if quota.isdecimal() else count
     return max(1, min(count, limited))
+
+
+def octets(flag: str, text: str) -> int:
+    """Return the number of bytes in `256MB`, `2GB` or `100000`. Raises BadOption."""
+    match = _OCTETS.fullmatch(text)
+    if match is None:
+        raise BadOption(f"{flag} takes a size, not '{text}'", do=f"write {flag} 256MB, {flag} 2GB")
+    return int(float(match[1]) * _BYTES[match[2].lower()])
 
 
 def share(flag: str, text: str) -> tuple[int, int]:

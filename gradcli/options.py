@@ -22,7 +22,7 @@ from gradcli.option_rows import (
     one,
     row,
     short,
-)
+)  # fmt: skip
 from gradcli.option_values import (
     RandomSeed,
     as_tuple,
@@ -34,22 +34,24 @@ from gradcli.option_values import (
     joined,
     kinds,
     names_in,
+    octets,
     pick,
     scales,
     seed,
     share,
     whole_numbers,
     workers,
-)
+)  # fmt: skip
 from gradcli.source.pick import PAIR, Pick
 
 POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
-SUITE, OUTPUT = "Several checks", "Output"
-GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, SUITE, OUTPUT)  # as help shows them
+SUITE, PROGRAM, OUTPUT = "Several checks", "Programs", "Output"
+GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
+WRITES = ("run",)  # whose standard output is the program's
 PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "find")
-ALL = (*PRINTS, "init")
+ALL = (*PRINTS, "init", *WRITES)
 PICTURED = ("compare-modes", "sweep")
 RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
 
@@ -69,7 +71,7 @@ class Options:
         on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=one, take=joined)
     seed: int = row(
         "--seed", "N|random", "Seed of everything drawn.",
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=0, read=seed, write=one, take=as_given)
+        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=as_given)
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
         on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
@@ -184,7 +186,7 @@ class Options:
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "Evaluations of f that differences may take.",
-        on=CLAIMS, group=PRECISION, kind=int, low=1, write=one, take=as_given)
+        on=(*CLAIMS, "run"), group=PRECISION, kind=int, low=1, write=one, take=as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
         on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
@@ -197,6 +199,9 @@ class Options:
     timeout: float | None = row(
         "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
         on=("check",), group=PRECISION, read=duration, write=in_seconds)
+    checking_time: float | None = row(
+        "--timeout", "TIME", "Time for the checks after the program: 90s, 5min; calls that are left are listed.",
+        on=("run",), group=PRECISION, read=duration)
     time_limit: float | None = row(
         "--timeout", "TIME",
         "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
@@ -273,13 +278,28 @@ class Options:
     fail_under: float | None = row(
         "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
+    keep: int = row(
+        "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
+        on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
+    keep_bytes: int = row(
+        "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
+        on=("run",), group=PROGRAM, default=256 * 2**20, read=octets)
+    source: tuple[str, ...] = row(
+        "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    save: str | None = row(
+        "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
+    write_suite: str | None = row(
+        "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
+    recorded: str | None = row(
+        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM)
     github: bool = row(
         "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
         "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
-        on=PRINTS, group=OUTPUT, default=(), repeated=True, read=as_tuple)
+        on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_tuple)
     plot: tuple[str, ...] = row(
         "--plot", "FILE", "Draw it: a file .pdf, .svg or .png (matplotlib). Repeatable.",
         on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
@@ -292,11 +312,10 @@ class Options:
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
-        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check",), group=OUTPUT,
+        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check", "run"), group=OUTPUT,
         default=False, kind=bool)
     color: bool | None = row(
-        "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]",
-        on=ALL, group=OUTPUT, kind=bool)
+        "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]", on=ALL, group=OUTPUT, kind=bool)
     traceback: bool = row(
         "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, default=False, kind=bool)
     # fmt: on
@@ -323,7 +342,6 @@ ROWS: tuple[Option, ...] = tuple(
 DEFAULTS = Options()
 CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
 SECOND_ORDER = ("hess", "hvp")
-_FIRST = ("at", "shapes", *CLAIM_KINDS)  # of a replayed command
 
 
 def claim_of(options: Options) -> tuple[str, Any] | None:
@@ -374,14 +392,3 @@ def from_keywords(given: Mapping[str, Any]) -> Options:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
     taken = {name: known[name].take for name in given}
     return Options(**{name: take(f"{name}=", given[name]) for name, take in taken.items() if take is not None})
-
-
-def replayed(options: Options) -> tuple[str, ...]:
-    """Return the words of a `check` command with these options: the point and the claim first, the seed last."""
-    words: list[str] = []
-    for option in sorted(rows_of("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)):
-        value = getattr(options, option.name)
-        if option.write is not None and (value != option.default or option.name == "seed"):
-            for text in option.write(value):
-                words += [option.flag, text] if text or option.kind is not bool else [option.flag]
-    return tuple(words)

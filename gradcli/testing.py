@@ -6,7 +6,8 @@ from typing import Any
 
 from gradcli.api import check
 from gradcli.errors import GradcliError, NotConfirmed
-from gradcli.options import claim_of, from_keywords, replayed, with_claim
+from gradcli.options import claim_of, from_keywords, with_claim
+from gradcli.replay import replayed
 from gradcli.reports.check import CheckReport
 from gradcli.source.call import Function
 from gradcli.words import Exit

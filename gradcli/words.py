@@ -46,6 +46,7 @@ class Kind(StrEnum):
     UNTRACED = "untraced"
     NOT_DETERMINISTIC = "not-deterministic"
     EARLIER_CALLS = "depends-on-earlier-calls"
+    CHANGED_SINCE = "changed-since-the-call"
     MUTATES_INPUT = "mutates-input"
     INTEGER = "integer"
     VALUE_AND_GRADIENT = "value-and-gradient"

@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
@@ -55,6 +55,9 @@ class World:
     stderr: TextIO = field(default_factory=lambda: sys.stderr or io.StringIO())
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     link: "Alone | Link" = field(default_factory=Alone)
+    afterwards: Callable[[], int] | None = (
+        None  # what is done when the command line has been read and left: `gradcli run`
+    )
     _seconds: float | None = None
 
     def width(self, stream: TextIO) -> int:

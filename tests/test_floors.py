@@ -20,6 +20,7 @@ FLOORS = (
     ("option_values",),
     ("option_rows",),
     ("options",),
+    ("replay",),
     ("programs",),
     ("numerics",),
     ("frameworks",),
@@ -32,6 +33,7 @@ FLOORS = (
     ("discovery",),
     ("forms",),
     ("suite",),
+    ("capture",),
     (
         "api",
         "studies_api",

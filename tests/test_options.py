@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
+from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, rows_of
+from gradcli.replay import replayed
 from gradcli.source.pick import Pick
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
     "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor", "shard",
-    "cache", "baseline", "update_baseline",
+    "cache", "baseline", "update_baseline", "recorded",
 }  # fmt: skip
 NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
     "allow_inconclusive", "at", "points", "require_claim", "shapes", "threads", "timeout",

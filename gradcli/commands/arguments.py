@@ -9,6 +9,11 @@ from gradcli.errors import BadOption
 _JOINED = re.compile(r"(-[kn])(\w+)")  # in one word
 _X_HAS_A_VALUE = re.compile(r"[^\W\d]\w*\s*=(?!=)")
 _STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")
+_OF_PROGRAMS = ("run",)  # commands whose options end where the command of a program begins
+_TO_FILES = {
+    "--json": "standard output is the program's: write --out report.json",
+    "--format": "standard output is the program's: write --out report.json, .md, .csv or .txt",
+}
 _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 
 
@@ -74,7 +79,11 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
                 k += 1
         elif word.startswith("--"):
             do = _STEP if option in _STEPS and "--h" in takes_value else _near(option, list(takes_value), 0.7)
+            do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
             raise BadOption(f"there is no option '{option}' for {name}", do=do or f"gradcli {name} --help")
+        elif name in _OF_PROGRAMS:
+            arguments += words[k - 1 :]  # all that follows is the program's
+            break
         else:
             arguments.append(word)
     return options, arguments

@@ -55,6 +55,10 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     """
     words = targets or []
     to = output(FORMATS, options, world)
+    if options.recorded is not None:
+        from gradcli.commands.check_recorded import check_recorded
+
+        return check_recorded(options.recorded, words, to, options, world)
     if not words or several(words) or is_folder(words[0]):
         from gradcli.commands.check_suite import check_suite
 

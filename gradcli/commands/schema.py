@@ -23,6 +23,7 @@ TYPES = {
     "ops": ("gradcli.reports.listing", "OpsReport"),
     "suite": ("gradcli.reports.suite", "SuiteReport"),
     "find": ("gradcli.reports.find", "FindReport"),
+    "run": ("gradcli.reports.run", "RunReport"),
     "explain": ("gradcli.reports.explain", "ExplainReport"),
     "error": ("gradcli.reports.common", "ErrorReport"),
 }

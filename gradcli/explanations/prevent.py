@@ -226,6 +226,20 @@ ROWS = (
         ),
     ),
     Explanation(
+        Kind.CHANGED_SINCE,
+        group="prevents a pass",
+        summary="the function changed after the recorded call",
+        meaning=(
+            "gradcli run checks a gradient when the program has ended. What the function reads besides its arguments was "
+            "changed after the recorded call, so that the function has another value at the same input now. gradcli puts "
+            "back the contents of arrays, and what closures, globals and attributes were bound to; here that was not "
+            "enough. What the gradient returned then can no longer be compared with the function."
+        ),
+        do=(
+            "Give the function what it reads as arguments, args=(...), or check it alone: gradcli check file.py:f --grad g."
+        ),
+    ),
+    Explanation(
         Kind.EARLIER_CALLS,
         group="prevents a pass",
         summary="an earlier call changes the value",

@@ -96,7 +96,7 @@ def _module(file: str) -> ModuleType:
 
 
 def _imported(name: str) -> ModuleType:
-    _importable(str(Path.cwd()))
+    importable(str(Path.cwd()))
     top = name.split(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
         raise no_module(name)
@@ -112,12 +112,12 @@ def _from_file(path: Path) -> ModuleType:
         raise no_file(str(path))
     path = path.resolve()
     root, name = _as_package(path)
-    _importable(str(Path.cwd()))
-    _importable(str(path.parent), first=True)
+    importable(str(Path.cwd()))
+    importable(str(path.parent), first=True)
     _forget_namesakes(path.parent)
     own(str(path.parent))
     if "." in name:
-        _importable(str(root))
+        importable(str(root))
         with running(shown(str(path))):
             return importlib.import_module(name)
     for known in (name, f"{name}_target"):  # a file may have the name of a module that is already loaded
@@ -172,7 +172,8 @@ def _as_package(path: Path) -> tuple[Path, str]:
     return folder, ".".join(names)
 
 
-def _importable(folder: str, *, first: bool = False) -> None:
+def importable(folder: str, *, first: bool = False) -> None:
+    """Let modules be imported from a folder, before all others if it is to be the first."""
     if first and sys.path[:1] != [folder]:
         sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
     elif folder not in sys.path:

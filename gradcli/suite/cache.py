@@ -18,7 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gradcli.options import replayed, with_claim
+from gradcli.options import with_claim
+from gradcli.replay import replayed
 from gradcli.reports.suite import CheckRow
 from gradcli.suite.config import Check, Suite
 from gradcli.suite.recorder import Used

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gradcli.options import replayed, with_claim
+from gradcli.options import with_claim
+from gradcli.replay import replayed
 from gradcli.source.points import shapes as read_shapes
 from gradcli.source.sizes import numbers
 from gradcli.source.target_request import TargetRequest, checked_point_texts

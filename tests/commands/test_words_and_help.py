@@ -61,7 +61,7 @@ def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: 
 def test_options_stand_in_groups(gradcli: Callable[..., Any]) -> None:
     lines = gradcli("check", "--help").stdout.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Arguments:", "Point:", "Claim:", "Precision and limits:", "Frameworks:", "Several checks:",
+    assert heads == ["Arguments:", "Point:", "Claim:", "Precision and limits:", "Frameworks:", "Several checks:", "Programs:",
                      "Output:", "Other:"]  # fmt: skip
 
 

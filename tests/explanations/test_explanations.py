@@ -102,4 +102,4 @@ def test_an_example_shows_its_kind(
 
 
 def test_only_a_kind_that_no_short_command_shows_has_no_example() -> None:
-    assert [row.kind for row in ALL if row.example is None] == [Kind.TRACE]
+    assert [row.kind for row in ALL if row.example is None] == [Kind.TRACE, Kind.CHANGED_SINCE]

@@ -1,0 +1,198 @@
+"""What a function reads besides its arguments, as it is at a call: noted, and put back while the call is checked.
+
+That is the contents of arrays, and what closures, globals and attributes are bound to, in the function itself and in the
+user's functions and objects that it reaches.
+"""
+
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from gradcli.capture.definitions import definition_of
+
+_MOST_COPIED = 2**20  # bytes of an array that is copied; of a larger one there is a fingerprint
+_MOST_READ = 2**24  # bytes of an array that its fingerprint reads
+_DEEPEST = 5
+_MOST_ARRAYS = 64
+_MOST_BINDINGS = 512
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldArray:
+    """An array that a function reads, with its fingerprint and, if it is not large, its content."""
+
+    array: Any
+    fingerprint: int
+    content: Any
+
+    @property
+    def size(self) -> int:
+        """The bytes of the copied content."""
+        return 0 if self.content is None else int(self.content.nbytes)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the array has another content now."""
+        return _fingerprint(self.array) != self.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A cell of a closure, a name of a module or an attribute of an object, and what it was bound to."""
+
+    holder: Any  # a cell, or a dictionary
+    name: str | None
+    value: Any
+
+    def now(self) -> Any:
+        """Return what it is bound to now."""
+        return _content(self.holder) if self.name is None else self.holder.get(self.name, _UNBOUND)
+
+    def bind(self, value: Any) -> None:
+        """Bind it to a value."""
+        if self.name is not None and value is not _UNBOUND:
+            self.holder[self.name] = value
+        elif self.name is not None:
+            self.holder.pop(self.name, None)
+        elif value is not _UNBOUND:
+            self.holder.cell_contents = value
+
+
+@dataclass(slots=True)
+class State:
+    """All that some functions read besides their arguments."""
+
+    arrays: list[HeldArray] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The bytes of what was copied."""
+        return sum(each.size for each in self.arrays)
+
+
+_UNBOUND = object()
+
+
+def state_of(parts: Sequence[Any]) -> State:
+    """Return what functions and other values read, as it is now."""
+    np = sys.modules.get("numpy")
+    if np is None:
+        return State()
+    walk = _Walk(np.ndarray)
+    for part in parts:
+        walk.visit(part, _DEEPEST)
+    return State([_noted(array) for array in walk.arrays.values()], walk.bindings)
+
+
+@contextmanager
+def as_it_was(state: State) -> Iterator[None]:
+    """Put a state back, and the present one afterwards."""
+    bound = [(each, each.now()) for each in state.bindings if each.now() is not each.value]
+    for each, _ in bound:
+        each.bind(each.value)
+    changed = [
+        each for each in state.arrays if each.changed and each.content is not None and each.array.flags.writeable
+    ]
+    contents = [each.array.copy() for each in changed]
+    for held in changed:
+        held.array[...] = held.content
+    try:
+        yield
+    finally:
+        for held, content in zip(changed, contents, strict=True):
+            held.array[...] = content
+        for each, value in bound:
+            each.bind(value)
+
+
+class _Walk:
+    """Goes from functions to all that they read."""
+
+    def __init__(self, array: type) -> None:
+        self._array = array
+        self._seen: set[int] = set()
+        self.arrays: dict[int, Any] = {}
+        self.bindings: list[Binding] = []
+
+    def visit(self, x: Any, depth: int) -> None:
+        """Note an array, or what a function, a container or an object holds."""
+        if isinstance(x, _PLAIN) or id(x) in self._seen or depth == 0:
+            return
+        self._seen.add(id(x))
+        if isinstance(x, self._array):
+            if len(self.arrays) < _MOST_ARRAYS:
+                self.arrays[id(x)] = x
+            return
+        for part in self._parts(x):
+            self.visit(part, depth - 1)
+
+    def _parts(self, x: Any) -> Iterator[Any]:
+        if isinstance(x, ModuleType | type):
+            return
+        if isinstance(x, FunctionType):
+            if definition_of(x) is not None:
+                yield from self._of_function(x)
+        elif isinstance(x, MethodType):
+            yield from (x.__func__, x.__self__)
+        elif isinstance(x, list | tuple | set | frozenset):
+            yield from [*x][:_MOST_ARRAYS]
+        elif isinstance(x, dict):
+            yield from [*x.values()][:_MOST_ARRAYS]
+        else:
+            yield from (getattr(x, name) for name in ("func", "args", "keywords") if hasattr(x, name))
+            attributes = getattr(x, "__dict__", None)
+            if isinstance(attributes, dict):
+                yield from self._bound(attributes, list(attributes))
+
+    def _of_function(self, function: FunctionType) -> Iterator[Any]:
+        for cell in function.__closure__ or ():
+            value = _content(cell)
+            self._bind(cell, None, value)
+            yield value
+        yield from function.__defaults__ or ()
+        yield from (function.__kwdefaults__ or {}).values()
+        yield from self._bound(function.__globals__, _names(function.__code__))
+
+    def _bound(self, scope: dict[str, Any], names: Sequence[str]) -> Iterator[Any]:
+        for name in names[:_MOST_ARRAYS]:
+            value = scope.get(name, _UNBOUND)
+            if value is not _UNBOUND and not isinstance(value, ModuleType | type):
+                self._bind(scope, name, value)
+                yield value
+
+    def _bind(self, holder: Any, name: str | None, value: Any) -> None:
+        if len(self.bindings) < _MOST_BINDINGS:
+            self.bindings.append(Binding(holder, name, value))
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the names of globals that a function may read, also in functions inside of it."""
+    inside = [name for x in code.co_consts if isinstance(x, CodeType) for name in _names(x)]
+    return [*dict.fromkeys((*code.co_names, *inside))]
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return _UNBOUND
+
+
+def _noted(array: Any) -> HeldArray:
+    keeps = array.nbytes <= _MOST_COPIED and array.flags.writeable
+    return HeldArray(array, _fingerprint(array), array.copy() if keeps else None)
+
+
+def _fingerprint(array: Any) -> int:
+    """Return a number that differs for another content; of a large array, evenly spaced parts are read."""
+    if array.dtype.hasobject:
+        return 0
+    step = max(1, array.nbytes // _MOST_READ)
+    read = array.reshape(-1)[::step] if step > 1 else array
+    return zlib.crc32(read.tobytes() if not read.flags.c_contiguous else memoryview(read).cast("B")) if read.size else 0

@@ -1,0 +1,93 @@
+"""From what was recorded to the report of `gradcli run`."""
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gradcli.capture.judge import Judge
+from gradcli.capture.recorder import Kept, Recorded
+from gradcli.options import Options
+from gradcli.reports.run import WORST, CheckedCall, Program, RunReport, UsedGradient, status_of, worst_of
+from gradcli.verify.build import settings_of
+from gradcli.verify.environment import environment
+
+
+def report_of(
+    recorded: Iterable[tuple[Recorded, str]],
+    command: Sequence[str],
+    program: Program | None,
+    options: Options,
+    folder: Path,
+) -> RunReport:
+    """Check what was recorded, and return the report; paths in it begin at `folder`.
+
+    Each record comes with the reason why it cannot be checked, which is empty where it can.
+    """
+    judge = Judge(settings_of(options))
+    until = None if options.checking_time is None else time.monotonic() + options.checking_time
+    gradients = [_gradient(each, reason, judge, folder, until) for each, reason in recorded]
+    return _report(gradients, command, program, options)
+
+
+def merged(
+    reports: Sequence[RunReport], command: Sequence[str], program: Program | None, options: Options
+) -> RunReport:
+    """Return one report for those of several processes: the calls of each gradient together."""
+    every = sorted((gradient for report in reports for gradient in report.gradients), key=_identity)
+    gradients = [_together([*group]) for _, group in itertools.groupby(every, key=_identity)]
+    return _report(gradients, command, program, options)
+
+
+def _identity(gradient: UsedGradient) -> tuple[str, int, str, str]:
+    return gradient.file, gradient.line, gradient.name, gradient.kind
+
+
+def _together(parts: list[UsedGradient]) -> UsedGradient:
+    points = tuple(itertools.chain.from_iterable(part.points for part in parts))
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    calls, checked = sum(part.calls for part in parts), sum(part.checked for part in parts)
+    return replace(parts[0], calls=calls, checked=checked, verdict=worst_of(points), notes=notes, points=points)
+
+
+def _report(
+    gradients: list[UsedGradient], command: Sequence[str], program: Program | None, options: Options
+) -> RunReport:
+    gradients.sort(key=lambda each: (WORST.index(each.verdict), *_identity(each)))
+    status = (program.status if program else 0) or int(status_of(gradients))
+    return RunReport(
+        tuple(command), options.seed, program, status, tuple(gradients), environment(), full=options.verbose
+    )
+
+
+def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, until: float | None) -> UsedGradient:
+    points, notes = [], sorted({reason, *recorded.unclear} - {""})
+    kept = recorded.kept()
+    for number, call in enumerate(kept):
+        if until is not None and time.monotonic() > until:
+            notes.append(f"{len(kept) - number} of {len(kept)} kept calls were not checked: the time limit was reached")
+            break
+        points.append(_checked(recorded, call, judge, folder))
+    if recorded.not_kept:
+        notes.append(f"{recorded.not_kept:,} calls could not be kept: --keep-bytes gives more room")
+    if not kept and not notes:
+        notes.append("no call could be kept")
+    definition = recorded.definition
+    return UsedGradient(
+        definition.name, _shown(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
+        len(points), worst_of(points), tuple(notes), tuple(points),
+    )  # fmt: skip
+
+
+def _checked(recorded: Recorded, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
+    at = None if call.at is None else f"{_shown(call.at[0], folder)}:{call.at[1]}"
+    return CheckedCall(call.number, at, call.process or None, call.drawn, judge.row(recorded, call))
+
+
+def _shown(file: str, folder: Path) -> str:
+    """Return a path as people and programs read it: from the folder where gradcli was started, if it is inside."""
+    path = os.path.realpath(file) if not file.startswith("<") else file
+    inside = path.startswith(os.path.realpath(folder) + os.sep)
+    return Path(os.path.relpath(path, os.path.realpath(folder))).as_posix() if inside else path

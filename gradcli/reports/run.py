@@ -1,0 +1,177 @@
+"""The report of `run`: the hand-written gradients that a program used, each checked at values that it had."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table
+from gradcli.reports.check import COLUMNS
+from gradcli.reports.encode import TEXT_ONLY, Status
+from gradcli.reports.escape import cut
+from gradcli.reports.suite import CheckRow, Word
+from gradcli.words import DerivativeKind, Exit, worst
+
+_PLACE, _NAME = 24, 22  # columns of a place and of a name in the table
+WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """One call of a gradient that was checked.
+
+    call     The number of the call, counted from 1.
+    at       Where the user's code began it, as FILE:LINE; null where that is not known.
+    process  The number of the child process that made the call; null for the program's own process.
+    drawn    Whether the values were drawn at the shapes of the call, because the call itself had none to show.
+    check    The check of this call.
+    """
+
+    call: int
+    at: str | None
+    process: int | None
+    drawn: bool
+    check: CheckRow
+
+
+@dataclass(frozen=True, slots=True)
+class UsedGradient:
+    """A hand-written gradient that the program used.
+
+    name     The name of the function or class, with the names around it.
+    file     The file that defines it.
+    line     The first line of the definition, counted from 1.
+    kind     Which derivative it is.
+    of       The function that it is a gradient of; null where it returns the value too.
+    calls    How often it was called.
+    checked  How many of the calls were checked.
+    verdict  The worst verdict on a call.
+    notes    What is to be known of its calls: that some were not kept, or not counted.
+    points   The calls that were checked, in their order.
+    """
+
+    name: str
+    file: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    calls: int
+    checked: int
+    verdict: Word
+    notes: tuple[str, ...]
+    points: tuple[CheckedCall, ...]
+
+    @property
+    def place(self) -> str:
+        """Where it is defined, as FILE:LINE."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def worst(self) -> CheckRow | None:
+        """The check of the worst verdict; None if no call was checked."""
+        return min((p.check for p in self.points), key=lambda row: WORST.index(row.verdict), default=None)
+
+    def row(self) -> tuple[Cell, ...]:
+        """Return it as a row of the table."""
+        check = self.worst
+        word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
+        place = self.place if len(self.place) <= _PLACE else f"...{self.place[3 - _PLACE :]}"
+        return (
+            word,
+            place,
+            cut(self.name, _NAME),
+            f"{self.checked} of {self.calls:,}",
+            "" if check is None else _short(check),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program that was run.
+
+    status       Its exit status.
+    interrupted  Whether an interrupt ended it.
+    """
+
+    status: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The hand-written gradients that a program used, each checked at values that it had.
+
+    command      The words of the command.
+    seed         The seed of everything that was drawn.
+    program      How the program ended; null where recorded calls were read from a file.
+    exit_status  The exit status of gradcli: the program's if it is not 0, else that of the worst check.
+    gradients    The gradients, the worst first, then by file and line.
+    environment  The versions of what the results depend on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    """
+
+    command: tuple[str, ...]
+    seed: int
+    program: Program | None
+    exit_status: Status
+    gradients: tuple[UsedGradient, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.run/1"
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return a table of the gradients, the checks that did not pass in full, and the counts."""
+        if not self.gradients:
+            return (Paragraph(Piece(self.counted(), "strong"), 0),)
+        header = ("verdict", "defined at", "gradient", "checked", "")
+        blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
+        for each in self.gradients:
+            blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in each.notes]
+            shown = [p for p in each.points if self.full or p.check.status is not Exit.CONFIRMED]
+            for point in shown if self.full else shown[:1]:
+                at = f", from {point.at}" if point.at else ""
+                drawn = ", at drawn values" if point.drawn else ""
+                said = f"{each.name}, {each.place}: call {point.call:,} of {each.calls:,}{at}{drawn}"
+                blocks += [Paragraph(Piece(said, "strong"), 0), *point.check.blocks(self.full)]
+            rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
+            blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
+        return (*blocks, Paragraph(Piece(self.counted(), "strong"), 0))
+
+    def counted(self) -> str:
+        """Return the last line: how many gradients there are of each verdict."""
+        if not self.gradients:
+            return "no hand-written gradient was used"
+        words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
+        counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
+        many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
+        return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the rows of every check under the place of its gradient."""
+        columns = ("file", "line", "name", "call", *COLUMNS)
+        rows: list[tuple[object, ...]] = []
+        for gradient, point in itertools.chain.from_iterable(((g, p) for p in g.points) for g in self.gradients):
+            found = [] if point.check.report is None else point.check.report.records()[1]
+            begun = (gradient.file, gradient.line, gradient.name, point.call)
+            empty = [("",) * (len(COLUMNS) - 1) + (point.check.verdict,)]
+            rows += [(*begun, *row) for row in found or empty]
+        return columns, rows
+
+
+def _short(check: CheckRow) -> str:
+    """Return the least that says what was found, for the table."""
+    if check.verdict == "inconclusive" and check.prevented_by():
+        return check.prevented_by()[0]
+    return check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
+
+
+def worst_of(points: Sequence[CheckedCall]) -> Word:
+    """Return the worst verdict on calls; it is inconclusive if none was checked."""
+    return min((point.check.verdict for point in points), key=WORST.index, default="inconclusive")
+
+
+def status_of(gradients: Sequence[UsedGradient]) -> Exit:
+    """Return the exit status of all checks of a run."""
+    open_ = [
+        Exit.INCONCLUSIVE for gradient in gradients if not gradient.points or "time limit" in "".join(gradient.notes)
+    ]
+    return worst([*open_, *(point.check.status for gradient in gradients for point in gradient.points)])

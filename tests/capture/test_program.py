@@ -1,0 +1,174 @@
+"""A program that runs under gradcli does what it does under python: its output, its status, its world."""
+
+import json
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+FIT = """
+import numpy as np
+from scipy.optimize import minimize
+
+def f(x):
+    return np.sum(x**4)
+
+def g(x):
+    return {factor} * x**3
+
+if __name__ == "__main__":
+    print(minimize(f, [1.0, 2.0], jac=g).success)
+    {then}
+"""
+WORLD = """
+import os, sys
+import __main__
+print(sys.argv, __name__, __file__, __spec__, __package__, type(__loader__).__name__)
+print(sys.path[0], os.getcwd(), __main__.__file__ == __file__, "gradcli" in sys.argv[0])
+print(sorted(k for k in globals() if not k.startswith("__")), __builtins__ is not None, __doc__)
+"""
+PROGRAMS = {
+    "world": WORLD,
+    "exit with a number": "import sys; sys.exit(7)",
+    "exit with a large number": "import sys; sys.exit(256 + 5)",
+    "exit with text": "import sys; sys.exit('it is over')",
+    "exit with nothing": "import sys; print('x', end=''); sys.exit()",
+    "exception": "def deep():\n    raise ValueError('wrong \\u00e9')\n\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    deep()\n",
+    "syntax error": "x = (1,\nprint(x\n",
+    "error in a group": "raise ExceptionGroup('many', [ValueError(1), KeyError(2)])",
+    "own hook": "import sys\nsys.excepthook = lambda *a: print('hooked', a[0].__name__)\nraise KeyError('x')\n",
+    "os._exit": "import os, sys\nprint('before')\nsys.stdout.flush()\nos._exit(9)\n",
+    "exit handlers": "import atexit\natexit.register(print, 'first registered')\natexit.register(print, 'last registered')\n",
+    "threads": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nprint('main')\n",
+    "executor": "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(2)\nprint(p.submit(pow, 2, 5).result())\n",
+    "bytes": "import sys\nsys.stdout.buffer.write(bytes(range(256)))\n",
+    "standard input": "import sys\nprint(sys.stdin.read()[::-1])\n",
+    "fork": "import os\npid = os.fork()\nprint('child' if pid == 0 else os.waitpid(pid, 0)[1], flush=True)\n",
+    "terminated": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n",
+    "imports beside it": "import helper\nprint(helper.__name__, helper.VALUE)\n",
+    "pickle of its own class": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))).__module__)\n",
+    "spawned pool": (
+        "import multiprocessing as mp\ndef square(x): return x * x\n"
+        "if __name__ == '__main__':\n    with mp.get_context('spawn').Pool(1) as p: print(p.map(square, [1, 2, 3]))\n"
+    ),
+}  # fmt: skip
+
+
+def both(folder: Path, *words: str) -> list[subprocess.CompletedProcess[str]]:
+    """Run a program by python, and by gradcli."""
+    return [
+        subprocess.run(
+            [sys.executable, *by, *words], cwd=folder, capture_output=True, text=True, input="some input", errors="replace"
+        )
+        for by in ((), ("-m", "gradcli", "run"))
+    ]  # fmt: skip
+
+
+def without_report(text: str) -> str:
+    return text.replace("no hand-written gradient was used\n", "")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_undisturbed(name: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PROGRAMS[name], encoding="utf-8")
+    (tmp_path / "helper.py").write_text("VALUE = 3\n")
+    plain, watched = both(tmp_path, "script.py", "-x", "--json", "a b")
+    assert (watched.stdout, watched.returncode) == (plain.stdout, plain.returncode)
+    assert without_report(watched.stderr) == plain.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("missing.py",), ("-m", "missing"), ("-m", "package"), ("-m", "package.part", "--out", "x"), ("-m", "package.nothing"),
+        ("folder", "y"), ("archive.zip",), ("./deep/script.py",), ("-m", "empty"),
+    ],
+)  # fmt: skip
+def test_a_program_is_found_as_python_finds_it(words: tuple[str, ...], tmp_path: Path) -> None:
+    for name in ("package", "folder", "deep", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("print('package')\n")
+    (tmp_path / "empty" / "__init__.py").write_text("")
+    (tmp_path / "package" / "__main__.py").write_text(
+        "import sys\nfrom . import part\nprint(sys.argv, __name__, __package__, __spec__.name)\n"
+    )
+    (tmp_path / "package" / "part.py").write_text("import sys\nprint(sys.argv, __name__, __package__, sys.path[0])\n")
+    (tmp_path / "folder" / "__main__.py").write_text("import sys\nprint(sys.argv, __name__, sys.path[0])\n")
+    (tmp_path / "deep" / "script.py").write_text(WORLD)
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("__main__.py", "import sys\nprint(sys.argv, __name__)\n")
+    plain, watched = both(tmp_path, *words)
+    assert (watched.stdout, watched.returncode) == (plain.stdout, plain.returncode)
+    assert without_report(watched.stderr) == plain.stderr
+
+
+def run(folder: Path, *options: str, factor: int = 4, then: str = "pass") -> subprocess.CompletedProcess[str]:
+    (folder / "fit.py").write_text(FIT.format(factor=factor, then=then))
+    command = [sys.executable, "-m", "gradcli", "run", *options, "fit.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("factor", "then", "status"),
+    [
+        (4, "pass", 0), (5, "pass", 1), (4, "raise SystemExit(6)", 6), (5, "raise SystemExit(6)", 6),
+        (5, "import os; os._exit(0)", 1), (5, "raise ValueError('late')", 1), (5, "import os; os._exit(4)", 4),
+    ],
+)  # fmt: skip
+def test_the_status_is_the_programs_and_else_that_of_the_worst_check(
+    factor: int, then: str, status: int, tmp_path: Path
+) -> None:
+    done = run(tmp_path, "--out", "report.json", factor=factor, then=then)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (done.returncode, report["exit_status"], done.stdout) == (status, status, "True\n")
+    assert (report["program"]["status"] == 0) == ("6" not in then and "late" not in then and "(4)" not in then)
+    (gradient,) = report["gradients"]
+    assert (gradient["name"], gradient["file"], gradient["line"]) == ("g", "fit.py", 8)
+    assert gradient["verdict"] == ("pass" if factor == 4 else "fail")
+    assert ("PASS" if factor == 4 else "FAIL") in done.stderr
+    if "late" in then:
+        assert "ValueError: late" in done.stderr
+        assert "gradcli/" not in done.stderr
+
+
+def test_an_interrupted_program_is_reported_and_ends_by_the_signal(tmp_path: Path) -> None:
+    done = run(tmp_path, then="import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)")
+    assert done.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in done.stderr
+    assert "PASS" in done.stderr
+
+
+def test_a_traceback_through_scipy_holds_no_line_of_gradcli(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "from scipy.optimize import minimize\n\ndef f(x):\n    raise RuntimeError('inside')\n\nminimize(f, [1.0], jac=lambda x: x)\n"
+    )
+    plain, watched = both(tmp_path, "script.py")
+    assert without_report(watched.stderr) == plain.stderr
+
+
+def test_options_of_gradcli_end_where_the_program_begins(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    command = [sys.executable, "-m", "gradcli", "run", "--keep", "2", "-q", "script.py", "--keep", "3", "-m", "x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("['--keep', '3', '-m', 'x']\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "SCRIPT"), (["--json", "fit.py"], "write --out report.json"), (["--keep", "0", "fit.py"], "--keep"),
+        (["--out", "report.xyz", "fit.py"], "no ending this command can write"), (["--keep-bytes", "many", "fit.py"], "256MB"),
+        (["--save", "calls.txt", "fit.py"], ".npz"), (["--write-suite", "there.toml", "fit.py"], "is there already"),
+    ],
+)  # fmt: skip
+def test_options_are_refused_before_the_program_runs(words: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text("print('ran')\n")
+    (tmp_path / "there.toml").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "gradcli", "run", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
