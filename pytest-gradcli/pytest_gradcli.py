@@ -6,6 +6,7 @@ Neither gradcli nor numpy is imported before a gradient is checked.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
@@ -37,6 +38,8 @@ MARKER = "gradient(target, grad=..., at=..., **options): check a gradient by gra
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gradcli", "gradients checked by gradcli")
     group.addoption("--gradcli", action="store_true", help="also run the project's suite of gradient checks")
+    watch = "check the hand-written gradients that the tests use, at values they use"
+    group.addoption("--gradcli-watch", action="store_true", help=watch)
     says = "what an inconclusive check of a gradient is: fail (the default), skip or xfail"
     group.addoption("--gradcli-inconclusive", choices=INCONCLUSIVE, default=None, help=says)
     parser.addini("gradcli_inconclusive", says, default="fail")
@@ -48,6 +51,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if early_config.known_args_namespace.gradcli or "PYTEST_XDIST_WORKER" in os.environ:
         for name in THREADS:
             os.environ.setdefault(name, "1")
+    if early_config.known_args_namespace.gradcli_watch:
+        WATCHES.append(Watch())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"gradcli_inconclusive is one of {', '.join(INCONCLUSIVE)}")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Summary(), "gradcli-summary")
+    if config.getoption("--gradcli-watch"):
+        config.pluginmanager.register(WATCHES[-1] if WATCHES else Watch(), "gradcli-watch")
     if config.getoption("--gradcli"):
         config.stash[SUITE] = suite = _suite_of(config)
         folder = config.invocation_params.dir
@@ -316,6 +323,59 @@ class SuiteCheck(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, f"gradcli: {self.name}"
+
+
+# The gradients that tests use
+
+
+class Watch:
+    """Watches the gradients that the tests of this process use, and reports on those of all processes under xdist."""
+
+    def __init__(self) -> None:
+        from gradcli.capture.session import Session, Wanted
+
+        self._session = Session(Wanted())
+        self._session.begin()
+        self._folder = Path.cwd()
+        self._of_workers: list[Any] = []
+        self.report: Any = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take the report of a worker of xdist."""
+        self._of_workers.append(getattr(node, "workeroutput", {}).get("gradcli_watch"))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Check what was used; a worker sends its report, the process that reports puts all together."""
+        from gradcli.capture.study import merged, report_of
+        from gradcli.options import DEFAULTS
+        from gradcli.reports.decode import decoded
+        from gradcli.reports.encode import encode
+        from gradcli.reports.run import RunReport
+
+        recorder = self._session.end()
+        command = ("pytest", *session.config.invocation_params.args)
+        own = report_of([(each, "") for each in recorder.all()], command, None, DEFAULTS, self._folder)
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["gradcli_watch"] = json.dumps(encode(own))
+            return
+        others = [decoded(RunReport, json.loads(text)) for text in self._of_workers if text is not None]
+        self.report = merged([own, *others], command, None, DEFAULTS) if others else own
+        if any(gradient.verdict == "fail" for gradient in self.report.gradients) and not session.exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the report after that of the tests."""
+        if self.report is not None:
+            from gradcli.forms import Page
+            from gradcli.forms.text import blocks_as_text
+
+            terminalreporter.section("gradients that the tests use")
+            terminalreporter.write(blocks_as_text(self.report.blocks(), Page(width=80)))
+
+
+WATCHES: list[Watch] = []  # begun before the modules of the project are imported
 
 
 # What is reported

@@ -28,7 +28,9 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         kind: DerivativeKind = "vjp" if getattr(self, "bwd", None) else "jvp"
         recorded = None if rule is None or not recorder.is_on else recorder.recorded(rule, kind, name_of(self.fun))
         if recorded is not None and rule is not None:
-            _record(recorder, recorded, Pair(kind, self, rule, "framework"), (args, kwargs))
+            _record(
+                recorder, recorded, Pair(kind, self, rule, "framework", options={"framework": "jax"}), (args, kwargs)
+            )
         return plain(self, *args, **kwargs)
 
     return call

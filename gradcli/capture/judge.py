@@ -12,17 +12,22 @@ from gradcli.capture.conventions import Stated, stated, value_at
 from gradcli.capture.recorder import Kept, Recorded
 from gradcli.capture.repeated import repeated
 from gradcli.capture.state import as_it_was
-from gradcli.errors import FunctionFailed, GradcliError
+from gradcli.errors import BadPoint, FunctionFailed, GradcliError
+from gradcli.frameworks.adapt import PLAIN, takes_less
+from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed, framework
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, error_report, finding
 from gradcli.reports.encode import encode
 from gradcli.reports.suite import CheckRow, row_of
 from gradcli.source.points import WHOLE
 from gradcli.source.python import message_of
+from gradcli.source.structure import put_together, taken_apart
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
+from gradcli.verify.parts import located_call
 from gradcli.verify.probe import LocateOptions, function_at
+from gradcli.verify.request import Request
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 _SAME = 1e-10  # relative to the largest entry: two runs of the same code may round sums differently
@@ -77,13 +82,32 @@ class Judge:
 
     def _of_framework(self, recorded: Recorded, kept: Kept) -> CheckReport:
         """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
-        at = kept.args or kept.kwargs
-        found = function_at(kept.pair.function, recorded.of or recorded.definition.name, [{WHOLE: at}], self._locate)
-        report = check(request_for(found, None, self.settings))
+        name = kept.pair.options["framework"]
+        own = framework(name)
+        request = self._request(own, recorded, kept, Placed(KNOWN[name].dtype))
+        if name == "torch":
+            request = dataclasses.replace(
+                request, own=None
+            )  # its other derivatives are not those that the program used
+        report = check(request)
         said = repeated(kept)
-        if said is None or report.verdict == Verdict.FAIL:
-            return report
-        return _with(report, said)
+        return report if said is None or report.verdict == Verdict.FAIL else _with(report, said)
+
+    def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
+        text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
+        args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
+        call = Call(text, kept.pair.function, args, kwargs, constants=kept.constants)
+        try:
+            found = located_call(call, own, placed, seed)
+        except FunctionFailed as error:
+            if placed.dtype == "float32" or not takes_less(error.what, PLAIN):
+                raise
+            return self._request(own, recorded, kept, Placed("float32"))
+        if not found.wrt:
+            raise BadPoint(
+                f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
+            )
+        return request_for(dataclasses.replace(found, chosen=True), None, self.settings)
 
     def _check(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
         found = function_at(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate)
@@ -92,6 +116,13 @@ class Judge:
     @property
     def _locate(self) -> LocateOptions:
         return LocateOptions(self.settings.options.seed, stepping=self.settings.stepping)
+
+
+def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
+    """Return values with tensors of a framework for arrays, which were kept as those of numpy."""
+    node, leaves = taken_apart("", values)
+    tensors = {path: own.tensor(x, placed) if isinstance(x, np.ndarray) else x for path, x in leaves.items()}
+    return put_together(node, tensors)
 
 
 def _with(report: CheckReport, said: Finding) -> CheckReport:

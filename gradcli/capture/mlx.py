@@ -24,7 +24,7 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         function, rule = parts(self) if recorder.is_on else (None, None)
         recorded = None if rule is None else recorder.recorded(rule, "vjp", name_of(function))
         if recorded is not None and rule is not None:
-            pair = Pair("vjp", self, rule, "framework", own=len(args))
+            pair = Pair("vjp", self, rule, "framework", options={"framework": "mlx"})
             shapes = tuple(map(_shape, (*args, *kwargs.values())))
 
             def given() -> Any:

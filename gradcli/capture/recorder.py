@@ -61,6 +61,7 @@ class Kept:
     changes_input: bool = False
     reuses_array: bool = False
     cotangents: Any = None
+    constants: frozenset[int | str] = frozenset()  # positions and names of arguments that no derivative reaches
     drawn: bool = False
     process: int = 0
     size: int = 0

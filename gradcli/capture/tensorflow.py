@@ -28,7 +28,14 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         recorded = recorder.recorded(users, "backward", None) if recorder.is_on else None
         if recorded is not None:
             leaves = [*args, *kwargs.values()]
-            pair = Pair("backward", tf.custom_gradient(function), users, "framework", own=len(args))
+            pair = Pair(
+                "backward",
+                tf.custom_gradient(function),
+                users,
+                "framework",
+                own=len(args),
+                options={"framework": "tensorflow"},
+            )
 
             def given() -> Any:
                 return tuple(map(_value, args)), {name: _value(x) for name, x in kwargs.items()}
@@ -44,7 +51,8 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
 def _value(x: Any) -> Any:
     """Return a tensor as an array; values are drawn for a tensor of a graph, which has none yet."""
     if isinstance(x, tf.Variable):
-        x = x.read_value()
+        with tf.init_scope():  # outside of a graph that is being traced
+            return np.array(x.numpy())
     if not isinstance(x, tf.Tensor):
         return x
     if hasattr(x, "numpy"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from gradcli.capture.callers import caller
 from gradcli.capture.recorder import Kept, Pair, Recorded, Recorder
@@ -73,9 +74,16 @@ def _name(op: Any) -> str:
 
 
 def _kept(recorder: Recorder, recorded: Recorded, function: Any, rule: Any, args: tuple[Any, ...]) -> Kept | None:
-    pair = Pair("backward", function, rule, "framework", own=len(args))
+    pair = Pair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
     shapes = tuple(map(_shape, args))
-    return recorded.keep_call(recorder, pair, shapes, lambda: (tuple(map(_copied, args)), {}), at=caller("torch"))
+    moving = {
+        k for k, x in enumerate(args) if any(t.requires_grad for t in tree_leaves(x) if isinstance(t, torch.Tensor))
+    }
+    constants = frozenset(range(len(args))) - moving if moving else frozenset()
+    at = caller("torch")
+    return recorded.keep_call(
+        recorder, pair, shapes, lambda: (tuple(map(_copied, args)), {}), at=at, constants=constants
+    )
 
 
 def _follow(kept: Kept, y: Any) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.frameworks.framework import Call, Framework, Prepared
+from gradcli.frameworks.framework import Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.reports.check import CheckReport
 from gradcli.reports.native import Part
 from gradcli.source.python import signature_of
 from gradcli.source.structure import taken_apart
 from gradcli.verify.native import FrameworkClaim, own_gradient
-from gradcli.verify.probe import LocateOptions, function_at
+from gradcli.verify.probe import Located, LocateOptions, function_at
 from gradcli.words import Verdict
 
 if TYPE_CHECKING:
@@ -63,18 +63,7 @@ def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Par
 
 def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
-    framework = native.framework
-    prepared = Prepared(call.function, call.name, {})
-    if framework.owns(call.function):
-        prepared = framework.prepared(call.function, native.placed, native.seed)
-    alone = Native(prepared, framework, native.placed, native.seed)
-    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
-    point = _by_name(held, prepared) | {
-        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
-    }
-    found = function_at(alone, call.name, [point], LocateOptions(request.seed))
-    constants = _constants(call, framework, _by_name(range(len(call.args)), prepared))
-    found = replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
+    found = located_call(call, native.framework, native.placed, request.seed)
     if not found.wrt:
         return None
     made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
@@ -85,6 +74,21 @@ def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
         request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), derivative="gradient",
         command=(),
     )  # fmt: skip
+
+
+def located_call(call: Call, framework: Framework, placed: Placed, seed: int) -> Located:
+    """Return a custom gradient at the values it was called with, differentiated by those that carry a derivative."""
+    prepared = Prepared(call.function, call.name, {})
+    if framework.owns(call.function):
+        prepared = framework.prepared(call.function, placed, seed)
+    alone = Native(prepared, framework, placed, seed)
+    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
+    point = _by_name(held, prepared) | {
+        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
+    }
+    found = function_at(alone, call.name, [point], LocateOptions(seed))
+    constants = _constants(call, framework, _by_name(range(len(call.args)), prepared))
+    return replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
 
 
 def _constants(call: Call, framework: Framework, places: Mapping[str, Any]) -> set[str]:
