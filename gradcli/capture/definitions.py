@@ -68,7 +68,7 @@ def definition_of(function: Any) -> Definition | None:
         function = getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)
         if isinstance(code, CodeType):
-            if not _is_library(os.path.realpath(code.co_filename), _DIFFERENTIATE):
+            if not _is_library(_real(code.co_filename), _DIFFERENTIATE):
                 return _of_code(function, code)
             if not _is_standard(code.co_filename):
                 return None
@@ -91,8 +91,15 @@ def _of_code(function: Any, code: CodeType) -> Definition:
     name = getattr(function, "__qualname__", code.co_name)
     if hasattr(function, "__wrapped__"):  # a decorator took over the name of the function inside
         name = code.co_qualname
-    file = code.co_filename if code.co_filename.startswith("<") else str(Path(code.co_filename).absolute())
-    return Definition(name.replace("<locals>.", ""), file, code.co_firstlineno)
+    return Definition(name.replace("<locals>.", ""), _absolute(code.co_filename), code.co_firstlineno)
+
+
+_real = cache(os.path.realpath)  # which asks the disk for each folder
+
+
+@cache
+def _absolute(file: str) -> str:
+    return file if file.startswith("<") else str(Path(file).absolute())
 
 
 @cache

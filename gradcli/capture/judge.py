@@ -25,7 +25,7 @@ from gradcli.source.structure import put_together, taken_apart
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
-from gradcli.verify.parts import located_call
+from gradcli.verify.parts import located_call, with_cotangent
 from gradcli.verify.probe import LocateOptions, function_at
 from gradcli.verify.request import Request
 from gradcli.words import Exit, Kind, Severity, Verdict
@@ -107,7 +107,8 @@ class Judge:
             raise BadPoint(
                 f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
             )
-        return request_for(dataclasses.replace(found, chosen=True), None, self.settings)
+        request = request_for(dataclasses.replace(found, chosen=True), None, self.settings)
+        return with_cotangent(request, found) or request
 
     def _check(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
         found = function_at(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate)

@@ -50,23 +50,25 @@ class Patches:
         return name in self._waiting
 
     def imported(self, name: str) -> None:
-        """Replace the functions of a module that has just been imported."""
-        for replacements in self._waiting[name]:
-            for holder, attribute, replacement in replacements(name):
-                self._replace(holder, attribute, replacement)
+        """Replace the functions of a module that has just been imported, in every module that holds them."""
+        found = [each for replacements in self._waiting[name] for each in replacements(name)]
+        inside: dict[int, tuple[Any, Any]] = {}
+        for holder, attribute, replacement in found:
+            own = attribute in vars(holder)
+            before = vars(holder)[attribute] if own else getattr(holder, attribute)
+            self._set(holder, attribute, replacement, before, own)
+            if isinstance(holder, ModuleType):
+                inside[id(before)] = before, replacement
+        if inside:
+            self._replace_everywhere(name.partition(".")[0], inside)
 
-    def _replace(self, holder: Any, name: str, replacement: Any) -> None:
-        own = name in vars(holder)
-        before = vars(holder)[name] if own else getattr(holder, name)
-        self._set(holder, name, replacement, before, own)
-        if not isinstance(holder, ModuleType):
-            return
-        package = holder.__name__.partition(".")[0]
+    def _replace_everywhere(self, package: str, replaced: dict[int, tuple[Any, Any]]) -> None:
+        """Replace objects in all modules but those of their own package, whose functions call each other."""
         for module in [*sys.modules.values()]:
             if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == package:
-                continue  # inside the package its own functions call each other
-            held = [other for other, x in [*vars(module).items()] if x is before]
-            for other in held:
+                continue
+            for other in [name for name, x in [*vars(module).items()] if id(x) in replaced]:
+                before, replacement = replaced[id(vars(module)[other])]
                 self._set(module, other, replacement, before, True)
 
     def _set(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:

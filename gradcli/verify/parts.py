@@ -64,16 +64,20 @@ def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Par
 def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
     found = located_call(call, native.framework, native.placed, request.seed)
-    if not found.wrt:
-        return None
+    alone = with_cotangent(request, found) if found.wrt else None
+    return None if alone is None else replace(alone, own=None, notices=(), derivative="gradient", command=())
+
+
+def with_cotangent(request: "Request", found: Located) -> "Request | None":
+    """Return the request to check a custom gradient with a random cotangent, also where its result is a scalar.
+
+    None if the function is not one of a framework.
+    """
     made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
     if made is None:
         return None
-    located, claim, _ = made
-    return replace(
-        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), derivative="gradient",
-        command=(),
-    )  # fmt: skip
+    located, claim, own = made
+    return replace(request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own)
 
 
 def located_call(call: Call, framework: Framework, placed: Placed, seed: int) -> Located:

@@ -163,6 +163,16 @@ def test_a_backward_pass_that_is_wrong_at_a_later_call(tmp_path: Path) -> None:
     assert any("returned another gradient than the same values give now" in text for text in said)
 
 
+def test_a_backward_pass_that_ignores_what_comes_in(tmp_path: Path) -> None:
+    text = TORCH.format(mistake="g = torch.ones_like(x)")
+    assert report(tmp_path, text)["gradients"][0]["verdict"] == "fail"
+
+
+def test_a_scalar_whose_backward_pass_ignores_what_comes_in(tmp_path: Path) -> None:
+    text = TORCH.format(mistake="g = torch.ones(())").replace("return scale * x**3", "return (scale * x**3).sum()")
+    assert report(tmp_path, text)["gradients"][0]["verdict"] == "fail"
+
+
 @pytest.mark.parametrize("factor", [3, 4])
 def test_a_registered_operator(factor: int, tmp_path: Path) -> None:
     (gradient,) = report(tmp_path, OPERATOR.format(factor=factor))["gradients"]
