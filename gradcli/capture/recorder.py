@@ -3,6 +3,7 @@
 This runs inside the user's program: it imports the standard library alone, and numpy as soon as the program has.
 """
 
+import contextlib
 import itertools
 import sys
 import weakref
@@ -73,7 +74,7 @@ class Recorded:
     def __init__(self, definition: Definition, kind: DerivativeKind, of: str | None, keep: int, seed: str) -> None:
         self.definition, self.kind, self.of = definition, kind, of
         self.keep, self._seed = keep, seed
-        self.not_kept = 0  # for lack of room, or as they had too many different shapes
+        self.not_kept = 0  # calls, for lack of room
         self.elsewhere = 0  # calls in other processes
         self.unclear: set[str] = set()  # what the report has to say about its calls
         self.numbers = itertools.count(1)
@@ -83,7 +84,9 @@ class Recorded:
     @property
     def calls(self) -> int:
         """How often it was called."""
-        return int(repr(self.numbers)[6:-1]) - 1 + self.elsewhere
+        following = next(self.numbers)
+        self.numbers = itertools.count(following)
+        return following - 1 + self.elsewhere
 
     def drawn(self, shapes: Any, *, seeks_largest: bool = True) -> Drawn | None:
         """Return the calls with arguments of these shapes; None if there are too many different ones."""
@@ -91,7 +94,17 @@ class Recorded:
         if found is None and len(self._drawn) < _MOST_SHAPES:
             seed = f"{self._seed} {shapes}"
             found = self._drawn[shapes] = Drawn(self.keep, seed, seeks_largest=seeks_largest)
+        elif found is None:
+            self.unclear.add(f"calls of the first {_MOST_SHAPES} sets of shapes are kept; there were more")
         return found
+
+    @contextlib.contextmanager
+    def without_harm(self) -> Iterator[None]:
+        """Record in the block; what cannot be recorded is noted, and the program goes on."""
+        try:
+            yield
+        except Exception as error:  # whatever the user's objects raise
+            self.unclear.add(f"a call could not be recorded: {type(error).__name__}: {str(error)[:100]}")
 
     def restart(self) -> None:
         """Forget all calls, as in a process that was just forked."""
@@ -100,29 +113,23 @@ class Recorded:
         for drawn in self._drawn.values():
             drawn.restart()
 
-    def keep_call(
-        self,
-        recorder: "Recorder",
-        pair: Pair,
-        shapes: Any,
-        given: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]],
-        **more: Any,
-    ) -> Kept | None:
+    def keep_call(self, recorder: "Recorder", pair: Pair, shapes: Any, given: Given, **more: Any) -> Kept | None:
         """Count a call of a framework's function, and keep it with what `given` returns, if it is one of those.
 
         `given` copies the arguments. Return the kept call, None if it is not kept.
         """
         number = next(self.numbers)
         drawn = self.drawn(shapes, seeks_largest=False)
-        self.not_kept += drawn is None
         places = () if drawn is None else drawn.places(0.0)
         if not places:
             return None
-        args, kwargs = given()
-        kept = Kept(pair, number, args, kwargs, **more)
-        kept.size = _OVERHEAD + _bytes((*args, *kwargs.values()))
-        recorder.keep(self, shapes, places, kept)
-        return kept
+        with self.without_harm():
+            args, kwargs = given()
+            kept = Kept(pair, number, args, kwargs, **more)
+            kept.size = _OVERHEAD + _bytes((*args, *kwargs.values()))
+            recorder.keep(self, shapes, places, kept)
+            return kept
+        return None
 
     def kept(self) -> list[Kept]:
         """Return the kept calls in their order, each once."""
@@ -233,19 +240,23 @@ def watched(
         largest = 0.0 if drawn is None else drawn.largest
         places = () if drawn is None else drawn.places(norm_of(x))
         if not places:
-            recorded.not_kept += drawn is None
             return inner(*args, **kwargs)
-        kept = _before(pair, number, args, kwargs, at)
-        kept.value = last.at(x)
+        kept: Kept | None = None
+        with recorded.without_harm():
+            kept = _before(pair, number, args, kwargs, at)
+            kept.value = last.at(x)
         y = inner(*args, **kwargs)
-        gradient = y if pair.part is None else y[pair.part]
-        _after(kept, args[wrt], wrt, y, gradient)
-        kept.reuses_array = returned() is gradient
-        returned = _reference(gradient)
-        if drawn is not None and not _is_finite(kept.value):  # such as a step of a search that is refused
-            drawn.largest = largest
-        else:
-            recorder.keep(recorded, shapes, places, kept)
+        if kept is None:
+            return y
+        with recorded.without_harm():
+            gradient = y if pair.part is None else y[pair.part]
+            _after(kept, args[wrt], wrt, y, gradient)
+            kept.reuses_array = returned() is gradient
+            returned = _reference(gradient)
+            if drawn is not None and not _is_finite(kept.value):  # such as a step of a search that is refused
+                drawn.largest = largest
+            else:
+                recorder.keep(recorded, shapes, places, kept)
         return y
 
     return _like(inner, call)
