@@ -53,6 +53,12 @@ def gamma(x, a, scale):
     return np.sum(st.gamma.logpdf(x, a, scale=scale) + st.gamma.cdf(x, 2.5, scale=scale)) + st.gamma.entropy(a)
 
 
+def tails_by_shape(x, a, b, df):
+    """Distribution functions by their shape parameters."""
+    total = np.sum(st.gamma.cdf(x, a) * st.gamma.sf(x, b) + st.chi2.logsf(x, df) + st.t.cdf(x - 1, df))
+    return total + np.sum(st.beta.cdf(SHARES, a, b) * st.beta.sf(SHARES, b, a))
+
+
 def exponential(x, scale):
     tails = st.expon.cdf(x) + st.expon.logsf(x) + st.expon.logcdf(x)
     return np.sum(st.expon.logpdf(x, scale=scale) + tails) + st.expon.entropy(scale=scale)
@@ -152,6 +158,7 @@ POINTS = {
     beta: {"x": SHARES, "a": 1.4, "b": 2.1},
     beta_tails: {"x": SHARES},
     gamma: {"x": X, "a": 1.4, "scale": 1.3},
+    tails_by_shape: {"x": X, "a": 1.4, "b": 2.2, "df": 3.3},
     exponential: {"x": X, "scale": 1.3},
     lognormal: {"x": X, "s": 0.8},
     uniform: {"x": SHARES, "width": 1.5},
