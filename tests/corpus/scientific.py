@@ -61,6 +61,14 @@ def transforms(x):
     )
 
 
+def spectra(x):
+    """Spectral estimates of two rows of samples, with several windows, trends and lengths."""
+    total = np.sum(np.log(sg.welch(x[0], nperseg=6)[1])) + w(sg.periodogram(x, 10.0)[1])
+    ruled = sg.welch(x, 2.0, window="hamming", nperseg=5, noverlap=2, nfft=7, detrend="linear", scaling="spectrum")[1]
+    cross = sg.csd(x[0], x[1], nperseg=6)[1]
+    return total + w(ruled) + w(np.abs(cross) ** 2) + w(sg.spectrogram(x.T, nperseg=6, axis=0)[2])
+
+
 def splines_of_values(y):
     """Splines whose values are differentiated, at fixed places; their derivatives and integrals."""
     spline = ip.CubicSpline(T, y)
@@ -129,6 +137,7 @@ POINTS = {
     convolutions_of_images: {"x": IMAGE, "y": np.array([[0.3, -0.2], [1.1, 0.7]])},
     filters: {"b": PLACES, "a": np.array([2.0, 0.3, 0.4]), "x": Y},
     transforms: {"x": Y},
+    spectra: {"x": np.sin(np.arange(24.0) ** 1.3).reshape(2, 12)},
     splines_of_values: {"y": Y},
     splines_at_places: {"t": PLACES},
     grids: {"values": np.outer(Y, Y[:3]), "places": np.array([[0.25, 0.7], [1.2, 0.9]])},
