@@ -115,6 +115,15 @@ def _t_order(df: Value, x: Value, n: int = 1) -> Value:
     return named("stdtr_order")(df, x, n=n)
 
 
+def _known(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
+    """Return a partial, and a kernel that is nan where the function has no value, outside of its domain."""
+
+    def kernel(y: Value, *xs: Value, **params: int) -> Value:
+        return np.where(np.isfinite(y), partial(y, *xs, **params), np.nan)[()]
+
+    return partial, kernel
+
+
 _GAMMA: dict[str, Any] = {"on": (UP_TO_10000, UP_TO_10000), "analytic": False, "reason": MAGNIFIED}
 _BETA: dict[str, Any] = {"on": (UP_TO_10000, UP_TO_10000, UNIT), "analytic": False, "reason": MAGNIFIED}
 _STUDENT: dict[str, Any] = {"on": (UP_TO_10000, BELOW_10000), "analytic": False, "reason": MAGNIFIED}
@@ -135,10 +144,10 @@ elementwise(Late("betaincc"),                     lambda y, a, b, x: -_beta_orde
 elementwise(Late("stdtr"),                        lambda y, df, x: _t_order(df, x),
                                                   lambda y, df, x: _t_density(df, x), **_STUDENT)
 elementwise(in_floats(gammainc_ball, "gammainc", "gammaincc"), lambda y, a, x, *, n=1: _gamma_order(a, x, n + 1),
-                                                  _gamma_by_x, name="gammainc_order", **_GAMMA)
+                                                  _known(_gamma_by_x), name="gammainc_order", **_GAMMA)
 elementwise(in_floats(betainc_ball, "betainc", "betaincc"), lambda y, a, b, x, *, n=1, m=0: _beta_order(a, b, x, n + 1, m),
                                                   lambda y, a, b, x, *, n=1, m=0: _beta_order(a, b, x, n, m + 1),
-                                                  _beta_by_x, name="betainc_order", **_BETA)
+                                                  _known(_beta_by_x), name="betainc_order", **_BETA)
 elementwise(in_floats(stdtr_ball, "stdtr"),       lambda y, df, x, *, n=1: _t_order(df, x, n + 1),
-                                                  _t_by_x, name="stdtr_order", **_STUDENT)
+                                                  _known(_t_by_x), name="stdtr_order", **_STUDENT)
 # fmt: on

@@ -56,6 +56,15 @@ def test_outside_of_the_domain_there_is_no_number(at: Any) -> None:
     assert np.isnan(PRIMITIVES["betainc_order"](np.float64(at[0]), np.float64(at[1]), np.float64(1.5)))
 
 
+@pytest.mark.parametrize(
+    ("name", "at"), [("gammainc_order", (-0.5, 0.3)), ("betainc_order", (0.5, -1.5, 0.3)), ("stdtr_order", (-2.0, 0.7))]
+)
+def test_outside_of_the_domain_there_is_no_slope_either(name: str, at: Any) -> None:
+    row, xs = PRIMITIVES[name], tuple(map(np.float64, at))
+    with np.errstate(all="ignore"):
+        assert all(np.isnan(rule.slope(row(*xs), xs, {})) for rule in row.rules)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("at", [(2.0, 2000.0), (700.0, 1e-3), (2e6, 3.0), (2.0, np.inf)])
 def test_what_is_too_small_for_a_float_is_zero(at: Any) -> None:
     assert PRIMITIVES["gammainc_order"](*map(np.float64, at)) == 0
