@@ -1,5 +1,6 @@
 """Array methods and attributes of traced values: the same as those of numpy's arrays."""
 
+import inspect
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -151,8 +152,11 @@ def compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) ->
 def same_memory(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     """Return a view of the whole array.
 
-    Raises  NoRule for a dtype other than float64.
+    Raises  NoRule for a dtype other than float64, and for another class of arrays.
     """
+    if inspect.isclass(dtype) and issubclass(dtype, np.ndarray) and dtype is not np.ndarray:
+        says = f"an array as np.{dtype.__name__} is not traced: its operators mean other operations"
+        raise NoRule(says, do="keep the array, and write @ for products of matrices")
     if dtype is not None and dtype not in (np.ndarray, float) and np.dtype(dtype) != np.float64:
         raise NoRule("x.view() of another dtype reinterprets bytes", do="leave it out")
     return self[...]

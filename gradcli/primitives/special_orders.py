@@ -77,19 +77,6 @@ def _lower(name: str, n: Value, *rest: Value) -> Value:
     return np.where(flat, 0.0, named(name)(np.where(flat, 1, n) - 1, *rest))
 
 
-def _gamma_density(y: Value, a: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) - x - named("gammaln")(a))
-
-
-def _beta_density(y: Value, a: Value, b: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - named("betaln")(a, b))
-
-
-def _t_density(y: Value, df: Value, x: Value) -> Value:
-    logs = -np.log(df) / 2 - named("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
-    return np.exp(logs)
-
-
 def _expn_slope(y: Value, n: Value, x: Value) -> Value:
     first = is_zero(n)
     return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -named("expn")(np.where(first, 1, plain(n)) - 1, x))
@@ -121,11 +108,6 @@ ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
 ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
 ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
 ordered("expn",             None, _expn_slope, refuses=counted("expn"))
-ordered("gammainc",         None, _gamma_density)
-ordered("gammaincc",        None, lambda y, a, x: -_gamma_density(y, a, x))
-ordered("betainc",          None, None, _beta_density)
-ordered("betaincc",         None, None, lambda y, a, b, x: -_beta_density(y, a, b, x))
-ordered("stdtr",            None, _t_density)
 ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
 ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
 ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
@@ -208,8 +190,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "gammasgn": lambda x: np.sign(named("rgamma")(plain(x))),
 }  # fmt: skip
 ORDERS: dict[str, int] = {
-    "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "chdtr": 1, "chdtrc": 1,
-    "pdtr": 1, "pdtrc": 1, "fdtr": 2, "fdtrc": 2,
+    "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "pdtr": 1, "pdtrc": 1,
 }  # fmt: skip
 SAME = {"psi": "digamma", "kn": "kv", "yn": "yv"}
 WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no derivative of the zeta function"}

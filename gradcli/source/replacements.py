@@ -1,6 +1,7 @@
 """What stands in for functions of numpy and math that do not dispatch to tracers: allocation, lists, joining, np.vectorize."""
 
 import functools
+import importlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -141,6 +142,7 @@ def replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
     yield np, "vectorize", functools.partial(Vectorized, np.vectorize)
     for name in _ALLOCATE:
         yield np, name, _allocating(getattr(np, name))
+    yield np, "roots", if_traced(np.roots, _roots)
     yield np, "ndenumerate", if_traced(np.ndenumerate, lambda x: ((at, x[at]) for at in np.ndindex(*x.shape)))
     for name in _ARRAYS:
         yield np, name, _array_maker(name, getattr(np, name))
@@ -157,6 +159,11 @@ def replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
         yield math, name, _of_iterable(if_traced(getattr(math, name), function))
     for module, name, function in of_scipy.functions(names):
         yield module, name, if_traced(getattr(module, name), function)
+
+
+def _roots(p: Value) -> Value:
+    """Return the roots of a polynomial; the file of the rule imports those that install the stand-ins."""
+    return importlib.import_module("gradcli.source.solvers.polynomial").roots(p)
 
 
 def _of_iterable(function: Any) -> Any:

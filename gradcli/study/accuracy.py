@@ -61,10 +61,10 @@ def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
     if len(row.rules) == 1:
         yield from ((np.float64(x),) for x in first)
         return
-    second = row.on[1].hard
     for k, x in enumerate(first):
         for step in (0, 1, 5, 11):
-            yield np.float64(x), np.float64(second[(k + step) % len(second)])
+            rest = (domain.hard[(k + (i + 1) * step) % len(domain.hard)] for i, domain in enumerate(row.on[1:]))
+            yield np.float64(x), *map(np.float64, rest)
 
 
 def worst_ulps(row: Primitive) -> float:

@@ -53,6 +53,12 @@ def gamma(x, a, scale):
     return np.sum(st.gamma.logpdf(x, a, scale=scale) + st.gamma.cdf(x, 2.5, scale=scale)) + st.gamma.entropy(a)
 
 
+def tails_by_shape(x, a, b, df):
+    """Distribution functions by their shape parameters."""
+    total = np.sum(st.gamma.cdf(x, a) * st.gamma.sf(x, b) + st.chi2.logsf(x, df) + st.t.cdf(x - 1, df))
+    return total + np.sum(st.beta.cdf(SHARES, a, b) * st.beta.sf(SHARES, b, a))
+
+
 def exponential(x, scale):
     tails = st.expon.cdf(x) + st.expon.logsf(x) + st.expon.logcdf(x)
     return np.sum(st.expon.logpdf(x, scale=scale) + tails) + st.expon.entropy(scale=scale)
@@ -116,6 +122,24 @@ def lifetimes(x, c, scale):
     return np.sum(total + st.pareto.logpdf(1 + x, c) + st.invgamma.logpdf(x, c) + st.rayleigh.logpdf(x, scale=scale))
 
 
+def chosen_by_entry(x, a, b, c):
+    """Distributions whose formulas depend on the entry: scipy fills a plain array with them."""
+    total = (
+        st.truncnorm.logpdf(x, a, b) + st.truncnorm.cdf(x, a, b) + st.genpareto.logpdf(x, c) + st.skewnorm.logpdf(x, c)
+    )
+    ends = st.truncnorm.logpdf(
+        np.array([0.5, 2.5, -1.5]), np.array([-1.0, 2.0, -3.0]) + a, np.array([1.0, 4.0, -1.0]) + b
+    )
+    return np.sum(total + st.genextreme.cdf(x, c) + st.burr.logpdf(x, c, b) + st.fisk.logpdf(x, c)) + np.sum(ends)
+
+
+def kernel_density(data, x, h):
+    """Density estimates by the data, the places and the bandwidth."""
+    total = np.sum(st.gaussian_kde(data).logpdf(x)) + st.gaussian_kde(DATA, bw_method=h)(x)[0]
+    weighted = st.gaussian_kde(np.stack([data, data**2]), bw_method="silverman", weights=[1, 2, 3, 4])
+    return total + np.sum(weighted.evaluate(np.stack([x, x])))
+
+
 def outside_the_support(scale):
     """One point has density 0, whatever the scale."""
     return np.sum(st.gamma.pdf(np.array([-1.0, 0.5]), 2, scale=scale))
@@ -152,6 +176,7 @@ POINTS = {
     beta: {"x": SHARES, "a": 1.4, "b": 2.1},
     beta_tails: {"x": SHARES},
     gamma: {"x": X, "a": 1.4, "scale": 1.3},
+    tails_by_shape: {"x": X, "a": 1.4, "b": 2.2, "df": 3.3},
     exponential: {"x": X, "scale": 1.3},
     lognormal: {"x": X, "s": 0.8},
     uniform: {"x": SHARES, "width": 1.5},
@@ -168,6 +193,8 @@ POINTS = {
     multivariate_normal_by_factor: {"L": np.array([[1.0, 0.2], [0.3, 0.8]])},
     dirichlet: {"alpha": np.array([1.2, 0.8, 2.1])},
     lifetimes: {"x": X, "c": 1.4, "scale": 2.1},
+    chosen_by_entry: {"x": X, "a": -0.4, "b": 2.5, "c": 0.3},
+    kernel_density: {"data": X, "x": SHARES, "h": 0.5},
     outside_the_support: {"scale": 1.2},
     descriptive: {"x": X},
     mixture.loglik: {"weights": np.array([0.2, -0.3]), "x": X},

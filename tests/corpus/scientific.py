@@ -22,6 +22,9 @@ FACTORS = la.lu_factor(A)
 GRID = ip.RegularGridInterpolator((T, T[:3]), np.outer(Y, Y[:3]), bounds_error=False, fill_value=None)
 SPLINE = ip.CubicSpline(T, Y, bc_type="natural")
 
+SMOOTH = ip.UnivariateSpline(T, Y, s=0.3, k=2, ext=3)
+RADIAL = ip.RBFInterpolator(IMAGE, IMAGE[:, 0] ** 2, kernel="cubic")
+
 
 def w(y):
     """Weight the entries, so that no two of them count alike."""
@@ -61,12 +64,36 @@ def transforms(x):
     )
 
 
+def spectra(x):
+    """Spectral estimates of two rows of samples, with several windows, trends and lengths."""
+    total = np.sum(np.log(sg.welch(x[0], nperseg=6)[1])) + w(sg.periodogram(x, 10.0)[1])
+    ruled = sg.welch(x, 2.0, window="hamming", nperseg=5, noverlap=2, nfft=7, detrend="linear", scaling="spectrum")[1]
+    cross = sg.csd(x[0], x[1], nperseg=6)[1]
+    return total + w(ruled) + w(np.abs(cross) ** 2) + w(sg.spectrogram(x.T, nperseg=6, axis=0)[2])
+
+
 def splines_of_values(y):
     """Splines whose values are differentiated, at fixed places; their derivatives and integrals."""
     spline = ip.CubicSpline(T, y)
     total = w(spline(PLACES)) + w(spline(PLACES, 1)) + spline.integrate(0.2, 2.0) + w(spline.derivative()(PLACES))
     total = total + w(ip.interp1d(T, y)(PLACES)) + w(ip.interp1d(T, y, kind="cubic")(PLACES))
     return total + w(ip.PchipInterpolator(T, y)(PLACES)) + w(ip.make_interp_spline(T, y, k=3)(PLACES))
+
+
+def splines_of_fitpack(y, t):
+    """Splines that interpolate, by their values; one that smooths, at places."""
+    total = w(ip.UnivariateSpline(T, y, s=0)(PLACES) ** 2) + w(ip.InterpolatedUnivariateSpline(T, y, k=2)(t))
+    return total + w(ip.LSQUnivariateSpline(T, y, [1.2], k=2)(PLACES)) + w(SMOOTH(t) ** 2) + w(SMOOTH(t, 1))
+
+
+def radial_functions(d, places):
+    """Interpolation between scattered points, by the values and the places; one place is a point of the data."""
+    total = (
+        w(ip.RBFInterpolator(IMAGE, d)(places) ** 2)
+        + w(RADIAL(places))
+        + w(ip.RBFInterpolator(IMAGE, d[:, 0])(IMAGE[:2]))
+    )
+    return total + w(ip.RBFInterpolator(IMAGE, d, smoothing=0.1, kernel="gaussian", epsilon=0.7, degree=1)(places))
 
 
 def splines_at_places(t):
@@ -129,7 +156,10 @@ POINTS = {
     convolutions_of_images: {"x": IMAGE, "y": np.array([[0.3, -0.2], [1.1, 0.7]])},
     filters: {"b": PLACES, "a": np.array([2.0, 0.3, 0.4]), "x": Y},
     transforms: {"x": Y},
+    spectra: {"x": np.sin(np.arange(24.0) ** 1.3).reshape(2, 12)},
     splines_of_values: {"y": Y},
+    splines_of_fitpack: {"y": Y, "t": PLACES + 0.07},
+    radial_functions: {"d": IMAGE[:, :2] ** 2, "places": IMAGE[:3] + 0.2},
     splines_at_places: {"t": PLACES},
     grids: {"values": np.outer(Y, Y[:3]), "places": np.array([[0.25, 0.7], [1.2, 0.9]])},
     sparse_products: {"x": PLACES},

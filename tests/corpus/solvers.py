@@ -150,6 +150,18 @@ def line_fit_gradient(y):
     return 2 * t / np.sum(t * t)
 
 
+def polynomial_roots(c):
+    """The squared sizes of the roots of a polynomial, two of which are complex."""
+    return np.sum(np.abs(np.roots(c)) ** 2 * np.array([1.0, 2.0, 2.5]))
+
+
+def polynomial_roots_gradient(c):
+    """A root moves by -r^k / p'(r) with the coefficient of r^k."""
+    r = np.roots(c)
+    moves = -np.vander(r, len(c)) / np.polyval(np.polyder(c), r)[:, None]
+    return 2 * np.real(np.conj(r)[:, None] * moves).T @ np.array([1.0, 2.0, 2.5])
+
+
 POINTS = {
     integral: {"a": 1.3, "b": 2.0},
     normal_moment: {"mu": 0.3, "sigma": 0.8},
@@ -161,5 +173,6 @@ POINTS = {
     equations: {"p": np.array([0.5, 1.2])},
     shooting: {"k": 0.8},
     minimum: {"p": np.array([0.5, 1.2])},
+    polynomial_roots: {"c": np.array([1.0, 0.3, 2.0, 1.5])},
     line_fit: {"y": np.array([1.0, 0.7, 0.4, 0.3, 0.2])},
 }

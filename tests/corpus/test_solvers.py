@@ -37,7 +37,7 @@ def test_a_right_gradient_passes_by_the_rule_and_by_values(f: Callable[..., Any]
     certified = point.modes["certified"]
     assert certified.status == "unsupported"
     assert "is not available in ball arithmetic" in str(certified.message)
-    assert "scipy." in str(certified.message), "the message names the solver"
+    assert any(name in str(certified.message) for name in ("scipy.", "np.roots")), "the message names the solver"
 
 
 @pytest.mark.parametrize("factor", [-1.0, 1.05])

@@ -34,7 +34,20 @@ FACTORS = {
     "sqrtm",
 }  # no formula of one line
 UNSTEADY = {"remainder", "fmod", "i0e", "i1e", "ive"}  # made of whole parts or of absolute values
-SPECIAL = {"betainc", "betaincc", "stdtr", "hyp0f1", "hyp1f1", "hyp2f1", "hyperu", "spence", "wrightomega"}
+SPECIAL = {
+    "betainc",
+    "betaincc",
+    "stdtr",
+    "gammainc_order",
+    "betainc_order",
+    "stdtr_order",
+    "hyp0f1",
+    "hyp1f1",
+    "hyp2f1",
+    "hyperu",
+    "spence",
+    "wrightomega",
+}
 NOT_IN_SYMPY = UNSTEADY | SPECIAL | BRANCHES | FACTORS | SOLVED
 TRACED = {line[0].name for name, f, shapes in (*TABLE, *CALCULUS, *test_decompositions.TABLE, *test_fourier.TABLE)
           for line in record(f, drawn(np.random.default_rng(1), shapes))[2].lines if line[0]}  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 from gradcli.core.primitive import PRIMITIVES, Params, Primitive
+from gradcli.errors import NotSupported
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
@@ -119,7 +120,11 @@ def sympy_agrees(name: str, params: Params, xs: Sequence[Any], slopes: Sequence[
     formula = lowering.ENTRIES[name](*symbols, **params)
     at = {symbol: sp.Float(float(x), 40) for symbol, x in zip(symbols, xs, strict=True)}
     for i, slope in enumerate(slopes):
-        right = sp.diff(formula, symbols[i]).evalf(30, subs=at)
+        try:
+            right = sp.diff(formula, symbols[i]).evalf(30, subs=at)
+        except NotSupported:  # a stated gap: sympy's own derivative by an order
+            assert name in ("gammainc", "gammaincc") and i == 0
+            continue
         assert abs(right - sp.Float(float(slope), 40)) <= tolerance * abs(slope), f"sympy disagrees in argument {i}"
 
 

@@ -1,8 +1,8 @@
 """Stand-ins for scipy's functions and methods, written with operations whose rules are known.
 
 A module here has the name of scipy's, and is imported when a program has imported scipy's. Its `FUNCTIONS` replace functions
-by name; its `methods()` replace methods of scipy's classes. They are called with traced arguments only, and their values are
-compared with scipy's by the trace test.
+by name; its `methods()` replace methods of scipy's classes, and its `internals()` functions inside of scipy. They are called
+with traced arguments only, and their values are compared with scipy's by the trace test.
 """
 
 import importlib
@@ -36,6 +36,8 @@ def functions(
         for function, stand_in in (getattr(importlib.import_module(ours), "FUNCTIONS", {}) if ours else {}).items():
             if hasattr(module, function):
                 yield module, function, stand_in
+        if ours and places is None:
+            yield from getattr(importlib.import_module(ours), "internals", tuple)()
 
 
 def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any]]]:

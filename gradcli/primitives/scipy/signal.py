@@ -1,4 +1,4 @@
-"""scipy.signal: convolution and linear filters."""
+"""scipy.signal: convolution, linear filters, spectral estimates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from gradcli.core.primitive import Value, named
 from gradcli.core.tracer import plain
 from gradcli.errors import NoRule
 from gradcli.primitives.scipy.linear import all_linear
+from gradcli.primitives.scipy.spectra import SPECTRA
 from gradcli.primitives.shaping import as_value
 
 
@@ -105,4 +106,4 @@ _OWN: dict[str, Callable[..., Any]] = {
     "lfilter": lfilter,
 }
 _LINEAR = ("sosfilt", "sosfiltfilt", "filtfilt", "savgol_filter", "resample", "resample_poly", "upfirdn", "decimate")
-FUNCTIONS = _OWN | all_linear("scipy.signal", "x", *_LINEAR) | all_linear("scipy.signal", "data", "detrend")
+FUNCTIONS = _OWN | SPECTRA | all_linear("scipy.signal", "x", *_LINEAR) | all_linear("scipy.signal", "data", "detrend")

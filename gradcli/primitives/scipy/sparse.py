@@ -35,8 +35,13 @@ def _entrywise(a: Any, x: Value) -> Value:
     raise NoRule("the entrywise product of a sparse and a traced array is not traced", do="multiply by A.toarray()")
 
 
+def _of_traced_entries(*args: Any, **kwargs: Any) -> Any:
+    says = "a sparse matrix of traced entries is not traced"
+    raise NoRule(says, do="make a dense one: np.diag(v), or A = np.zeros((n, n)) and A[i, j] = v")
+
+
 def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    from scipy.sparse import _base, _matrix
+    from scipy.sparse import _base, _compressed, _coo, _dia, _matrix
 
     yield _base._spbase, "__matmul__", product
     yield _base._spbase, "__rmatmul__", _reflected
@@ -44,3 +49,9 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield _base._spbase, "multiply", _entrywise
     yield _matrix.spmatrix, "__mul__", product
     yield _matrix.spmatrix, "__rmul__", _reflected
+    for module, owner in ((_compressed, "_cs_matrix"), (_coo, "_coo_base"), (_dia, "_dia_base")):
+        if hasattr(module, owner):
+            yield getattr(module, owner), "__init__", _of_traced_entries
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = dict.fromkeys(("diags", "diags_array", "spdiags"), _of_traced_entries)

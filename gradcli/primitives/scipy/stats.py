@@ -12,6 +12,8 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, depends, plain
 from gradcli.errors import GradcliError, NoRule
+from gradcli.primitives.scipy.choices import internals as internals
+from gradcli.primitives.scipy.density import density_methods
 from gradcli.primitives.scipy.families import CONTINUOUS, DISCRETE, Family, xlogy
 from gradcli.primitives.scipy.multivariate import Frozen
 from gradcli.primitives.scipy.multivariate import methods as multivariate_methods
@@ -45,7 +47,7 @@ def _checked(y: Value, valid: Any) -> Value:
 def _within(z: Value, family: Family, formula: Callable[[Value], Value], below: float, above: float) -> Value:
     """Return the formula inside the support, and constants outside it."""
     low, high = family.support
-    outside = [z < low if low > -np.inf else None, z > high if high < np.inf else None]
+    outside = [z < low if np.any(low > -np.inf) else None, z > high if np.any(high < np.inf) else None]
     sides = [
         (side, value) for side, value in zip(outside, (below, above), strict=True) if side is not None and np.any(side)
     ]
@@ -63,9 +65,10 @@ class _Own:
     def __init__(self, dist: Any, shapes: list[Value]) -> None:
         self.dist = dist
         with np.errstate(all="ignore"):
-            low, high = (float(np.max(end)) for end in dist._get_support(*map(plain, shapes)))
-        inner = (low + high) / 2 if np.isfinite(low + high) else low + 1 if np.isfinite(low) else high - 1
-        self.support, self.inner = (low, high), inner if np.isfinite(inner) else 0.0
+            ends = [np.asarray(end, dtype=float)[()] for end in dist._get_support(*map(plain, shapes))]
+            low, high = np.broadcast_arrays(*ends)
+            inner = np.where(np.isfinite(low + high), (low + high) / 2, np.where(np.isfinite(low), low + 1, high - 1))
+        self.support, self.inner = (low[()], high[()]), np.where(np.isfinite(inner), inner, 0.0)[()]
 
     def valid(self, *shapes: Value) -> Any:
         return self.dist._argcheck(*map(plain, shapes))
@@ -279,6 +282,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         for name, function in table.items():
             yield owner, name, function
     yield from multivariate_methods()
+    yield from density_methods()
 
 
 def entropy(pk: Value, qk: Value | None = None, base: float | None = None, axis: Any = 0, **others: Any) -> Value:

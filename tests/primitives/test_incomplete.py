@@ -1,0 +1,85 @@
+"""Derivatives of the incomplete gamma and beta functions and of Student's t by their orders, compared with mpmath."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.core.primitive import PRIMITIVES
+from gradcli.interpreters.ball import Ball, precision
+from gradcli.primitives.incomplete_series import gammainc_ball
+from tests.primitives.references import mp
+
+
+def gamma(n: int, a: Any, x: Any) -> Any:
+    return -mp.diff(lambda t: mp.gammainc(t, x, mp.inf, regularized=True), a, n)
+
+
+def beta(n: int, m: int, a: Any, b: Any, x: Any) -> Any:
+    return mp.diff(lambda p, q: mp.betainc(p, q, 0, x, regularized=True), (a, b), (n, m))
+
+
+def student(n: int, df: Any, x: Any) -> Any:
+    half = mp.mpf(1) / 2
+    tail = mp.diff(lambda v: mp.betainc(v / 2, half, 0, v / (v + x * x), regularized=True), df, n) / 2
+    return tail if x < 0 else -tail
+
+
+# fmt: off
+#    row               reference  orders            arguments: ordinary, tiny, large, and close to the edges
+ROWS = [
+    ("gammainc_order", gamma,   {"n": 1},          [(1.2, 0.4), (1e-3, 1e-6), (0.05, 3.0), (300.0, 301.0), (5.0, 80.0), (40.0, 0.5)]),
+    ("gammainc_order", gamma,   {"n": 2},          [(1.2, 0.4), (0.3, 7.0), (30.0, 20.0)]),
+    ("betainc_order",  beta,    {"n": 1, "m": 0},  [(1.2, 2.3, 0.4), (0.01, 3.0, 1e-3), (200.0, 300.0, 0.41), (2.0, 0.01, 0.999), (1000.0, 1.0, 0.999)]),
+    ("betainc_order",  beta,    {"n": 0, "m": 1},  [(1.2, 2.3, 0.4), (0.01, 3.0, 1e-3), (200.0, 300.0, 0.41), (2.0, 0.01, 0.999)]),
+    ("betainc_order",  beta,    {"n": 1, "m": 1},  [(1.2, 2.3, 0.4), (2.0, 3.0, 0.999)]),
+    ("stdtr_order",    student, {"n": 1},          [(4.5, 0.3), (4.5, -2.0), (0.3, 5.0), (1000.0, 1.3), (9000.0, -0.01)]),
+    ("stdtr_order",    student, {"n": 2},          [(4.5, 0.3), (0.7, -2.0)]),
+]  # fmt: skip
+# fmt: on
+CASES = [(name, f, orders, at) for name, f, orders, points in ROWS for at in points]
+
+
+@pytest.mark.parametrize(("name", "reference", "orders", "at"), CASES)
+def test_a_derivative_by_an_order_is_mpmaths_and_in_its_ball(name: str, reference: Any, orders: Any, at: Any) -> None:
+    with mp.workdps(150):
+        right = reference(*orders.values(), *map(mp.mpf, at))
+        assert abs(PRIMITIVES[name](*map(np.float64, at), **orders) / right - 1) < 2**-52
+        with precision(256):
+            ball = PRIMITIVES[name](*map(Ball.lift, at), **orders).value
+        assert abs(mp.mpf(ball.mid().str(40, radius=False)) / right - 1) < 1e-25
+
+
+@pytest.mark.parametrize("at", [(-1.0, 0.5), (0.0, 0.5), (2.0, -1.0), (2e6, 2e6), (np.nan, 1.0)])
+def test_outside_of_the_domain_there_is_no_number(at: Any) -> None:
+    assert np.isnan(PRIMITIVES["gammainc_order"](*map(np.float64, at)))
+    assert np.isnan(PRIMITIVES["betainc_order"](np.float64(at[0]), np.float64(at[1]), np.float64(1.5)))
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [("gammainc_order", (-0.5, 0.3)), ("betainc_order", (0.5, -1.5, 0.3)), ("stdtr_order", (-2.0, 0.7))]
+)
+def test_outside_of_the_domain_there_is_no_slope_either(name: str, at: Any) -> None:
+    row, xs = PRIMITIVES[name], tuple(map(np.float64, at))
+    with np.errstate(all="ignore"):
+        assert all(np.isnan(rule.slope(row(*xs), xs, {})) for rule in row.rules)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("at", [(2.0, 2000.0), (700.0, 1e-3), (2e6, 3.0), (2.0, np.inf)])
+def test_what_is_too_small_for_a_float_is_zero(at: Any) -> None:
+    assert PRIMITIVES["gammainc_order"](*map(np.float64, at)) == 0
+
+
+@pytest.mark.parametrize(("a", "x"), [(20000.0, 20001.0), (3000.0, 2800.0), (10.0, 11.0), (50.0, 200.0)])
+def test_the_density_of_a_large_order_keeps_its_digits(a: float, x: float) -> None:
+    with mp.workdps(40):
+        right = mp.exp((a - 1) * mp.log(x) - x - mp.loggamma(a))
+        rule = PRIMITIVES["gammainc"].rules[1]
+        assert abs(rule.slope(np.float64(0), (np.float64(a), np.float64(x)), {}) / right - 1) < 1e-13  # type: ignore[attr-defined]
+
+
+def test_a_wide_ball_holds_the_derivatives_of_all_its_points() -> None:
+    from flint import arb
+
+    wide = gammainc_ball(arb(1.2, 1e-3), arb(0.4), n=1)
+    assert all(wide.contains(gammainc_ball(arb(a), arb(0.4), n=1)) for a in (1.1995, 1.2, 1.2005))
