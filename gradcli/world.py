@@ -24,6 +24,14 @@ _WIDEST = 120
 _PIPE_WIDTH = 80
 
 
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
 class Alone:
     """Stands in for the link to a supervisor if there is none: the user's code runs in this process and can end it."""
 
@@ -120,6 +128,20 @@ class World:
                 yield
         finally:
             self.link.end()
+
+    @contextmanager
+    def stdout_kept_clean(self) -> Iterator[None]:
+        """Send what is printed in the block to standard error, also by C code; standard output is as before afterwards."""
+        kept = os.dup(1) if _is_open(1) and _is_open(2) else None
+        if kept is not None:
+            os.dup2(2, 1)
+        try:
+            with contextlib.redirect_stdout(self.stderr):
+                yield
+        finally:
+            if kept is not None:
+                os.dup2(kept, 1)
+                os.close(kept)
 
     @contextmanager
     def working(self, what: str, quiet: bool = False) -> Iterator[None]:

@@ -176,15 +176,21 @@ def _made(kept: Kept, function: Any, claim: Any, returned: Any, values: dict[str
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(name, kind) for name in values]
     more = [inspect.Parameter("vector", kind)] if kept.pair.convention == "along" else []
-    function = _of(kept.pair.function, function, parameters)
-    claims = [_of(kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned) if each is not None]
+    function = _of(kept, kept.pair.function, function, parameters)
+    claims = [
+        _of(kept, kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned) if each is not None
+    ]
     return Stated(function, claims[0], claims[1] if len(claims) > 1 else None, values, kept.pair.kind)
 
 
-def _of(users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
-    """Return a function of ours under the name of the user's; messages about it name the user's file and line."""
+def _of(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
+    """Return a function of ours under the name of the user's; messages about it name the user's file and line.
+
+    Each call begins with what the user's objects held at the kept call: a function may leave values in them.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        kept.state.rebind()
         return ours(*args, *kwargs.values())
 
     call.__wrapped__ = users  # type: ignore[attr-defined]

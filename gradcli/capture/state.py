@@ -70,6 +70,12 @@ class State:
     arrays: list[HeldArray] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
 
+    def rebind(self) -> None:
+        """Bind all names to what they were bound to; the contents of arrays stay."""
+        for each in self.bindings:
+            if each.now() is not each.value:
+                each.bind(each.value)
+
     @property
     def size(self) -> int:
         """The bytes of what was copied."""
@@ -93,9 +99,8 @@ def state_of(parts: Sequence[Any]) -> State:
 @contextmanager
 def as_it_was(state: State) -> Iterator[None]:
     """Put a state back, and the present one afterwards."""
-    bound = [(each, each.now()) for each in state.bindings if each.now() is not each.value]
-    for each, _ in bound:
-        each.bind(each.value)
+    bound = [(each, each.now()) for each in state.bindings]
+    state.rebind()
     changed = [
         each for each in state.arrays if each.changed and each.content is not None and each.array.flags.writeable
     ]

@@ -1,5 +1,6 @@
 """`gradcli run`."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -108,18 +109,21 @@ class _Run:
         from gradcli.reports.run import Program
 
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None and not stream.closed:
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
                 stream.flush()
         if self._session is None:
             return ended.status
         recorder = self._session.end()
         try:
-            with self._world.working("checking the gradients", self._to.quiet):
+            with self._world.stdout_kept_clean(), self._world.working("checking the gradients", self._to.quiet):
                 program = Program(ended.status, ended.interrupted)
                 used = [(each, "") for each in recorder.all()]
                 report = report_of(used, ("gradcli", "run", *self._words), program, self._options, self._folder)
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             self._write(recorder)
+        except KeyboardInterrupt:
+            self._world.tell("interrupted: the gradients were not checked")
+            return ended.status or Exit.INTERRUPTED
         except GradcliError as error:
             print_error(error, False, self._world)
             return ended.status or Exit.UNUSABLE

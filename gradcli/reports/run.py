@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table
 from gradcli.reports.check import COLUMNS
 from gradcli.reports.encode import TEXT_ONLY, Status
-from gradcli.reports.escape import cut
+from gradcli.reports.escape import visible
 from gradcli.reports.suite import CheckRow, Word
-from gradcli.words import DerivativeKind, Exit, worst
+from gradcli.words import DerivativeKind, Exit, Kind, worst
 
-_PLACE, _NAME = 24, 22  # columns of a place and of a name in the table
+_PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
 WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
+_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class CheckedCall:
     process: int | None
     drawn: bool
     check: CheckRow
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the bounds alone are too wide for a verdict, as where all of a gradient cancels at an optimum."""
+        return self.check.verdict == "inconclusive" and set(self.check.prevented_by()) == {Kind.NOISE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +73,26 @@ class UsedGradient:
 
     @property
     def worst(self) -> CheckRow | None:
-        """The check of the worst verdict; None if no call was checked."""
-        return min((p.check for p in self.points), key=lambda row: WORST.index(row.verdict), default=None)
+        """The check of the verdict; None if no call was checked."""
+        return next((p.check for p in self.points if p.check.verdict == self.verdict), None)
+
+    @property
+    def undecided(self) -> str:
+        """Which calls decided nothing, in words, where others did; empty if all decided."""
+        numbers = ", ".join(f"{p.call:,}" for p in self.points if p.is_undecided)
+        return (
+            f"undecided at call {numbers}: the bounds are too wide, as where a gradient cancels at an optimum"
+            if (numbers and self.verdict == "pass")
+            else ""
+        )
 
     def row(self) -> tuple[Cell, ...]:
         """Return it as a row of the table."""
         check = self.worst
         word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
-        place = self.place if len(self.place) <= _PLACE else f"...{self.place[3 - _PLACE :]}"
-        return (
-            word,
-            place,
-            cut(self.name, _NAME),
-            f"{self.checked} of {self.calls:,}",
-            "" if check is None else _short(check),
-        )
+        checked = f"{self.checked} of {self.calls:,}"
+        said = "" if check is None else _short(check)
+        return word, _tail(self.place, _PLACE), _tail(self.name, _NAME), checked, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +136,10 @@ class RunReport:
         header = ("verdict", "defined at", "gradient", "checked", "")
         blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
         for each in self.gradients:
-            blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in each.notes]
-            shown = [p for p in each.points if self.full or p.check.status is not Exit.CONFIRMED]
+            notes = (*each.notes, *filter(None, [each.undecided]))
+            blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in notes]
+            wrong = [p for p in each.points if p.check.status is not Exit.CONFIRMED and not each.undecided]
+            shown = [*each.points] if self.full else wrong
             for point in shown if self.full else shown[:1]:
                 at = f", from {point.at}" if point.at else ""
                 drawn = ", at drawn values" if point.drawn else ""
@@ -157,6 +170,11 @@ class RunReport:
         return columns, rows
 
 
+def _tail(text: str, width: int) -> str:
+    """Return text without its beginning, if it is wider than so many columns."""
+    return visible(text if len(text) <= width else f"...{text[3 - width :]}")
+
+
 def _short(check: CheckRow) -> str:
     """Return the least that says what was found, for the table."""
     if check.verdict == "inconclusive" and check.prevented_by():
@@ -165,13 +183,17 @@ def _short(check: CheckRow) -> str:
 
 
 def worst_of(points: Sequence[CheckedCall]) -> Word:
-    """Return the worst verdict on calls; it is inconclusive if none was checked."""
-    return min((point.check.verdict for point in points), key=WORST.index, default="inconclusive")
+    """Return the worst verdict on calls; it is inconclusive if none was checked.
+
+    A call whose bounds are too wide to decide, as where all of a gradient cancels at an optimum, counts only if no other
+    call passes.
+    """
+    words = [point.check.verdict for point in points if not point.is_undecided]
+    decided = words if "pass" in words else [point.check.verdict for point in points]
+    return min(decided, key=WORST.index, default="inconclusive")
 
 
 def status_of(gradients: Sequence[UsedGradient]) -> Exit:
     """Return the exit status of all checks of a run."""
-    open_ = [
-        Exit.INCONCLUSIVE for gradient in gradients if not gradient.points or "time limit" in "".join(gradient.notes)
-    ]
-    return worst([*open_, *(point.check.status for gradient in gradients for point in gradient.points)])
+    late = [Exit.INCONCLUSIVE for gradient in gradients if "time limit" in "".join(gradient.notes)]
+    return worst([*late, *(_STATUS[gradient.verdict] for gradient in gradients)])

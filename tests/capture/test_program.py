@@ -172,3 +172,14 @@ def test_options_are_refused_before_the_program_runs(words: list[str], says: str
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
+
+
+def test_what_a_function_prints_when_it_is_called_again_is_not_on_standard_output(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os\nfrom scipy.optimize import minimize\n\n"
+        "def f(x):\n    print('value')\n    os.write(1, b'raw\\n')\n    return float(x @ x)\n\n"
+        "minimize(f, [1.0, 2.0], jac=lambda x: 2 * x)\n"
+    )
+    plain, watched = both(tmp_path, "script.py")
+    assert sorted(watched.stdout.split()) == sorted(plain.stdout.split())
+    assert "PASS" in watched.stderr
