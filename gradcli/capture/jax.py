@@ -26,7 +26,11 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         rule = getattr(self, "bwd", None) or getattr(self, "jvp", None)
         kind: DerivativeKind = "vjp" if getattr(self, "bwd", None) else "jvp"
-        recorded = None if rule is None or not recorder.is_on else recorder.recorded(rule, kind, name_of(self.fun))
+        if rule is not None and recorder.is_on:
+            of = name_of(self.fun)
+            recorded = recorder.recorded(rule, kind, of) or recorder.recorded(self.fun, kind, of)  # as for defjvps
+        else:
+            recorded = None
         if recorded is not None and rule is not None:
             _record(
                 recorder, recorded, Pair(kind, self, rule, "framework", options={"framework": "jax"}), (args, kwargs)
@@ -40,6 +44,11 @@ def _record(recorder: Recorder, recorded: Recorded, pair: Pair, arguments: Any) 
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     moving = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | jax.core.Tracer)]
     at = caller("jax")
+    if any(jax.dtypes.issubdtype(leaves[k].dtype, jax.dtypes.extended) for k in moving):
+        recorded.unclear.add("it was called with a random key: such calls are not checked")
+        moving = []
+    if not moving:
+        return
 
     def arrived(*values: Any, drawn: bool = False) -> None:
         """Take the values of a call, which JAX may give later, and once for each run of compiled code."""

@@ -34,6 +34,7 @@ _SAME = 1e-10  # relative to the largest entry: two runs of the same code may ro
 _VALUE = "the function has another value now than when the gradient was called"
 _RIGHT_THEN = "the gradient was right when it was called, and returns something else for the same input now"
 _UNKNOWN = "the gradient returns something else for the same input now; what the function returned then is not known"
+_ELSEWHERE = "the gradient returns something else for the same input now, and the function has changed at other calls"
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
@@ -52,7 +53,7 @@ class Judge:
                 document = encode(self._report(recorded, kept))
         except GradcliError as error:
             document = encode(error_report(error))
-        except Exception as error:  # whatever the user's code raises when it is called again
+        except (Exception, SystemExit) as error:  # whatever the user's code raises when it is called again
             says = f"it cannot be called again: {type(error).__name__}: {message_of(error)[:300]}"
             document = encode(error_report(FunctionFailed(says)))
         return row_of(name, recorded.of or name, document, time.perf_counter() - begun)
@@ -77,6 +78,8 @@ class Judge:
         if steady is None:
             return _with(now, _changed(_UNKNOWN))
         cause = _cause(recorded, kept) or "depends on earlier calls"
+        if any(_has_changed(other) for other in recorded.kept() if other.pair.convention == kept.pair.convention):
+            return _with(now, _changed(_ELSEWHERE))
         says = f"call {kept.number:,} returned another gradient than the same input gives now: it {cause}"
         return _with(then, _state(says, Severity.ERROR))
 
@@ -141,6 +144,14 @@ def _changed(says: str, hint: str | None = None) -> Finding:
 
 def _state(says: str, severity: Severity) -> Finding:
     return finding(Kind.EARLIER_CALLS, severity, says)
+
+
+def _has_changed(kept: Kept) -> bool:
+    """Whether the function has another value now than it had at a kept call."""
+    if kept.value is None:
+        return False
+    with as_it_was(kept.state):
+        return not _same(value_at(kept), kept.value)
 
 
 def _cause(recorded: Recorded, kept: Kept) -> str | None:

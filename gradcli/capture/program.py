@@ -15,6 +15,7 @@ from typing import Any
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _INTERRUPTED = 130
+_EXECUTORS = {"concurrent.futures.thread": "_shutdown", "concurrent.futures.process": "_global_shutdown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +150,15 @@ def _is_zip(path: str) -> bool:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the threads that Python waits for, but for those of executors, which wait for work."""
-    futures = sys.modules.get("concurrent.futures.thread")
-    executors = set(getattr(futures, "_threads_queues", ()))
+    """Wait for the work that Python waits for when a program ends: what executors still have to do, and other threads."""
+    for name, flag in _EXECUTORS.items():
+        module = sys.modules.get(name)
+        finish = getattr(module, "_python_exit", None)
+        if finish is not None:
+            finish()
+            setattr(module, flag, False)  # the checks may use executors too
     for thread in threading.enumerate():
-        if thread is not threading.main_thread() and not thread.daemon and thread not in executors:
+        if thread is not threading.main_thread() and not thread.daemon:
             thread.join()
 
 
@@ -178,7 +183,14 @@ def _print(error: BaseException) -> None:
         seen.add(id(each))
         each.__traceback__ = _without_ours(each.__traceback__)
         waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
-    sys.excepthook(type(error), error, error.__traceback__)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception as other:  # whatever the program's own hook raises
+        sys.stderr.write("Error in sys.excepthook:\n")
+        other.__traceback__ = _without_ours(other.__traceback__)
+        sys.__excepthook__(type(other), other, other.__traceback__)
+        sys.stderr.write("\nOriginal exception was:\n")
+        sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

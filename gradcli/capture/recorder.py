@@ -80,6 +80,7 @@ class Recorded:
         self.numbers = itertools.count(1)
         self._drawn: dict[Any, Drawn] = {}
         self.places: dict[tuple[Any, int], Kept] = {}
+        self.returned: Callable[[], Any] = lambda: None  # the array that the last kept call returned
 
     @property
     def calls(self) -> int:
@@ -226,37 +227,34 @@ def watched(
     wrt: Any = slice(1, None) if pair.convention == "curve" else pair.wrt
     shapes: Any = None  # the shape and the format of the last input
     drawn: Drawn | None = None
-    returned: Callable[[], Any] = lambda: None  # the array that the last kept call returned
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal shapes, drawn, returned
+        nonlocal shapes, drawn
         number = next(recorded.numbers)
         if not recorder.is_on or len(args) <= pair.wrt:
             return inner(*args, **kwargs)
         x = args[wrt]
-        here = (x.shape, x.dtype) if hasattr(x, "dtype") else (_shape(x), None)
+        here = (x.shape, x.dtype) if type(x) is ndarray else (_shape(x), None)
         if here != shapes:
             shapes, drawn = here, recorded.drawn(here)
         largest = 0.0 if drawn is None else drawn.largest
         places = () if drawn is None else drawn.places(norm_of(x))
         if not places:
             return inner(*args, **kwargs)
+        if not recorder.room.holds(_bytes(args[: pair.own])):
+            recorded.not_kept += 1
+            return inner(*args, **kwargs)
         kept: Kept | None = None
         with recorded.without_harm():
             kept = _before(pair, number, args, kwargs, at)
             kept.value = last.at(x)
         y = inner(*args, **kwargs)
-        if kept is None:
-            return y
         with recorded.without_harm():
-            gradient = y if pair.part is None else y[pair.part]
-            _after(kept, args[wrt], wrt, y, gradient)
-            kept.reuses_array = returned() is gradient
-            returned = _reference(gradient)
-            if drawn is not None and not _is_finite(kept.value):  # such as a step of a search that is refused
-                drawn.largest = largest
-            else:
+            if kept is not None and _after(kept, args[wrt], wrt, y, recorded):
                 recorder.keep(recorded, shapes, places, kept)
+            elif drawn is not None:
+                drawn.largest = largest
         return y
 
     return _like(inner, call)
@@ -271,37 +269,42 @@ def _before(pair: Pair, number: int, args: tuple[Any, ...], kwargs: dict[str, An
     return kept
 
 
-def _after(kept: Kept, x: Any, wrt: Any, y: Any, gradient: Any) -> None:
-    """Note what a kept call returned, and whether it changed its input."""
+def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: Recorded) -> bool:
+    """Note what a kept call returned, and whether it changed its input; return whether the function is finite there.
+
+    A search refuses a step to where it is not.
+    """
+    gradient = y if kept.pair.part is None else y[kept.pair.part]
     kept.returned = copied(gradient)
     if kept.pair.joint and kept.pair.part is not None:
         kept.value = copied(y[0])
     kept.changes_input = not _same(x, kept.args[wrt])
+    kept.reuses_array = gradient is not None and recorded.returned() is gradient
+    recorded.returned = _reference(gradient)
     kept.size += _bytes(kept.returned) + _bytes(kept.value)
+    return _is_finite(kept.value)
 
 
 def norm_of(x: Any) -> float:
-    """Return the squared norm of an input; 0 where it has none, as for text."""
+    """Return the squared norm of an input; 0 where it has none, as for text, and infinity where it overflows."""
+    np = sys.modules.get("numpy")
     try:
-        if x.ndim == 1:
-            return float(x.dot(x))
-        flat = x.ravel()
-        return float(flat.dot(flat))
-    except (AttributeError, TypeError, ValueError):
-        pass
-    if isinstance(x, int | float):
-        return float(x) * float(x)
-    if isinstance(x, tuple | list):
-        return sum(map(norm_of, x))
-    return 0.0
+        if np is not None and isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                flat = x if x.ndim == 1 else x.ravel()
+                return float(flat.dot(flat))
+        if isinstance(x, tuple | list):
+            return sum(map(norm_of, x))
+        return float(x) * float(x) if isinstance(x, int | float) else 0.0
+    except (ArithmeticError, TypeError, ValueError):
+        return 0.0
 
 
 def copied(x: Any) -> Any:
     """Return a copy of arrays, also in lists, tuples and dicts; sparse matrices too; anything else as it is."""
-    if isinstance(x, tuple | list):
-        parts = [copied(part) for part in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-    if isinstance(x, dict):
+    if type(x) in (tuple, list):
+        return type(x)(copied(part) for part in x)
+    if type(x) is dict:
         return {name: copied(part) for name, part in x.items()}
     if hasattr(x, "dtype") and hasattr(x, "copy"):
         return x.copy()
@@ -311,7 +314,7 @@ def copied(x: Any) -> Any:
 def _like(function: Any, call: Any) -> Callable[..., Any]:
     """Return a wrapper with the name, the documentation and the signature of the function inside."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        if hasattr(function, name):
+        if isinstance(getattr(function, name, None), str):
             setattr(call, name, getattr(function, name))
     call.__wrapped__ = function
     wrapper: Callable[..., Any] = call
@@ -319,8 +322,11 @@ def _like(function: Any, call: Any) -> Callable[..., Any]:
 
 
 def _shape(x: Any) -> Any:
-    """Return the shape of a value that is no array."""
-    return (len(x), *map(_shape, x[:1])) if isinstance(x, tuple | list) else ()
+    """Return the shape of a value that is no plain array."""
+    if type(x) in (tuple, list):
+        return (len(x), *map(_shape, x[:1]))
+    shape = getattr(x, "shape", ())
+    return shape if type(shape) is tuple else ()
 
 
 def _is_finite(value: Any) -> bool:
@@ -333,6 +339,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _same(x: Any, y: Any) -> bool:
+    """Whether an input is as it was; True where that cannot be told."""
     np = sys.modules.get("numpy")
     return (
         np is None

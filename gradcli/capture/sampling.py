@@ -5,7 +5,12 @@ import random
 import threading
 
 FIRST, LARGEST = -1, -2  # places of a kept call; the drawn ones are counted from 0
-_LARGER = 1.02  # times the squared norm so far: less is not kept, so that slow growth does not keep every call
+_LARGER, _STRICTER, _MOST_LARGER = (
+    1.02,
+    1.05,
+    1.5,
+)  # times the squared norm so far: less is not kept, so that slow growth does
+# not keep every call; with each call that is kept, more is asked for
 
 
 class Drawn:
@@ -16,7 +21,18 @@ class Drawn:
     Source  Li (1994), Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n))), algorithm L.
     """
 
-    __slots__ = ("_count", "_keep", "_random", "_seed", "_seeks_largest", "_weight", "following", "largest", "seen")
+    __slots__ = (
+        "_count",
+        "_keep",
+        "_larger",
+        "_random",
+        "_seed",
+        "_seeks_largest",
+        "_weight",
+        "following",
+        "largest",
+        "seen",
+    )
 
     def __init__(self, keep: int, seed: str, *, seeks_largest: bool = True) -> None:
         self._keep, self._seed, self._seeks_largest = keep, seed, seeks_largest and keep > 1
@@ -29,6 +45,7 @@ class Drawn:
         self._count = self._keep - 1 - self._seeks_largest
         self._random = random.Random(self._seed)
         self._weight = 1.0
+        self._larger = _LARGER
         self.following = 2 if self._count else 0  # the number of the next call that is drawn; 0 for none
 
     def places(self, norm: float) -> tuple[int, ...]:
@@ -38,8 +55,9 @@ class Drawn:
             self.largest = max(self.largest, norm)
             return (FIRST,)
         found: tuple[int, ...] = (self._drawn(),) if self.seen == self.following else ()
-        if norm > _LARGER * self.largest:
+        if norm > self._larger * self.largest:
             self.largest = norm
+            self._larger = min(_MOST_LARGER, self._larger * _STRICTER)
             found = (*found, LARGEST)
         return found
 
@@ -70,6 +88,10 @@ class Room:
                 return False
             self._left -= size
             return True
+
+    def holds(self, size: int) -> bool:
+        """Whether there is room for so many bytes."""
+        return size <= self._left
 
     def give_back(self, size: int) -> None:
         """Give back the bytes of a call that is no longer kept."""

@@ -3,11 +3,13 @@
 import dataclasses
 import importlib
 import importlib.util
+import inspect
 import json
+import operator
 import zipfile
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,7 @@ def read(path: Path, allow_python: bool) -> list[tuple[Recorded, str]]:
         return [_listed(each, path, allow_python) for each in document["gradients"]]
     except BadOption:
         raise
-    except (GradcliError, KeyError, TypeError, ValueError, AttributeError):
+    except (GradcliError, KeyError, TypeError, ValueError, AttributeError, RecursionError, StopIteration, IndexError):
         raise BadOption(f"{path} holds no recorded calls", do="gradcli run --save FILE.npz writes them") from None
 
 
@@ -96,7 +98,7 @@ def _name(function: Any) -> list[str]:
 def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[Recorded, str]:
     definition = Definition(*found["definition"])
     recorded = Recorded(definition, found["kind"], found["of"], len(found["pairs"]), "")
-    recorded.elsewhere = found["calls"]
+    recorded.elsewhere = operator.index(found["calls"])
     reason = found["reason"]
     for each in found["pairs"]:
         try:
@@ -116,7 +118,7 @@ def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[Reco
 
 
 def _imported(name: Name, allow_python: bool) -> Any:
-    """Return a function of a module that lies in the current folder. Raises NotReachable."""
+    """Return a function that a module of the current folder defines. Raises NotReachable."""
     here, file = Path.cwd().resolve(), Path(name.file).resolve()
     depth = name.module.count(".") + (file.name == "__init__.py")
     if here in file.parents and depth < len(file.parents):
@@ -125,17 +127,32 @@ def _imported(name: Name, allow_python: bool) -> Any:
         spec = importlib.util.find_spec(name.module)
     except (ImportError, ValueError):
         spec = None
-    if spec is None or spec.origin is None:
+    if spec is None or not spec.has_location or spec.origin is None:
         raise NotReachable(f"there is no module {name.module} here")
     if not allow_python and here not in Path(spec.origin).resolve().parents:
         raise NotReachable(f"the module {name.module} is not in this folder: --allow-python imports it")
     try:
-        module = importlib.import_module(name.module)
-        return reduce(getattr, name.name.split("."), module)
-    except AttributeError:
-        raise NotReachable(f"{name.module} has no {name.name}") from None
+        found = _member(importlib.import_module(name.module), name.name)
+    except NotReachable:
+        raise
     except Exception as error:  # whatever the module raises
         raise NotReachable(f"{name.module} cannot be imported: {type(error).__name__}: {error}") from None
+    code = getattr(getattr(found, "__func__", found), "__code__", None)
+    is_own = inspect.isclass(found) and found.__module__ == name.module
+    source = spec.origin if is_own else getattr(code, "co_filename", "")
+    if not source or Path(source).resolve() != Path(spec.origin).resolve():
+        raise NotReachable(f"{name.module} does not define {name.name}")
+    return found
+
+
+def _member(module: ModuleType, name: str) -> Any:
+    """Return what a module holds under a dotted name, without a way through another module. Raises NotReachable."""
+    found: Any = module
+    for part in name.split("."):
+        found = None if part.startswith("__") else getattr(found, part, None)
+        if found is None or isinstance(found, ModuleType):
+            raise NotReachable(f"{module.__name__} has no function {name}")
+    return found
 
 
 def _dense(x: Any) -> Any:

@@ -90,7 +90,12 @@ def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Ca
             holder = getattr(holder, part, None)
         original = getattr(holder, name, None)
         if original is not None:
-            yield holder, name, _watching(recorder, original, taken)
+            replacement = _watching(recorder, original, taken)
+            replacement.__module__, replacement.__qualname__ = (
+                module,
+                whole.removeprefix(module + "."),
+            )  # found by pickle
+            yield holder, name, replacement
 
 
 def modules() -> tuple[str, ...]:
@@ -114,7 +119,10 @@ def _watching(recorder: Recorder, original: Callable[..., Any], taken: tuple[Tak
             return original(*args, **kwargs)  # scipy says what is wrong
         further = bound.arguments.pop(others, {})  # such as the options of solve_ivp, of which jac is one
         flat = {**bound.arguments, **further}
-        _Given(recorder, flat, (caller.f_code.co_filename, caller.f_lineno)).replace(taken)
+        try:
+            _Given(recorder, flat, (caller.f_code.co_filename, caller.f_lineno)).replace(taken)
+        except Exception:  # whatever the user's objects raise: the call is not watched
+            return original(*args, **kwargs)
         bound.arguments.update((name, flat[name]) for name in bound.arguments)
         return original(*bound.args, **bound.kwargs, **{name: flat[name] for name in further})
 

@@ -9,13 +9,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from gradcli.capture.definitions import definition_of
+from gradcli.capture.definitions import Definition, Scope, definition_of
 
-_MOST_COPIED = 2**20  # bytes of an array that is copied; of a larger one there is a fingerprint
-_MOST_READ = 2**24  # bytes of an array that its fingerprint reads
+_MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
+_MOST_READ = 2**18  # bytes of an array that its fingerprint reads
 _DEEPEST = 5
 _MOST_ARRAYS = 64
 _MOST_BINDINGS = 512
@@ -45,22 +46,27 @@ class HeldArray:
 class Binding:
     """A cell of a closure, a name of a module or an attribute of an object, and what it was bound to."""
 
-    holder: Any  # a cell, or a dictionary
-    name: str | None
+    holder: Any  # a cell, a dictionary, a class, or an object with slots
+    name: Any
     value: Any
 
     def now(self) -> Any:
         """Return what it is bound to now."""
-        return _content(self.holder) if self.name is None else self.holder.get(self.name, _UNBOUND)
+        if isinstance(self.holder, CellType):
+            return _content(self.holder)
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name, _UNBOUND)
+        return getattr(self.holder, self.name, _UNBOUND)
 
     def bind(self, value: Any) -> None:
         """Bind it to a value."""
-        if self.name is not None and value is not _UNBOUND:
-            self.holder[self.name] = value
-        elif self.name is not None:
-            self.holder.pop(self.name, None)
+        if isinstance(self.holder, dict):
+            if value is _UNBOUND:
+                self.holder.pop(self.name, None)
+            else:
+                self.holder[self.name] = value
         elif value is not _UNBOUND:
-            self.holder.cell_contents = value
+            setattr(self.holder, "cell_contents" if isinstance(self.holder, CellType) else self.name, value)
 
 
 @dataclass(slots=True)
@@ -69,12 +75,16 @@ class State:
 
     arrays: list[HeldArray] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
+    lists: list[tuple[list[Any], list[Any]]] = field(default_factory=list)  # each with its content
 
     def rebind(self) -> None:
         """Bind all names to what they were bound to; the contents of arrays stay."""
         for each in self.bindings:
             if each.now() is not each.value:
                 each.bind(each.value)
+        for found, content in self.lists:
+            if len(found) != len(content) or any(x is not y for x, y in zip(found, content, strict=True)):
+                found[:] = content
 
     @property
     def size(self) -> int:
@@ -93,13 +103,14 @@ def state_of(parts: Sequence[Any]) -> State:
     walk = _Walk(np.ndarray)
     for part in parts:
         walk.visit(part, _DEEPEST)
-    return State([_noted(array) for array in walk.arrays.values()], walk.bindings)
+    return State([_noted(array) for array in walk.arrays.values()], walk.bindings, walk.lists)
 
 
 @contextmanager
 def as_it_was(state: State) -> Iterator[None]:
     """Put a state back, and the present one afterwards."""
     bound = [(each, each.now()) for each in state.bindings]
+    present = State(lists=[(found, [*found]) for found, _ in state.lists])
     state.rebind()
     changed = [
         each for each in state.arrays if each.changed and each.content is not None and each.array.flags.writeable
@@ -114,6 +125,7 @@ def as_it_was(state: State) -> Iterator[None]:
             held.array[...] = content
         for each, value in bound:
             each.bind(value)
+        present.rebind()
 
 
 class _Walk:
@@ -124,6 +136,7 @@ class _Walk:
         self._seen: set[int] = set()
         self.arrays: dict[int, Any] = {}
         self.bindings: list[Binding] = []
+        self.lists: list[tuple[list[Any], list[Any]]] = []
 
     def visit(self, x: Any, depth: int) -> None:
         """Note an array, or what a function, a container or an object holds."""
@@ -138,22 +151,46 @@ class _Walk:
             self.visit(part, depth - 1)
 
     def _parts(self, x: Any) -> Iterator[Any]:
-        if isinstance(x, ModuleType | type):
-            return
         if isinstance(x, FunctionType):
             if definition_of(x) is not None:
                 yield from self._of_function(x)
         elif isinstance(x, MethodType):
             yield from (x.__func__, x.__self__)
-        elif isinstance(x, list | tuple | set | frozenset):
+        elif isinstance(x, partial):
+            yield from (x.func, x.args, x.keywords)
+        elif isinstance(x, list):
+            if len(x) <= _MOST_BINDINGS:
+                self.lists.append((x, [*x]))
+            yield from x[:_MOST_ARRAYS]
+        elif isinstance(x, tuple | set | frozenset):
             yield from [*x][:_MOST_ARRAYS]
         elif isinstance(x, dict):
-            yield from [*x.values()][:_MOST_ARRAYS]
+            yield from self._bound(x, [*x])
+        elif isinstance(x, ModuleType):
+            yield from self._bound(vars(x), _data_of(x)) if _is_users(getattr(x, "__file__", None)) else ()
+        elif isinstance(x, type):
+            yield from self._of_class(x)
         else:
-            yield from (getattr(x, name) for name in ("func", "args", "keywords") if hasattr(x, name))
+            yield type(x)
             attributes = getattr(x, "__dict__", None)
             if isinstance(attributes, dict):
-                yield from self._bound(attributes, list(attributes))
+                yield from self._bound(attributes, [*attributes])
+            for name in getattr(type(x), "__slots__", ()):
+                yield from self._attribute(x, name)
+
+    def _of_class(self, found: type) -> Iterator[Any]:
+        """Yield the data of a class of the user's; its methods are reached where they are called."""
+        module = sys.modules.get(found.__module__)
+        if _is_users(getattr(module, "__file__", None)):
+            for name, value in [*vars(found).items()]:
+                if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__"):
+                    yield from self._attribute(found, name)
+
+    def _attribute(self, holder: Any, name: str) -> Iterator[Any]:
+        value = getattr(holder, name, _UNBOUND)
+        if value is not _UNBOUND:
+            self._bind(holder, name, value)
+            yield value
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         for cell in function.__closure__ or ():
@@ -164,14 +201,15 @@ class _Walk:
         yield from (function.__kwdefaults__ or {}).values()
         yield from self._bound(function.__globals__, _names(function.__code__))
 
-    def _bound(self, scope: dict[str, Any], names: Sequence[str]) -> Iterator[Any]:
+    def _bound(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
         for name in names[:_MOST_ARRAYS]:
             value = scope.get(name, _UNBOUND)
-            if value is not _UNBOUND and not isinstance(value, ModuleType | type):
-                self._bind(scope, name, value)
+            if value is not _UNBOUND:
+                if not isinstance(value, ModuleType | type | FunctionType):
+                    self._bind(scope, name, value)
                 yield value
 
-    def _bind(self, holder: Any, name: str | None, value: Any) -> None:
+    def _bind(self, holder: Any, name: Any, value: Any) -> None:
         if len(self.bindings) < _MOST_BINDINGS:
             self.bindings.append(Binding(holder, name, value))
 
@@ -189,15 +227,29 @@ def _content(cell: CellType) -> Any:
         return _UNBOUND
 
 
+def _data_of(module: ModuleType) -> list[str]:
+    """Return the names of a module that hold data, not functions, classes or modules."""
+    return [
+        name
+        for name, x in vars(module).items()
+        if not name.startswith("__") and not callable(x) and not isinstance(x, ModuleType)
+    ]
+
+
+@cache
+def _is_users(file: str | None) -> bool:
+    """Whether a file is the user's: not of an installed package, nor of the standard library."""
+    return file is not None and Scope().holds(Definition("", file, 0)) and "site-packages" not in file
+
+
 def _noted(array: Any) -> HeldArray:
     keeps = array.nbytes <= _MOST_COPIED and array.flags.writeable
     return HeldArray(array, _fingerprint(array), array.copy() if keeps else None)
 
 
 def _fingerprint(array: Any) -> int:
-    """Return a number that differs for another content; of a large array, evenly spaced parts are read."""
-    if array.dtype.hasobject:
+    """Return a number that differs for another content; of a large array, evenly spaced entries are read."""
+    if array.dtype.hasobject or not array.size:
         return 0
-    step = max(1, array.nbytes // _MOST_READ)
-    read = array.reshape(-1)[::step] if step > 1 else array
-    return zlib.crc32(read.tobytes() if not read.flags.c_contiguous else memoryview(read).cast("B")) if read.size else 0
+    step = max(1, round((array.nbytes / _MOST_READ) ** (1 / max(1, array.ndim))))
+    return zlib.crc32(array[(slice(None, None, step),) * array.ndim].tobytes())

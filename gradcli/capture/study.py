@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gradcli.capture.calm import TimeIsUp, undisturbed, within
 from gradcli.capture.judge import Judge
 from gradcli.capture.recorder import Kept, Recorded
 from gradcli.options import Options
@@ -27,8 +28,9 @@ def report_of(
     Each record comes with the reason why it cannot be checked, which is empty where it can.
     """
     judge = Judge(settings_of(options))
-    until = None if options.checking_time is None else time.monotonic() + options.checking_time
-    gradients = [_gradient(each, reason, judge, folder, until) for each, reason in recorded]
+    clock = _Clock(options.checking_time)
+    with undisturbed():
+        gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in recorded]
     return _report(gradients, command, program, options)
 
 
@@ -62,23 +64,47 @@ def _report(
     )
 
 
-def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, until: float | None) -> UsedGradient:
-    points, notes = [], sorted({reason, *recorded.unclear} - {""})
+def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock: "_Clock") -> UsedGradient:
+    points: list[CheckedCall] = []
+    notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
-    for number, call in enumerate(kept):
-        if until is not None and time.monotonic() > until:
-            notes.append(f"{len(kept) - number} of {len(kept)} kept calls were not checked: the time limit was reached")
+    for call in kept:
+        try:
+            with within(clock.left()):
+                points.append(_checked(recorded, call, judge, folder))
+        except (TimeIsUp, KeyboardInterrupt) as ended:
+            clock.stop("the time limit was reached" if isinstance(ended, TimeIsUp) else "an interrupt ended the checks")
+        if clock.stopped:
+            notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
             break
-        points.append(_checked(recorded, call, judge, folder))
     if recorded.not_kept:
         notes.append(f"{recorded.not_kept:,} calls could not be kept: --keep-bytes gives more room")
     if not kept and not notes:
-        notes.append("no call could be kept")
+        notes.append("no call could be recorded: it raised, or its arguments were given by name")
     definition = recorded.definition
     return UsedGradient(
         definition.name, _shown(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
         len(points), worst_of(points), tuple(notes), tuple(points),
     )  # fmt: skip
+
+
+class _Clock:
+    """The time that is left for the checks, and why they stopped before the end."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self.stopped = ""
+
+    def left(self) -> float | None:
+        """Return the seconds that are left. Raises TimeIsUp if there are none, or the checks were stopped."""
+        left = None if self._until is None else self._until - time.monotonic()
+        if self.stopped or (left is not None and left <= 0):
+            raise TimeIsUp
+        return left
+
+    def stop(self, why: str) -> None:
+        """Stop the checks for a reason; the first one counts."""
+        self.stopped = self.stopped or why
 
 
 def _checked(recorded: Recorded, call: Kept, judge: Judge, folder: Path) -> CheckedCall:

@@ -1,6 +1,7 @@
 """Record the calls of torch's custom gradients: `autograd.Function`, and the operators of `torch.library`."""
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,8 +30,9 @@ def _applied(recorder: Recorder) -> Callable[..., Any]:
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or not recorder.is_on or not _has_values(args):
             return plain(cls, *args, **kwargs)
-        recorded = recorder.recorded(cls.backward, "backward", cls.__qualname__.replace("<locals>.", ""))
-        kept = None if recorded is None else _kept(recorder, recorded, cls, cls.backward, args)
+        rule = inspect.unwrap(cls.backward)  # torch has decorators for it, such as once_differentiable
+        recorded = recorder.recorded(rule, "backward", cls.__qualname__.replace("<locals>.", ""))
+        kept = None if recorded is None else _kept(recorder, recorded, cls, rule, args)
         y = plain(cls, *args, **kwargs)
         if kept is not None:
             _follow(kept, y)
@@ -101,10 +103,11 @@ def _follow(kept: Kept, y: Any) -> None:
 
 
 def _has_values(args: tuple[Any, ...]) -> bool:
-    """Whether tensors have values that can be copied now: not those of a trace, or of vmap and grad of torch.func."""
+    """Whether there are tensors, with values that can be copied now: not those of a trace, or of torch.func."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    tensors = [x for x in args if isinstance(x, torch.Tensor)]
-    return all(type(x) in (torch.Tensor, torch.nn.Parameter) and not wrapped(x) for x in tensors)
+    tensors = [x for x in tree_leaves(args) if isinstance(x, torch.Tensor)]
+    plain = all(type(x) in (torch.Tensor, torch.nn.Parameter) and not wrapped(x) for x in tensors)
+    return plain and any(x.is_floating_point() for x in tensors)
 
 
 def _shape(x: Any) -> Any:

@@ -121,11 +121,10 @@ class _Run:
                 report = report_of(used, ("gradcli", "run", *self._words), program, self._options, self._folder)
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             self._write(recorder)
-        except KeyboardInterrupt:
-            self._world.tell("interrupted: the gradients were not checked")
-            return ended.status or Exit.INTERRUPTED
         except GradcliError as error:
             print_error(error, False, self._world)
+            return ended.status or Exit.UNUSABLE
+        except (OSError, ValueError):  # standard error is closed
             return ended.status or Exit.UNUSABLE
         return report.exit_status
 

@@ -195,5 +195,5 @@ def worst_of(points: Sequence[CheckedCall]) -> Word:
 
 def status_of(gradients: Sequence[UsedGradient]) -> Exit:
     """Return the exit status of all checks of a run."""
-    late = [Exit.INCONCLUSIVE for gradient in gradients if "time limit" in "".join(gradient.notes)]
-    return worst([*late, *(_STATUS[gradient.verdict] for gradient in gradients)])
+    left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
+    return worst([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])

@@ -75,7 +75,9 @@ def test_saved_calls_are_checked_later(module: Any, tmp_path: Path, gradcli: Any
 
 def test_a_module_that_has_changed_fails(module: Any, tmp_path: Path, gradcli: Any) -> None:
     save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
-    module.loss_grad.__code__ = (lambda x, a, b=1.0: 3 * a * x**3 + 2 * b * x).__code__
+    changed: dict[str, Any] = {}
+    exec(compile(MODULE.format(factor=3), module.__file__, "exec"), changed)
+    module.loss_grad.__code__ = changed["loss_grad"].__code__
     assert gradcli("check", "--recorded", "calls.npz").exit_status == 1
 
 
@@ -135,3 +137,23 @@ def test_a_suite_is_written_for_what_can_be_named(module: Any, tmp_path: Path, g
     assert "no entry, for a lambda has no name" in text
     report = gradcli("check", "--json").json
     assert [check["verdict"] for check in report["checks"]] == ["pass", "pass"]
+
+
+@pytest.mark.parametrize("name", ["os.system", "loss.__globals__.get", "np.sum", "partial", "__builtins__", "nothing"])
+def test_only_functions_that_the_module_defines_are_called(
+    name: str, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradcli: Any
+) -> None:
+    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    with zipfile.ZipFile(tmp_path / "calls.npz") as file:
+        arrays = {n.removesuffix(".npy"): np.load(file.open(n)) for n in file.namelist()}
+    document = json.loads(arrays.pop("document").tobytes())
+    for pair in document["gradients"][0]["pairs"]:
+        pair["function"][2] = pair["gradient"][2] = name
+        pair["args"] = {"tuple": [f"touch {tmp_path}/run"]}
+    archive(tmp_path / "calls.npz", document, **arrays)
+    assert gradcli("check", "--recorded", "calls.npz").exit_status == 3
+    for pair in document["gradients"][0]["pairs"]:
+        pair["function"] = pair["gradient"] = ["os", "os.py", "system"]
+    archive(tmp_path / "calls.npz", document, **arrays)
+    assert gradcli("check", "--recorded", "calls.npz").exit_status == 3
+    assert not (tmp_path / "run").exists()
