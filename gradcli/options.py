@@ -281,11 +281,14 @@ class Options:
     keep: int = row(
         "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
-    keep_bytes: int = row(
+    keep_bytes: int | None = row(
         "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
-        on=("run",), group=PROGRAM, default=256 * 2**20, read=octets)
+        on=("run",), group=PROGRAM, read=octets)
     source: tuple[str, ...] = row(
         "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    exclude: tuple[str, ...] = row(
+        "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
         on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
     save: str | None = row(
         "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)

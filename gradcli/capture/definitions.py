@@ -68,10 +68,12 @@ def definition_of(function: Any) -> Definition | None:
         function = getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)
         if isinstance(code, CodeType):
-            if not _is_library(_real(code.co_filename), _DIFFERENTIATE):
-                return _of_code(function, code)
-            if not _is_standard(code.co_filename):
+            path = _real(code.co_filename)
+            decorates = hasattr(function, "__wrapped__") and _is_installed(path)  # such as np.errstate
+            if _is_library(path, _DIFFERENTIATE) and not _is_standard(path):
                 return None
+            if not decorates and not _is_standard(path):
+                return _of_code(function, code)
         inner = getattr(function, "__wrapped__", None) or getattr(function, "py_func", None)
         if inner is None and not inspect.isclass(function) and not isinstance(code, CodeType):
             inner = type(function).__dict__.get("__call__")
@@ -110,6 +112,10 @@ def _is_library(path: str, names: tuple[str, ...]) -> bool:
     parts = Path(path).parts
     places = [k for k, part in enumerate(parts) if part in _SITES]
     return bool(places) and len(parts) > places[-1] + 1 and parts[places[-1] + 1].removesuffix(".py") in names
+
+
+def _is_installed(path: str) -> bool:
+    return bool(set(_SITES) & set(Path(path).parts))
 
 
 def _is_standard(path: str) -> bool:

@@ -157,6 +157,8 @@ def _has_changed(kept: Kept) -> bool:
 def _cause(recorded: Recorded, kept: Kept) -> str | None:
     """Return the likely cause why a gradient was wrong at one call and not at another, None if none is seen."""
     earlier = [other for other in recorded.kept() if other.number < kept.number and other.process == kept.process]
+    if all(_same(other.returned, kept.returned) for other in recorded.kept()):
+        earlier = []  # a constant gradient is no cache
     for other in earlier:
         if other.pair.convention == kept.pair.convention and _same(other.returned, kept.returned):
             return f"returned the gradient of call {other.number:,}, as from a cache that is out of date"

@@ -24,6 +24,7 @@ class Ended:
 
     status: int
     interrupted: bool = False
+    started: bool = True  # whether there was a program to run
 
 
 class CannotStart(Exception):
@@ -45,7 +46,7 @@ def run(words: Sequence[str]) -> Ended:
             _execute(words)
         except CannotStart as error:
             sys.stderr.write(f"{error}\n")
-            return Ended(error.status)
+            return Ended(error.status, started=False)
         finally:
             _wait_for_threads()
         return Ended(0)
@@ -187,7 +188,7 @@ def _print(error: BaseException) -> None:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception as other:  # whatever the program's own hook raises
         sys.stderr.write("Error in sys.excepthook:\n")
-        other.__traceback__ = _without_ours(other.__traceback__)
+        other.__traceback__, other.__context__ = _without_ours(other.__traceback__), None
         sys.__excepthook__(type(other), other, other.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, error.__traceback__)

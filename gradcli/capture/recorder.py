@@ -18,7 +18,7 @@ from gradcli.words import DerivativeKind
 
 Convention = Literal["plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework"]
 Given = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
-_MOST_SHAPES = 8  # sets of shapes and formats of which calls are kept, for each gradient
+_MOST_SHAPES = 16  # sets of shapes and formats of which calls are kept, for each gradient
 _OVERHEAD = 200  # bytes of a kept call beside its arrays
 
 
@@ -75,6 +75,7 @@ class Recorded:
         self.definition, self.kind, self.of = definition, kind, of
         self.keep, self._seed = keep, seed
         self.not_kept = 0  # calls, for lack of room
+        self.outside = 0  # calls that would be kept, but the function is not finite there
         self.elsewhere = 0  # calls in other processes
         self.unclear: set[str] = set()  # what the report has to say about its calls
         self.numbers = itertools.count(1)
@@ -228,6 +229,7 @@ def watched(
     shapes: Any = None  # the shape and the format of the last input
     drawn: Drawn | None = None
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    group = _types_in(pair.gradient)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal shapes, drawn
@@ -237,7 +239,7 @@ def watched(
         x = args[wrt]
         here = (x.shape, x.dtype) if type(x) is ndarray else (_shape(x), None)
         if here != shapes:
-            shapes, drawn = here, recorded.drawn(here)
+            shapes, drawn = here, recorded.drawn((group, here))
         largest = 0.0 if drawn is None else drawn.largest
         places = () if drawn is None else drawn.places(norm_of(x))
         if not places:
@@ -252,8 +254,9 @@ def watched(
         y = inner(*args, **kwargs)
         with recorded.without_harm():
             if kept is not None and _after(kept, args[wrt], wrt, y, recorded):
-                recorder.keep(recorded, shapes, places, kept)
+                recorder.keep(recorded, (group, shapes), places, kept)
             elif drawn is not None:
+                recorded.outside += 1
                 drawn.largest = largest
         return y
 
@@ -327,6 +330,20 @@ def _shape(x: Any) -> Any:
         return (len(x), *map(_shape, x[:1]))
     shape = getattr(x, "shape", ())
     return shape if type(shape) is tuple else ()
+
+
+def _types_in(function: Any) -> Any:
+    """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
+    owner = getattr(function, "__self__", None)
+    cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
+    return type(owner).__qualname__, tuple(_class_in(cell) for cell in cells)
+
+
+def _class_in(cell: Any) -> str:
+    try:
+        return type(cell.cell_contents).__qualname__
+    except ValueError:  # not bound yet
+        return ""
 
 
 def _is_finite(value: Any) -> bool:

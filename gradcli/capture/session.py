@@ -22,6 +22,7 @@ _FRAMEWORKS = {
     "torch": "gradcli.capture.torch", "jax": "gradcli.capture.jax", "tensorflow": "gradcli.capture.tensorflow",
     "mlx.core": "gradcli.capture.mlx",
 }  # fmt: skip
+DEFAULT_BYTES = 256 * 2**20
 _CURRENT: list["Session"] = []
 
 
@@ -30,7 +31,7 @@ class Wanted:
     """What is recorded: how many calls of each gradient, in how many bytes, of which definitions, and the seed."""
 
     keep: int = 3
-    keep_bytes: int = 256 * 2**20
+    keep_bytes: int = DEFAULT_BYTES
     sources: tuple[str, ...] = ()
     seed: int = 0
 

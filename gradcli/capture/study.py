@@ -1,5 +1,6 @@
 """From what was recorded to the report of `gradcli run`."""
 
+import fnmatch
 import itertools
 import os
 import time
@@ -7,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gradcli.capture.calm import TimeIsUp, undisturbed, within
+from gradcli.capture.calm import TimeIsUp, within
 from gradcli.capture.judge import Judge
 from gradcli.capture.recorder import Kept, Recorded
 from gradcli.options import Options
@@ -29,9 +30,13 @@ def report_of(
     """
     judge = Judge(settings_of(options))
     clock = _Clock(options.checking_time)
-    with undisturbed():
-        gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in recorded]
+    wanted = ((each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude))
+    gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
     return _report(gradients, command, program, options)
+
+
+def _is_excluded(recorded: Recorded, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(recorded.definition.name, pattern) for pattern in patterns)
 
 
 def merged(
@@ -77,6 +82,8 @@ def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock
         if clock.stopped:
             notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
             break
+    if recorded.outside:
+        notes.append(f"{recorded.outside:,} calls were left out: the function is not finite there")
     if recorded.not_kept:
         notes.append(f"{recorded.not_kept:,} calls could not be kept: --keep-bytes gives more room")
     if not kept and not notes:

@@ -83,10 +83,11 @@ class _Run:
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
         from gradcli.capture.program import run as run_program
-        from gradcli.capture.session import Session, Wanted
+        from gradcli.capture.session import DEFAULT_BYTES, Session, Wanted
 
         options = self._options
-        self._session = Session(Wanted(options.keep, options.keep_bytes, options.source, options.seed))
+        room = options.keep_bytes or DEFAULT_BYTES
+        self._session = Session(Wanted(options.keep, room, options.source, options.seed))
         self._session.begin(at_exit=self._left)
         ended = run_program(self._words)
         if self._session.is_child:  # it was forked, and came to the program's end
@@ -105,21 +106,33 @@ class _Run:
         return self._finish(Ended(status))
 
     def _finish(self, ended: "Ended") -> int:
-        from gradcli.capture.study import report_of
-        from gradcli.reports.run import Program
-
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
                 stream.flush()
         if self._session is None:
             return ended.status
+        if not ended.started:
+            self._session.end()
+            return ended.status
         recorder = self._session.end()
+        from gradcli.capture.calm import undisturbed
+
+        with undisturbed():
+            return self._reported(recorder, ended)
+
+    def _reported(self, recorder: "Recorder", ended: "Ended") -> int:
+        """Check what was recorded, write the report, and return the exit status."""
+        from gradcli.capture.study import report_of
+        from gradcli.reports.run import Program
+
         try:
             with self._world.stdout_kept_clean(), self._world.working("checking the gradients", self._to.quiet):
                 program = Program(ended.status, ended.interrupted)
                 used = [(each, "") for each in recorder.all()]
                 report = report_of(used, ("gradcli", "run", *self._words), program, self._options, self._folder)
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
+            if self._to.quiet and report.exit_status:
+                self._world.tell(report.counted())
             self._write(recorder)
         except GradcliError as error:
             print_error(error, False, self._world)

@@ -50,6 +50,21 @@ PROGRAMS = {
     "terminated": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n",
     "imports beside it": "import helper\nprint(helper.__name__, helper.VALUE)\n",
     "pickle of its own class": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))).__module__)\n",
+    "process executor": (
+        "from concurrent.futures import ProcessPoolExecutor\np = ProcessPoolExecutor(1)\nprint(p.submit(pow, 2, 5).result())\n"
+    ),
+    "work that is left to an executor": (
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(1)\n"
+        "for n in range(3): p.submit(lambda n=n: (time.sleep(0.1), print(n, flush=True)))\n"
+    ),
+    "pickled functions of scipy": (
+        "import pickle\nfrom scipy.optimize import minimize\nprint(pickle.loads(pickle.dumps(minimize)) is minimize)\n"
+    ),
+    "hook that raises": "import sys\ndef hook(*a): raise KeyError('hook')\nsys.excepthook = hook\nraise ValueError('first')\n",
+    "errors of numpy": (
+        "import numpy as np, warnings\nfrom scipy.optimize import minimize\nwarnings.simplefilter('error')\nnp.seterr(all='raise')\n"
+        "print(minimize(lambda x: float(x[0]), [1e200], jac=lambda x: np.array([1.0]), options={'maxiter': 1}).nit >= 0)\n"
+    ),
     "spawned pool": (
         "import multiprocessing as mp\ndef square(x): return x * x\n"
         "if __name__ == '__main__':\n    with mp.get_context('spawn').Pool(1) as p: print(p.map(square, [1, 2, 3]))\n"
@@ -68,7 +83,8 @@ def both(folder: Path, *words: str) -> list[subprocess.CompletedProcess[str]]:
 
 
 def without_report(text: str) -> str:
-    return text.replace("no hand-written gradient was used\n", "")
+    """Return standard error up to the report, if the program itself used no gradient or one that passes."""
+    return text.replace("no hand-written gradient was used\n", "").partition("  verdict  defined at")[0]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -183,3 +199,40 @@ def test_what_a_function_prints_when_it_is_called_again_is_not_on_standard_outpu
     plain, watched = both(tmp_path, "script.py")
     assert sorted(watched.stdout.split()) == sorted(plain.stdout.split())
     assert "PASS" in watched.stderr
+
+
+@pytest.mark.parametrize("then", ["os._exit(0)", "sys.exit(7)", "input()"])
+def test_a_function_that_ends_the_process_when_it_is_called_again(then: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os, sys\nfrom scipy.optimize import minimize\n\nended = False\n\n"
+        f"def f(x):\n    if ended:\n        {then}\n    return float(x @ x)\n\n"
+        "minimize(f, [1.0, 2.0], jac=lambda x: 3 * x)\nended = None\nglobals()['ended'] = True\nprint('done')\n"
+    )
+    command = [sys.executable, "-m", "gradcli", "run", "--out", "report.json", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stdout == "done\n"
+    assert done.returncode == 1  # what it reads is put back, so that it is called as it was
+    assert json.loads((tmp_path / "report.json").read_text())["gradients"][0]["verdict"] == "fail"
+
+
+def test_exit_handlers_see_the_random_numbers_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import atexit, random\nimport numpy as np\nfrom scipy.optimize import minimize\nrandom.seed(1); np.random.seed(2)\n"
+        "atexit.register(lambda: print(random.random(), np.random.random()))\n"
+        "minimize(lambda x: float(x @ x), [1.0], jac=lambda x: 2 * x)\n"
+    )
+    plain, watched = both(tmp_path, "script.py")
+    assert watched.stdout == plain.stdout
+
+
+def test_a_time_limit_ends_a_check(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import time\nfrom scipy.optimize import minimize\n\nclass Slow:\n    __slots__ = ()\n\ncalls = []\n\n"
+        "def f(x):\n    time.sleep(0.02 if time.monotonic() < until else 60)\n    return float(x @ x)\n\n"
+        "until = time.monotonic() + 0.5\nminimize(f, [1.0, 2.0], jac=lambda x: 2 * x)\n"
+        "while time.monotonic() < until: pass\n"
+    )
+    command = [sys.executable, "-m", "gradcli", "run", "--timeout", "1s", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 3
+    assert "the time limit was reached" in " ".join(done.stderr.split())

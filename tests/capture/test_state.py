@@ -118,6 +118,58 @@ def test_a_gradient_by_differences_is_no_exact_one() -> None:
     assert found.verdict == "fail"
 
 
+def test_a_gradient_that_the_function_has_computed_is_right() -> None:
+    class Model:
+        def value(self, x: Any) -> Any:
+            self.gradient_there = 4 * x**3
+            return np.sum(x**4)
+
+        def gradient(self, x: Any) -> Any:
+            return self.gradient_there
+
+    model = Model()
+    (found,) = used(lambda: minimize(model.value, START, jac=model.gradient)).gradients
+    assert found.verdict == "pass"
+
+
+@pytest.mark.parametrize("holds", ["dict", "list", "class", "slots", "module"])
+def test_a_multiplier_that_is_changed_between_fits_is_put_back(holds: str, tmp_path: Any, monkeypatch: Any) -> None:
+    class Slots:
+        __slots__ = ("value",)
+
+    (tmp_path / "settings_of_mine.py").write_text("value = 0.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import settings_of_mine
+
+    held: Any = {
+        "dict": {"value": 0.0},
+        "list": [0.0],
+        "class": Multiplier,
+        "slots": Slots(),
+        "module": settings_of_mine,
+    }[holds]
+    key: Any = 0 if holds == "list" else "value"
+    in_items = isinstance(held, dict | list)
+    put = (lambda v: held.__setitem__(key, v)) if in_items else (lambda v: setattr(held, key, v))
+    get = (lambda: held[key]) if in_items else (lambda: getattr(held, key))
+    bound = lambda x: x[0] + x[1] - 0.3
+
+    def work() -> None:
+        for multiplier in (1.0, 2.0, 5.0):
+            put(multiplier)
+            minimize(
+                lambda x: np.sum(x**4) + get() * bound(x), START, jac=lambda x: 4 * x**3 + get(), options={"maxiter": 3}
+            )
+
+    (found,) = used(work).gradients
+    assert found.verdict == "pass"
+    assert get() == 5.0
+
+
+class Multiplier:
+    value = 0.0
+
+
 def test_random_numbers_of_the_program_are_those_without_gradcli() -> None:
     def work() -> None:
         np.random.seed(0)
