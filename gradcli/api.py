@@ -14,6 +14,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadShape
 from gradcli.forms import reports_print_themselves
+from gradcli.full_check import at_hard_points
 from gradcli.interpreters import dual, program
 from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
@@ -61,7 +62,8 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     settings = settings_of(from_keywords(options))
     claim = claim_of(settings.options)
     found = found_at(f, at, settings, settings.options.wrt)
-    return verify(request_for(found, None if claim is None else Claiming(*claim), settings))
+    request = request_for(found, None if claim is None else Claiming(*claim), settings)
+    return at_hard_points(verify(request), request, settings.options)
 
 
 check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

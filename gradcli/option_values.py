@@ -139,6 +139,20 @@ def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
     return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
 
 
+def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
+    """Return the sizes of each name in a string such as `n=1,2,31; b=1,2`. Raises BadOption."""
+    found: dict[str, tuple[int, ...]] = {}
+    for part in (part.strip() for part in text.split(";") if part.strip()):
+        name, equals, sizes = part.partition("=")
+        numbers = [word.strip() for word in sizes.split(",") if word.strip()]
+        if not equals or not name.strip().isidentifier() or not numbers or not all(n.isdecimal() for n in numbers):
+            raise BadOption(f"{flag} takes NAME=N,N,...; ..., not '{part}'", do=f'write {flag} "n=1,2,31; b=1,2"')
+        found[name.strip()] = tuple(map(int, numbers))
+    if not found:
+        raise BadOption(f"{flag} names no size", do=f'write {flag} "n=1,2,31; b=1,2"')
+    return found
+
+
 def _named(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
     seen = set()
     for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradcli.errors import BadOption
+from gradcli.hard_point_options import HARD_POINTS, HardPointOptions
 from gradcli.option_rows import (
     ROW,
     Option,
@@ -34,7 +35,6 @@ from gradcli.option_values import (
     joined,
     kinds,
     names_in,
-    octets,
     pick,
     scales,
     seed,
@@ -42,11 +42,12 @@ from gradcli.option_values import (
     whole_numbers,
     workers,
 )  # fmt: skip
+from gradcli.program_options import PROGRAM, ProgramOptions
 from gradcli.source.pick import PAIR, Pick
 
 POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
-SUITE, PROGRAM, OUTPUT = "Several checks", "Programs", "Output"
-GROUPS = (POINT, CLAIM, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
+SUITE, OUTPUT = "Several checks", "Output"
+GROUPS = (POINT, CLAIM, HARD_POINTS, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
 WRITES = ("run",)  # whose standard output is the program's
@@ -57,7 +58,7 @@ RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(ProgramOptions, HardPointOptions):
     """The values of all options; those that a command does not have keep their defaults."""
 
     # fmt: off
@@ -199,9 +200,6 @@ class Options:
     timeout: float | None = row(
         "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
         on=("check",), group=PRECISION, read=duration, write=in_seconds)
-    checking_time: float | None = row(
-        "--timeout", "TIME", "Time for the checks after the program: 90s, 5min; calls that are left are listed.",
-        on=("run",), group=PRECISION, read=duration)
     time_limit: float | None = row(
         "--timeout", "TIME",
         "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
@@ -278,24 +276,6 @@ class Options:
     fail_under: float | None = row(
         "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
-    keep: int = row(
-        "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
-        on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
-    keep_bytes: int | None = row(
-        "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
-        on=("run",), group=PROGRAM, read=octets)
-    source: tuple[str, ...] = row(
-        "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
-    exclude: tuple[str, ...] = row(
-        "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
-    save: str | None = row(
-        "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
-    write_suite: str | None = row(
-        "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
-    recorded: str | None = row(
-        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM)
     github: bool = row(
         "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)

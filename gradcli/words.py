@@ -64,6 +64,7 @@ class Kind(StrEnum):
     NOT_SYMMETRIC = "not-symmetric"
     WEAK = "weak"
     PRECISION = "precision"
+    INACCURATE = "inaccurate"
     # the request, and what it costs
     CLAIM = "claim"
     NOTHING_TO_CHECK = "nothing-to-check"

@@ -193,6 +193,7 @@ def alike(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.repairs
 def test_output_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
     old, new = command.file.read_text(encoding="utf-8"), shown(command)

@@ -13,7 +13,7 @@ from gradcli.source.pick import Pick
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
     "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor", "shard",
-    "cache", "baseline", "update_baseline", "recorded",
+    "cache", "baseline", "update_baseline", "recorded", "patch",
 }  # fmt: skip
 NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
     "allow_inconclusive", "at", "points", "require_claim", "shapes", "threads", "timeout",
@@ -24,6 +24,7 @@ SAMPLES: dict[str, Any] = {
     "shapes": ("W: 3 4",),
     "bounds": {"k": (0.0, float("inf")), "x": (-1e-3, 2.0)},
     "scale": {"x": 1e-3},
+    "sizes_check": {"n": (1, 2, 31), "b": (2,)},
     "timeout": 90.0,
     "mode_timeout": 0.5,
     "pick": Pick("loss", "dw"),

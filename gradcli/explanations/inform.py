@@ -395,6 +395,25 @@ ROWS = (
         ),
     ),
     Explanation(
+        Kind.INACCURATE,
+        group="informs",
+        summary="the claim is the right formula and loses digits",
+        meaning=(
+            "At the point that the finding names, the claim keeps few of the 16 digits of float64, though its formula is "
+            "right: evaluated without rounding it is the gradient. Nearly equal numbers cancel, or an intermediate result "
+            "overflows. What the inputs themselves leave uncertain is not counted. Points are those of the check, or those "
+            "that --stress looks for."
+        ),
+        do="Write the line that the finding names another way. To make it a failure, ask for digits: --digits 8.",
+        example=Example(
+            'gradcli check "sum(exp(x) - x)" --grad "exp(x) - 1" --at "x=[0.7, -1.5]" --stress --bounds x=-100:100',
+            (
+                "PASS  sum(exp(x) - x): the claimed gradient is right to better than 3e-12",
+                "inaccurate: the claim of x keeps 0.0 right digits at x = ...",
+            ),
+        ),
+    ),
+    Explanation(
         Kind.NOTHING_TO_COMPARE,
         group="informs",
         summary="there is nothing to compare modes of",

@@ -40,7 +40,7 @@ class ClaimedFunction:
     ) -> None:
         self.text = text
         self._coarseness = coarseness
-        self._compute = compute
+        self.compute = compute
         self._match = match
         self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
         self.names: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class ClaimedFunction:
     @property
     def mutates(self) -> bool:
         """Whether the user's code writes into the inputs it is given."""
-        return isinstance(self._compute, Called) and self._compute.function.copies
+        return isinstance(self.compute, Called) and self.compute.function.copies
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim, WrongShape if it is no gradient."""
@@ -69,7 +69,7 @@ class ClaimedFunction:
             return self._first[1]
         try:
             with np.errstate(all="ignore"):
-                found = self._compute(values)
+                found = self.compute(values)
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
         parts = list(found.values()) if isinstance(found, dict) else found

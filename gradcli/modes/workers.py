@@ -1,4 +1,7 @@
-"""Child processes that load sympy in the background. This module imports nothing heavy, as it is needed first."""
+"""Child processes that answer requests, and one that loads sympy in the background.
+
+This module imports nothing heavy, as it is needed first.
+"""
 
 import atexit
 import os
@@ -10,8 +13,9 @@ import threading
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
 _PROGRAM = (
     "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
-    "from gradcli.modes.symbolic_worker import main; main()"
+    "from {module} import main; main()"
 )
+SYMBOLIC = "gradcli.modes.symbolic_worker"
 LENGTH = 8  # bytes before each message that hold its length
 _MOST = 2000  # answers, after which a process is replaced: sympy's caches grow by some kilobytes with each
 
@@ -21,12 +25,12 @@ class Late(Exception):
 
 
 class Worker:
-    """One child process, which answers one request after the other."""
+    """One child process, which answers one request after the other; `main` of its module reads and answers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = SYMBOLIC) -> None:
         self.answers = 0
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path)],
+            [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

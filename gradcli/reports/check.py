@@ -9,12 +9,12 @@ from gradcli.errors import NotConfirmed
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph, Piece
-from gradcli.reports.check_blocks import other_points, point_blocks
+from gradcli.reports.check_blocks import other_points, point_blocks, stress_blocks
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import Detects, Diagnosis, PointReport
+from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
 from gradcli.reports.tidy import entries
 from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
@@ -42,6 +42,7 @@ class CheckReport(Printed):
     native       What was found of a function that is written in a framework.
     id           The name of this check among several.
     claimed_at   The line of the code that defines the claimed gradient.
+    stress       How many hard points were looked at (--stress).
     """
 
     target: Target
@@ -59,6 +60,7 @@ class CheckReport(Printed):
     native: NativeReport | Absent = ABSENT
     id: str | Absent = ABSENT
     claimed_at: SourceLine | Absent = ABSENT
+    stress: StressReport | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
 
     @property
@@ -95,6 +97,7 @@ class CheckReport(Printed):
                 Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
             ]
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
         blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
         if self.command:

@@ -7,10 +7,10 @@ import numpy as np
 
 from gradcli.reports import numbers, shown_entries
 from gradcli.reports.absent import Absent
-from gradcli.reports.blocks import WORDS, Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.reports.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, Table, Tone
 from gradcli.reports.common import Finding, Target
 from gradcli.reports.encode import Given, Values
-from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport
+from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport, StressReport
 from gradcli.words import Derivative, DiagnosisKind, Kind, Severity, Verdict
 
 MAX_ROWS = 10
@@ -72,7 +72,8 @@ def other_points(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
 
 
 def _called(point: PointReport, number: int) -> str:
-    return f"point {point.name or number + 1}"
+    name = point.name or str(number + 1)
+    return name if name.endswith("point") else f"point {name}"
 
 
 def _briefly(x: Given) -> str:
@@ -101,7 +102,34 @@ def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
     blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
     if d.source and d.file:
         blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
-    return blocks + ([Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else [])
+    blocks += [Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else []
+    return [*blocks, *_repair_blocks(d)]
+
+
+def _repair_blocks(d: Diagnosis) -> list[Block]:
+    """Show the smallest edit that makes the claim right."""
+    if isinstance(d.edits, Absent):
+        return []
+    several = "s" if len(d.edits) > 1 else ""
+    where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
+    at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
+    says = f"This edit{several}{at} makes the claim right here and at the other points that were tried:"
+    lines = [
+        f"{sign} {line.strip()}"
+        for e in d.edits
+        for sign, text in (("-", e.before), ("+", e.after))
+        for line in text.splitlines()
+    ]
+    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(lines), "diff")]
+
+
+def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
+    """Say how many hard points were looked at, and at how many the claim is right."""
+    says = f"{stress.points:,} hard points: the claim is right at {stress.right:,}"
+    says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
+    open_ = stress.wrong if verdict != Verdict.FAIL else 0
+    says += f"; {open_:,} could not be decided" if open_ else ""
+    return [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
 
 
 def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:

@@ -94,8 +94,25 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """One edit of a claim's source.
+
+    kind    What is changed: sign, operator, factor, term, exponent, constant, name, function, index, axis, transpose,
+            subscripts, sum, order, grouping, comparison, assignment or statement.
+    line    The line, counted from 1; 1 for a claim that is an expression.
+    before  The text of the line as it is; the whole claim where this is an expression.
+    after   The same with the edit; empty where the line is left out.
+    """
+
+    kind: str
+    line: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The likely mistake behind a wrong claim.
+    """The likely mistake behind a wrong claim, and the smallest edit of the claim that makes it right.
 
     kind       The name of the mistake, such as sign, factor or shape; `unknown` where none explains the claim.
     message    The mistake, as a sentence.
@@ -103,6 +120,11 @@ class Diagnosis:
     line       The line of the mistake, counted from 1; null where it is not known.
     source     The text of this line, null where it is not known.
     corrected  What the worst entry should be, or the line as it should be; null where this is not known.
+    patch      The edit as a unified diff, with the path relative to the project; null where none was found.
+    replacement  The corrected claim, where it is an expression.
+    edits      The edits of the patch or the replacement.
+    alternatives  Further patches or replacements that are right wherever they were tried.
+    no_patch   Why there is no patch or replacement, where one was sought.
     """
 
     kind: DiagnosisKind
@@ -111,6 +133,11 @@ class Diagnosis:
     line: int | None = None
     source: str | None = None
     corrected: str | None = None
+    patch: str | None = None
+    replacement: str | Absent = ABSENT
+    edits: tuple[SourceEdit, ...] | Absent = ABSENT
+    alternatives: tuple[str, ...] | Absent = ABSENT
+    no_patch: str | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +194,22 @@ class TraceReport:
     detects: float | None
     evaluations: int
     message: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class StressReport:
+    """How many hard points were looked at, and what was seen there (--stress).
+
+    points   The number of points that were looked at.
+    right    The number of these where the claim is right; it may lose digits there, which a finding says.
+    skipped  The number of these where f raises, is not smooth or not finite, or is too costly to know.
+    wrong    The number of these where the claim seemed wrong; the check of the simplest one decides.
+    """
+
+    points: int
+    right: int
+    skipped: int
+    wrong: int
 
 
 @dataclass(frozen=True, slots=True)

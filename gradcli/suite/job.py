@@ -115,12 +115,13 @@ def _folder(job: Job) -> str:
 
 
 def _checked(job: Job, progress: Progress | None) -> "CheckReport":
+    from gradcli.full_check import full_check
     from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
-    from gradcli.verify.check import check
 
     wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
-    report = check(request(job.ask, wanted), progress)
+    asked = request(job.ask, wanted)
+    report = full_check(asked, job.ask, wanted, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
     return dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
 

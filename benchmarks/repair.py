@@ -1,0 +1,146 @@
+"""Repairs: of the slips planted in the gradients of `trust/`, how many get the right patch, and how long that takes.
+
+    python benchmarks/repair.py [--functions NAME,..] [--jobs 2] [--show]
+
+Each slip is written into a copy of the module that holds the function, and checked as the command line does. A patch is right
+if the patched gradient equals the right one, to 1e-9, at the point and at five others that the search does not know. Times are
+those of the search alone, processes included, without the check before it; they hold within one run.
+"""
+
+import argparse
+import contextlib
+import inspect
+import re
+import statistics
+import sys
+import tempfile
+import textwrap
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TRUST = Path(__file__).parent / "trust"
+sys.path.insert(0, str(TRUST))
+
+from cases import Case, Slip
+from run import all_cases
+
+from gradcli.options import Options
+from gradcli.repair.repair import repaired
+from gradcli.source.target_request import TargetRequest
+from gradcli.verify.asked import CheckOptions, request
+from gradcli.verify.build import settings_of
+from gradcli.verify.check import check
+
+NEAR = 1e-9  # relative to the largest entry
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one slip."""
+
+    name: str
+    kind: str
+    outcome: str  # repaired, WRONG, no patch, passed
+    seconds: float
+    says: str
+
+
+def attempted(name: str) -> list[Result]:
+    """Repair every slip of one function."""
+    (case,) = (case for case in all_cases() if case.name == name)
+    return [_attempt(case, slip) for slip in case.slips]
+
+
+def _attempt(case: Case, slip: Slip) -> Result:
+    function = inspect.unwrap(case.gradient)
+    module = Path(inspect.getsourcefile(function) or "").read_text()
+    whole = inspect.getsource(function)
+    slipped = module.replace(whole, whole.replace(slip.old, slip.new))
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        path = Path(folder) / f"slipped_{case.name}.py"
+        path.write_text(slipped)
+        np.savez(Path(folder) / "point.npz", **case.at)
+        names = f"{path}:{case.f.__name__}", f"{path}:{case.gradient.__name__}"
+        ask = TargetRequest(names[0], (f"@{folder}/point.npz",), ("grad", names[1]), ",".join(case.at))
+        options = CheckOptions(settings_of(Options()), 3)
+        asked = request(ask, options)
+        report = check(asked)
+        if report.verdict != "fail":
+            return Result(case.name, slip.kind, "passed", 0.0, str(report.verdict))
+        start = time.perf_counter()
+        report = repaired(report, asked, ask, options)
+        seconds = time.perf_counter() - start
+        diagnosis = next(p.diagnosis for p in report.points if p.diagnosis is not None)
+        if not diagnosis.patch:
+            return Result(case.name, slip.kind, "no patch", seconds, str(diagnosis.no_patch))
+        edits = diagnosis.edits if isinstance(diagnosis.edits, tuple) else ()
+        says = "; ".join(f"{e.before} -> {e.after}" for e in edits)
+        good = _agrees(case, _applied(diagnosis.patch, slipped))
+        return Result(case.name, slip.kind, "repaired" if good else "WRONG", seconds, says)
+
+
+def _applied(patch: str, text: str) -> str:
+    """Return the text after a unified diff of one file."""
+    lines, out, at = text.splitlines(), [], 0
+    parts = re.split(r"^@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@.*$\n?", patch, flags=re.M)[1:]
+    for start, body in zip(parts[::2], parts[1::2], strict=True):
+        first = int(start) - 1
+        out += lines[at:first]
+        at = first
+        for line in body.splitlines():
+            if line.startswith(("+", " ")):
+                out.append(line[1:])
+            at += line.startswith(("-", " "))
+    return "\n".join(out + lines[at:]) + "\n"
+
+
+def _agrees(case: Case, text: str) -> bool:
+    scope: dict[str, Any] = {"__name__": "patched"}
+    exec(compile(text, "patched", "exec"), scope)
+    patched, rng = scope[case.gradient.__name__], np.random.default_rng(17)
+    for number in range(6):
+        at = {n: x if number == 0 else x * (1 + 0.05 * rng.uniform(-1, 1, np.shape(x))) for n, x in case.at.items()}
+        right, made = case.by_name(case.gradient(**at)), case.by_name(patched(**at))
+        for name, g in right.items():
+            if np.shape(made[name]) != np.shape(g) or not np.allclose(
+                made[name], g, rtol=NEAR, atol=NEAR * np.max(np.abs(g), initial=0.0)
+            ):
+                return False
+    return True
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=textwrap.dedent(__doc__ or ""))
+    parser.add_argument("--functions", default="")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="every slip, with its patch or why there is none")
+    args = parser.parse_args()
+    wanted = set(filter(None, args.functions.split(",")))
+    names = [case.name for case in all_cases() if not wanted or case.name in wanted]
+    with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+        results = [r for found in pool.map(attempted, names) for r in found]
+    for r in results:
+        if args.show or r.outcome == "WRONG":
+            print(f"{r.outcome:9} {r.seconds:5.1f} s  {r.name:32} {r.kind:16} {r.says[:150]}")
+    kinds = sorted({r.kind for r in results})
+    for kind in kinds:
+        own = [r for r in results if r.kind == kind and r.outcome != "passed"]
+        print(f"{kind:24} {sum(r.outcome == 'repaired' for r in own):4} of {len(own)}")
+    failed = [r for r in results if r.outcome != "passed"]
+    counts = {word: sum(r.outcome == word for r in results) for word in ("repaired", "WRONG", "no patch", "passed")}
+    share = counts["repaired"] / max(len(failed), 1)
+    median = statistics.median([r.seconds for r in failed] or [0.0])
+    print(
+        f"{counts}; repaired {share:.0%} of {len(failed)}; median {median:.2f} s, largest {max([r.seconds for r in failed] or [0.0]):.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

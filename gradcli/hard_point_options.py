@@ -1,0 +1,34 @@
+"""The rows of the options that look for hard points and write repairs; `options.py` has the table they are part of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gradcli.option_rows import as_given, flag_alone, one, row
+from gradcli.option_values import sizes_by_name
+
+HARD_POINTS = "Hard points and repairs"
+
+
+@dataclass(frozen=True)
+class HardPointOptions:
+    """The values of the options on hard points and repairs."""
+
+    # fmt: off
+    stress: bool = row(
+        "--stress", "",
+        "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    stress_points: int | None = row(
+        "--stress-points", "N", "How many such points to look at.  [default: 400]",
+        on=("check",), group=HARD_POINTS, kind=int, low=1, high=100_000, write=one, take=as_given)
+    sizes_check: Mapping[str, tuple[int, ...]] | None = row(
+        "--sizes-check", "SIZES", 'Sizes to look at with --stress, by the names of --shapes: "n=1,2,31; b=1,2".',
+        on=("check",), group=HARD_POINTS, read=sizes_by_name, take=as_given,
+        write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
+    digits: float | None = row(
+        "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
+        on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
+    patch: str | None = row(
+        "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
+        on=("check",), group=HARD_POINTS)
+    # fmt: on

@@ -1,0 +1,210 @@
+"""Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order."""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from gradcli.repair.place import New, Place, is_term
+from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
+from gradcli.repair.text import ATOM, binding, bound_by, grouped
+
+
+def names_edits(place: Place) -> Iterator[New]:
+    """Take another name or attribute of the same shape."""
+    node, own = place.node, place.value
+    if isinstance(node, ast.Name) and not place.stored and not place.is_function and is_number(own):
+        for term in place.scope.names:
+            same = is_index(term.value) == is_index(own) and shape_of(term.value) == shape_of(own)
+            if same and term.text != node.id:
+                yield "name", 1.2 if term.unread else 1.8, term.text, ATOM
+        if is_index(own) and not is_term(place):
+            for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
+                yield "index", cost, new, bound_by(ast.Add)
+            for term in place.scope.names:
+                if is_index(term.value) and term.text != node.id:
+                    yield "index", 1.8, f"{node.id} + {term.text}", bound_by(ast.Add)
+    if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
+        holder = place.scope.value(place.text.piece(node.value))
+        for name, x in getattr(holder, "__dict__", {}).items():
+            if name != node.attr and is_number(x) and shape_of(x) == shape_of(own):
+                yield "name", 1.8, f"{place.text.piece(node.value)}.{name}", ATOM
+
+
+_TWINS = (
+    ("sin", "cos"), ("sinh", "cosh", "tanh"), ("exp", "expm1", "log", "log1p"), ("log", "log2", "log10"), ("sum", "mean"),
+    ("max", "min", "mean"), ("argmax", "argmin"), ("maximum", "minimum"), ("amax", "amin"), ("zeros_like", "ones_like"),
+    ("zeros", "ones"), ("tril", "triu"), ("sigmoid", "softplus", "tanh"), ("arcsin", "arccos", "arctan"), ("inv", "pinv"),
+    ("sqrt", "square", "cbrt"), ("abs", "sign"), ("var", "std"), ("outer", "dot", "inner"), ("cumsum", "cumprod"),
+    ("expit", "log_expit", "logit"), ("floor", "ceil"), ("real", "imag"), ("argsort", "sort"), ("norm", "sum"),
+)  # fmt: skip
+_WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
+
+
+def functions_edits(place: Place) -> Iterator[New]:
+    """Call another function of the same kind, or none."""
+    node, text = place.node, place.text
+    if place.is_function:
+        start, _, last = place.piece.rpartition(".")
+        for group in _TWINS:
+            for other in group if last in group else ():
+                yield "function", 1.0, f"{start}.{other}" if start else other, ATOM
+        own = place.scope.value(place.piece)
+        for name, other in place.scope.values.items():
+            if callable(other) and callable(own) and other is not own and _arity(other) == _arity(own) is not None:
+                yield "function", 1.2, name, ATOM
+    elif isinstance(node, ast.Call) and node.args and not place.in_index:
+        first = node.args[0]
+        if place.value is UNKNOWN or shape_of(place.scope.value(text.piece(first))) == shape_of(place.value):
+            yield "function", 1.7, text.piece(first), binding(first)
+    if place.carries_numbers and not isinstance(node, ast.Constant):
+        for name in _WRAPPERS:
+            yield "function", 2.6, f"{place.scope.prefix}{name}({place.piece})", ATOM
+
+
+def _arity(function: Any) -> int | None:
+    code = getattr(function, "__code__", None)
+    return None if code is None else int(code.co_argcount)
+
+
+_REDUCTIONS = frozenset(
+    (
+        "sum", "mean", "prod", "max", "min", "var", "std", "norm", "softmax", "logsumexp", "cumsum", "diff", "argmax", "argmin",
+        "any", "all", "flip", "roll",
+    )
+)  # fmt: skip
+_AXES = ("axis", "dim")
+
+
+def axes_edits(place: Place) -> Iterator[New]:
+    """Reduce along another axis, along all, keep the axis or not."""
+    node, text = place.node, place.text
+    if not isinstance(node, ast.Call):
+        return
+    whole, start = place.piece, text.span(node)[0]
+    for keyword in node.keywords:
+        first, last = text.span(keyword.value)
+        before, after = whole[: first - start], whole[last - start :]
+        if keyword.arg in _AXES:
+            for axis in ("0", "1", "-1", "None", "2"):
+                yield "axis", 1.0, f"{before}{axis}{after}", ATOM
+        elif keyword.arg == "keepdims" and isinstance(keyword.value, ast.Constant):
+            yield "axis", 1.4, f"{before}{not keyword.value.value}{after}", ATOM
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name in _REDUCTIONS and not any(keyword.arg in _AXES for keyword in node.keywords):
+        inner = whole[:-1].rstrip().rstrip(",")
+        for axis in ("0", "1", "-1"):
+            comma = "" if inner.endswith("(") else ", "
+            yield "axis", 1.3, f"{inner}{comma}axis={axis})", ATOM
+            yield "axis", 1.6, f"{inner}{comma}axis={axis}, keepdims=True)", ATOM
+
+
+def sums_edits(place: Place) -> Iterator[New]:
+    """Sum or average an array, along an axis or wholly."""
+    if not place.carries_numbers or not shape_of(place.value) or place.value is UNKNOWN:
+        return
+    axes = [*(f", axis={k}" for k in range(len(shape_of(place.value))) if len(shape_of(place.value)) > 1), ""]
+    for axis in axes:
+        for name, cost in (("sum", 1.7), ("mean", 2.2)):
+            yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
+
+
+def transposes_edits(place: Place) -> Iterator[New]:
+    """Transpose a matrix, or do not."""
+    node = place.node
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        yield "transpose", 1.0, place.text.piece(node.value), binding(node.value)
+    elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
+        yield (
+            "transpose",
+            1.1 if binding(node) == ATOM else 1.2,
+            f"{grouped(place.piece, binding(node), ast.Pow)}.T",
+            ATOM,
+        )
+
+
+def subscripts_edits(place: Place) -> Iterator[New]:
+    """Exchange letters of einsum's subscripts."""
+    node = place.node
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "->" not in node.value:
+        return
+    letters = [k for k, c in enumerate(node.value) if c.isalpha()]
+    quote = place.piece[:1]
+    for k, first in enumerate(letters):
+        for second in letters[k + 1 :]:
+            made = [*node.value]
+            made[first], made[second] = made[second], made[first]
+            yield "subscripts", 1.2, f"{quote}{''.join(made)}{quote}", ATOM
+
+
+def indices_edits(place: Place) -> Iterator[New]:
+    """Take the neighbouring slice, or the indices in another order."""
+    node = place.node
+    if isinstance(node, ast.Slice) and node.step is None:
+        for cost, new in ((1.0, "1:"), (1.0, ":-1"), (1.5, "2:"), (1.5, ":-2"), (1.5, "1:-1"), (1.6, ":")):
+            yield "index", cost, new, ATOM
+    elif isinstance(node, ast.Tuple) and isinstance(place.parent, ast.Subscript) and len(node.elts) == 2:
+        first, second = (place.text.piece(part) for part in node.elts)
+        yield "index", 1.3, f"{second}, {first}", ATOM
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        twins = {ast.Lt: ("<=", ">"), ast.LtE: ("<", ">="), ast.Gt: (">=", "<"), ast.GtE: (">", "<=")}
+        left, right = place.text.piece(node.left), place.text.piece(node.comparators[0])
+        for sign in twins.get(type(node.ops[0]), ()):
+            yield "comparison", 1.4, f"{left} {sign} {right}", 5
+
+
+def exchanges_edits(place: Place) -> Iterator[New]:
+    """Exchange two of the gradients that are returned together."""
+    node, text = place.node, place.text
+    if not isinstance(place.parent, ast.Return):
+        return
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List) else node.values if isinstance(node, ast.Dict) else []
+    start = text.span(node)[0]
+    for k, first in enumerate(parts):
+        for second in parts[k + 1 :]:
+            (a, b), (c, d) = ((x - start for x in text.span(part)) for part in (first, second))
+            new = place.piece[:a] + place.piece[c:d] + place.piece[b:c] + place.piece[a:b] + place.piece[d:]
+            yield "order", 0.9, new, ATOM
+
+
+def reversals_edits(place: Place) -> Iterator[New]:
+    """Accumulate from the other end, or reverse an array."""
+    node, text = place.node, place.text
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    if isinstance(node, ast.Call) and name in ("cumsum", "cumprod") and node.args:
+        first, last = (k - text.span(node)[0] for k in text.span(node.args[0]))
+        inner = grouped(text.piece(node.args[0]), binding(node.args[0]), ast.Pow)
+        yield "order", 1.5, f"{place.piece[:first]}{inner}[::-1]{place.piece[last:]}[::-1]", ATOM
+    elif place.carries_numbers and len(shape_of(place.value)) == 1 and not isinstance(node, ast.Constant):
+        whole = grouped(place.piece, binding(node), ast.Pow)
+        yield "order", 2.3, f"{whole}[::-1]", ATOM
+        yield "sum", 2.3, f"{place.scope.prefix}cumsum({whole}[::-1])[::-1]", ATOM
+        yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
+
+
+def matrices_edits(place: Place) -> Iterator[New]:
+    """Symmetrise a matrix, or multiply by another one."""
+    shape = shape_of(place.value)
+    if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
+        return
+    whole = grouped(place.piece, binding(place.node), ast.Pow)
+    if shape[0] == shape[1]:
+        yield "transpose", 1.7, f"({place.piece} + {whole}.T)", ATOM
+    for term in place.scope.names:
+        other = shape_of(term.value)
+        if other == (shape[0], shape[0]):
+            for spelled in (term.text, f"{term.text}.T"):
+                yield "factor", 2.2, f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}", bound_by(ast.MatMult)
+        if other == (shape[1], shape[1]):
+            for spelled in (term.text, f"{term.text}.T"):
+                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", bound_by(ast.MatMult)
+
+
+def wholes_edits(place: Place) -> Iterator[New]:
+    """Take a name for an expression of its shape, or sum what one item was taken of."""
+    node = place.node
+    if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):
+        yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
+    if isinstance(node, ast.BinOp | ast.Call | ast.Subscript) and place.carries_numbers and place.value is not UNKNOWN:
+        for term in place.scope.names:
+            if shape_of(term.value) == shape_of(place.value) and not is_index(term.value):
+                yield "name", 1.6 if term.unread else 2.1, term.text, ATOM

@@ -1,0 +1,365 @@
+"""A claim in Python code, as text that can be edited: its functions get the code of each edited text, and are called."""
+
+import ast
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadClaim
+from gradcli.modes.claim import WrongShape
+from gradcli.repair.composed import lacking
+from gradcli.repair.edits import edits_of
+from gradcli.repair.functions import Definition, SourceFile, Unit, live_functions, unit_of
+from gradcli.repair.place import Edit, Place
+from gradcli.repair.right import Gradient, Right
+from gradcli.repair.scope import UNKNOWN, Scope, is_number, texts_of
+from gradcli.repair.statements import left_out, statement_edits
+from gradcli.repair.text import Change, Text, changed, expressions, lines_of, spans_of
+
+MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
+_VISITS = 6  # of a line, the last of which gives the values of its names
+_SCALE, _SHIFT = (
+    1.0009765625,
+    0.0009765625,
+)  # what a value is multiplied by and what is added, to see what depends on it
+_CHANGING = (
+    ".append(",
+    ".pop(",
+    ".extend(",
+    ".insert(",
+    ".remove(",
+    ".clear(",
+    ".update(",
+    ".sort(",
+    "next(",
+    ".fill(",
+)
+_FUTURE = 0x1FE0000  # the bits of a code object's flags that `from __future__` sets
+
+
+class TooManyLines(Exception):
+    """An edited text runs far more lines than the claim does."""
+
+
+@dataclass
+class CodeClaim:
+    """A claim in a file: the functions that may be edited, and how it is called at each point.
+
+    `call(number)` returns the gradient at a point in the shapes of the right one, and raises where there is none.
+    """
+
+    file: SourceFile
+    definitions: tuple[Definition, ...]
+    call: Callable[[int], Gradient]
+    names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
+    around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
+    scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
+    most_lines: int = 100_000
+
+    @property
+    def text(self) -> str:
+        return self.file.text
+
+    def watch(self) -> None:
+        """Call the claim once, to know the values of its names at each line, and how many lines it runs."""
+        watch = _Watch(self.file.path, self._statements)
+        with _tracing(watch.started), contextlib.suppress(WrongShape):
+            self.call(0)
+        self._protect()
+        self.scopes = watch.seen
+        self.most_lines = MOST_LINES * max(watch.lines, 10)
+
+    def _protect(self) -> None:
+        """Let no edited text write into arrays that outlive a call, unless the claim itself does."""
+        held = [x for functions in self._live.values() for f in functions for x in _held(f)]
+        kept = [x for x in held if x.flags.writeable]
+        for x in kept:
+            x.flags.writeable = False
+        try:
+            with contextlib.suppress(WrongShape):
+                self.call(0)
+        except (BadClaim, ValueError):
+            for x in kept:
+                x.flags.writeable = True
+
+    def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
+        replaced: list[tuple[FunctionType, CodeType]] = []
+        try:
+            for function, code in self._codes(changes):
+                replaced.append((function, function.__code__))
+                function.__code__ = code
+            with np.errstate(all="ignore"), _tracing(_Counter(self.file.path, self.most_lines).started):
+                return self.call(number)
+        except (Exception, RecursionError):  # the edited text may raise anything; then it is no repair
+            return None
+        finally:
+            for function, code in reversed(replaced):
+                function.__code__ = code
+
+    def edits(self) -> Iterator[Edit]:
+        for definition in self.definitions:
+            for statement, alone in reversed(
+                [*_statements_of(definition)]
+            ):  # a factor is missing where it is used last
+                scope = self._scope(definition, statement)
+                if isinstance(statement, ast.stmt):
+                    yield from statement_edits(statement, self._text, scope, alone)
+                    yield from left_out(statement, self._text, scope) if scope is not None else ()
+                for node, parent in expressions(statement):
+                    if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
+                        yield from edits_of(Place(node, parent, self._text, scope or Scope({}, lambda text: UNKNOWN)))
+
+    def composed(self, right: Right) -> Iterator[Edit]:
+        claimed = self.gradient((), 0) or {}
+        for definition in self.definitions:
+            for statement, _ in _statements_of(definition):
+                scope = self._scope(definition, statement)
+                outputs = self._outputs(definition, statement)
+                for node, parent in expressions(statement) if scope is not None and outputs else ():
+                    for name in outputs.get(node, ()):
+                        if name in right.gradient and scope is not None:
+                            yield from lacking(Place(node, parent, self._text, scope), name, claimed, right)
+
+    def scaled(self) -> Mapping[int, tuple[Change, ...]]:
+        found: dict[int, tuple[Change, ...]] = {}
+        for definition in self.definitions:
+            for statement, _ in _statements_of(definition):
+                value = getattr(statement, "value", None)
+                scope = self._scope(definition, statement)
+                if (
+                    isinstance(statement, ast.Assign | ast.AugAssign)
+                    and isinstance(value, ast.expr)
+                    and scope is not None
+                ):
+                    x = scope.value(self._text.piece(value))
+                    if (
+                        is_number(x)
+                        and getattr(np.asarray(x), "dtype", None) is not None
+                        and np.asarray(x).dtype.kind == "f"
+                    ):
+                        start, end = self._text.span(value)
+                        new = f"{_SCALE} * ({self._text.piece(value)}) + {_SHIFT}"
+                        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+                            found[line] = (Change(start, end, new),)
+        return found
+
+    def after(self, edit: Edit) -> "CodeClaim | None":
+        text = changed(self.text, edit.changes)
+        try:
+            file = SourceFile(self.file.path, text)
+            definitions = tuple(self._same(file, d) for d in self.definitions)
+            codes = list(self._codes(edit.changes))
+        except (SyntaxError, KeyError, StopIteration):
+            return None
+        for function, code in codes:  # the process is there for this search alone
+            function.__code__ = code
+        other = CodeClaim(file, definitions, self.call, self.names, self.around, most_lines=self.most_lines)
+        try:
+            other.watch()
+        except Exception:  # the half-repaired claim may raise anything; then nothing is built on it
+            return None
+        return other
+
+    @staticmethod
+    def _same(file: SourceFile, definition: Definition) -> Definition:
+        """Return a function in an edited file, whose lines may have moved up by one."""
+        name = getattr(definition, "name", "<lambda>")
+        first = min([definition.lineno, *(d.lineno for d in getattr(definition, "decorator_list", []))])
+        return next(file.definitions[k] for k in ((first, name), (first - 1, name)) if k in file.definitions)
+
+    @cached_property
+    def _text(self) -> Text:
+        return Text(self.text, spans_of(self.text))
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return lines_of(self.text)
+
+    @cached_property
+    def _live(self) -> dict[str, list[FunctionType]]:
+        return live_functions(self.file.path)
+
+    @cached_property
+    def _units(self) -> dict[Definition, Unit]:
+        return {d: unit_of(self.file.tree, d) for d in self.definitions}
+
+    def _codes(self, changes: Sequence[Change]) -> Iterator[tuple[FunctionType, CodeType]]:
+        """Yield the functions whose code changes, with their new code. Raises SyntaxError."""
+        if not changes:
+            return
+        line = self.text.count("\n", 0, changes[0].start)
+        unit = next(u for u in self._units.values() if u.first <= line < u.last)
+        start = sum(map(len, self._lines[: unit.first]))
+        piece = "".join(self._lines[unit.first : unit.last])
+        moved = [Change(c.start - start, c.end - start, c.new) for c in changes]
+        flags = next((f.__code__.co_flags & _FUTURE for fs in self._live.values() for f in fs), 0)
+        seen: dict[str, int] = {}
+        for code in unit.compiled(changed(piece, moved), self.file.path, flags):
+            number = seen[code.co_qualname] = seen.get(code.co_qualname, -1) + 1
+            functions = self._live.get(code.co_qualname, [])
+            lines = sorted({f.__code__.co_firstlineno for f in functions})
+            for function in functions:
+                if len(lines) == 1 or (number < len(lines) and function.__code__.co_firstlineno == lines[number]):
+                    yield function, code
+
+    @cached_property
+    def _statements(self) -> dict[tuple[str, int], int]:
+        """The line of the statement that each line of an edited function belongs to, by the function's name and the line."""
+        found: dict[tuple[str, int], int] = {}
+        for definition in self.definitions:
+            name = getattr(definition, "name", "<lambda>")
+            for statement, _ in _statements_of(definition):
+                last = statement.lineno if hasattr(statement, "body") else statement.end_lineno or statement.lineno
+                for line in range(statement.lineno, last + 1):
+                    found[name, line] = statement.lineno
+        return found
+
+    def _scope(self, definition: Definition, statement: ast.AST) -> Scope | None:
+        seen = self.scopes.get(getattr(statement, "lineno", 0))
+        if seen is None:
+            return None
+        outer, values = seen
+
+        def evaluate(text: str) -> Any:
+            if any(word in text for word in _CHANGING):
+                return UNKNOWN
+            return eval(compile(text, self.file.path, "eval"), outer, dict(values))
+
+        loaded = _loaded(definition)
+        shared = {n: x for n, x in outer.items() if n in loaded and is_number(x)}
+        functions = {n: x for n, x in outer.items() if _is_users(x, outer)}
+        around = texts_of(self._text, [*self.definitions, *self.around])
+        of_f = frozenset(around) - frozenset(texts_of(self._text, self.definitions))
+        return Scope({**functions, **shared, **values}, evaluate, _unread(definition), _prefix(outer), around, of_f)
+
+    def _outputs(self, definition: Definition, statement: ast.AST) -> Mapping[ast.AST, tuple[str, ...]]:
+        """Return which inputs' gradients an expression of a return statement is, in the function that is called first."""
+        value = statement.body if isinstance(statement, ast.Lambda) else getattr(statement, "value", None)
+        if definition is not self.definitions[0] or not isinstance(statement, ast.Return | ast.Lambda) or value is None:
+            return {}
+        if isinstance(value, ast.Dict):
+            keys = [k.value if isinstance(k, ast.Constant) else None for k in value.keys]
+            return {v: (k,) for k, v in zip(keys, value.values, strict=True) if isinstance(k, str)}
+        if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "dict":
+            return {k.value: (k.arg,) for k in value.keywords if k.arg}
+        if isinstance(value, ast.Tuple | ast.List):
+            return {v: (n,) for v, n in zip(value.elts, self.names, strict=False)}
+        return {value: self.names[:1]}
+
+
+def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
+    """Yield the statements of a function, with whether each is alone in its block; a lambda is a statement itself."""
+    if isinstance(definition, ast.Lambda):
+        yield definition, True
+        return
+    blocks = [definition.body]
+    while blocks:
+        block = blocks.pop(0)
+        for statement in block:
+            if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                continue
+            if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+                yield statement, len(block) == 1
+            for name in ("body", "orelse", "finalbody"):
+                inner = getattr(statement, name, None)
+                if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
+                    blocks.append(inner)
+
+
+def _held(function: FunctionType) -> Iterator[Any]:
+    """Yield the arrays that a function's module and closure hold."""
+    cells = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that was never filled
+            cells.append(cell.cell_contents)
+    for x in (*function.__globals__.values(), *cells):
+        if isinstance(x, np.ndarray):
+            yield x
+
+
+def _loaded(definition: Definition) -> set[str]:
+    return {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _unread(definition: Definition) -> frozenset[str]:
+    """Return the names that a function is given or assigns, and nowhere reads."""
+    stored = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return frozenset((stored | {a.arg for a in ast.walk(definition) if isinstance(a, ast.arg)}) - _loaded(definition))
+
+
+def _is_users(x: Any, names: Mapping[str, Any]) -> bool:
+    return isinstance(x, FunctionType) and x.__globals__ is names
+
+
+def _prefix(names: Mapping[str, Any]) -> str:
+    """Return how the code spells its array library: `np.`."""
+    for library in ("numpy", "torch", "jax.numpy", "tensorflow", "mlx.core"):
+        for name, x in names.items():
+            if getattr(x, "__name__", None) == library and type(x).__name__ == "module":
+                return f"{name}."
+    return "np."
+
+
+class _Watch:
+    """Notes the values of the names at each statement of some functions, and counts their lines."""
+
+    def __init__(self, path: str, statements: Mapping[tuple[str, int], int]) -> None:
+        self.path, self.statements = path, statements
+        self.seen: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self.visits: dict[int, int] = {}
+        self.lines = 0
+
+    def started(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._line if frame.f_code.co_filename == self.path else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        self.lines += 1
+        statement = self.statements.get((frame.f_code.co_name, frame.f_lineno))
+        if statement is not None and self.visits.get(statement, 0) < _VISITS:
+            self.visits[statement] = self.visits.get(statement, 0) + 1
+            self.seen[statement] = frame.f_globals, {n: _copied(x) for n, x in frame.f_locals.items()}
+        return self._line
+
+
+def _copied(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.copy()
+    if type(x).__module__ == "torch" and hasattr(x, "detach"):
+        return x.detach().clone()
+    return list(x) if type(x) is list else x
+
+
+class _Counter:
+    """Counts the lines that a file's functions run. Raises TooManyLines."""
+
+    def __init__(self, path: str, most: int) -> None:
+        self.path, self.left = path, most
+
+    def started(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._line if frame.f_code.co_filename == self.path else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise TooManyLines
+        return self._line
+
+
+class _tracing:
+    """Trace the lines that are run within."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+
+    def __enter__(self) -> None:
+        self.before = sys.gettrace()
+        sys.settrace(self.tracer)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)

@@ -1,0 +1,106 @@
+"""Add to the report of a wrong claim the edit of its own source that makes it right."""
+
+import pickle
+import tempfile
+from dataclasses import replace
+
+from gradcli.errors import GradcliError
+from gradcli.modes.claim import ClaimedExpressions
+from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.workers import Late, Worker
+from gradcli.point import Point
+from gradcli.repair.formula import FormulaClaim
+from gradcli.repair.patch import edits_in, patch_of
+from gradcli.repair.points import points_of
+from gradcli.repair.search import Repair, Search
+from gradcli.repair.worker import Found, Wanted
+from gradcli.reports.absent import ABSENT
+from gradcli.reports.check import CheckReport
+from gradcli.reports.point_report import Diagnosis
+from gradcli.source.target_request import TargetRequest
+from gradcli.verify.asked import CheckOptions
+from gradcli.verify.request import Request
+from gradcli.words import Verdict
+
+_SECONDS = 180.0  # a safety net: the search is bounded by evaluations
+_NO_POINTS = "the right gradient is not known at enough points to try edits"
+
+
+def repaired(report: CheckReport, request: Request, ask: TargetRequest, options: CheckOptions) -> CheckReport:
+    """Return the report of a wrong claim with the smallest edit that makes it right, if there is one.
+
+    Expressions are edited here, as they are data; Python code in a process that may write no file.
+    """
+    claim = request.claim
+    if report.verdict != Verdict.FAIL or not isinstance(claim, ClaimedExpressions | ClaimedFunction):
+        return report
+    number = next(
+        (k for k, p in enumerate(report.points) if p.verdict == Verdict.FAIL and p.diagnosis is not None), None
+    )
+    if number is None:
+        return report
+    point = report.points[number]
+    diagnosis = point.diagnosis
+    names = tuple(name for name in (claim.names or request.wrt) if name in request.wrt)
+    if diagnosis is None or not names:
+        return report
+    at = request.points[number] if number < len(request.points) else Point(dict(point.at))
+    found = _repair(request, at, names, ask, options)
+    points = list(report.points)
+    points[number] = replace(point, diagnosis=_with(diagnosis, found, isinstance(claim, ClaimedExpressions)))
+    return replace(report, points=tuple(points))
+
+
+def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetRequest, options: CheckOptions) -> Found:
+    points, further = points_of(request, point, names)
+    if len(points) < 2:
+        return Found(why=_NO_POINTS)
+    claim = request.claim
+    if isinstance(claim, ClaimedExpressions):
+        formula = FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))
+        search = Search(points, further)
+        repairs = tuple(search.repairs(formula))
+        why = "" if repairs else "no edit, and no two edits, of the claim make it right"
+        return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
+    return _in_a_process(Wanted(ask, options, tuple(points), tuple(further), ""))
+
+
+def _in_a_process(wanted: Wanted) -> Found:
+    with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
+        try:
+            request = pickle.dumps(replace(wanted, empty=empty))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return Found(why="the point holds objects that cannot be given to another process")
+        worker = Worker("gradcli.repair.worker")
+        try:
+            answer = worker.ask(request, _SECONDS)
+            found = pickle.loads(answer) if answer else None
+        except Late:
+            return Found(why="timeout")
+        except (pickle.UnpicklingError, EOFError, GradcliError):
+            found = None
+        finally:
+            worker.stop()
+    return found if isinstance(found, Found) else Found(why="the process that tried edits ended")
+
+
+def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
+    """Return the diagnosis with the repairs that were found: the first as the patch, the others as alternatives."""
+    texts = [_shown(found, repair, formula) for repair in found.repairs]
+    shown = [text for text in texts if text]
+    if not shown:
+        why = found.why or "the claim's file is outside the project"
+        return replace(diagnosis, no_patch=why)
+    more = dict.fromkeys(shown[1:])
+    first = found.repairs[texts.index(shown[0])]
+    return replace(
+        diagnosis,
+        patch=None if formula else shown[0],
+        replacement=shown[0] if formula else ABSENT,
+        edits=edits_in(first),
+        alternatives=tuple(more) or ABSENT,
+    )
+
+
+def _shown(found: Found, repair: Repair, formula: bool) -> str | None:
+    return repair.text if formula else patch_of(found.path, found.text, repair.text)

@@ -1,0 +1,44 @@
+"""The right gradient at the given point and at others, and which entries of a claim are wrong there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.numerics.rounding import EPS
+from gradcli.point import Array
+
+Gradient = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """The right gradient at one point, and how far a right claim may be from it.
+
+    Shapes  each array has the shape of the output, then that of the input.
+    Units   `room` is in units of the gradient.
+    """
+
+    at: Mapping[str, Any]
+    gradient: Gradient
+    room: Gradient
+    outputs: tuple[int, ...] = ()
+
+    def wrong(self, made: Gradient | None) -> dict[str, Any] | None:
+        """Return a mask of the wrong entries of each input; None if there is no gradient."""
+        if made is None or not set(self.gradient) <= set(made):
+            return None
+        return {name: self._wrong(name, np.asarray(made[name])) for name in self.gradient}
+
+    def _wrong(self, name: str, made: Any) -> Any:
+        right = np.asarray(self.gradient[name])
+        if made.shape != right.shape:
+            return np.ones(right.shape, dtype=bool)
+        with np.errstate(all="ignore"):
+            return ~(np.abs(made - right) <= self.room[name] + 4 * EPS * np.abs(right))
+
+    def holds(self, made: Gradient | None) -> bool:
+        """Whether a claimed gradient is right."""
+        wrong = self.wrong(made)
+        return wrong is not None and not any(np.any(mask) for mask in wrong.values())

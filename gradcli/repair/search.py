@@ -1,0 +1,164 @@
+"""The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcli.repair.place import Edit
+from gradcli.repair.right import Gradient, Right
+from gradcli.repair.text import Change, changed
+
+MOST_EVALUATIONS = 12_000
+_RIVALS = 250  # further evaluations after the first edit that holds, for others that hold too
+_DEARER = 0.35  # how much more a rival may cost
+_BASES = 3  # edits that mend a part of the claim, from which a second one is sought
+_MOST_ALTERNATIVES = 3
+_CHANGES_RIGHT, _CHANGES_NOTHING = 3.0, 4.0  # added to the cost of edits in statements that do so
+
+
+class Subject(Protocol):
+    """A claim as source text that can be changed and evaluated."""
+
+    @property
+    def text(self) -> str:
+        """The source text."""
+
+    def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
+        """Return the gradient that the changed claim gives at a point; None if it gives none."""
+
+    def edits(self) -> Iterable[Edit]:
+        """Return the edits that may repair it, in any order."""
+
+    def composed(self, right: Right) -> Iterable[Edit]:
+        """Return edits that add to an output, or multiply it by, what the right gradient shows to be lacking."""
+
+    def scaled(self) -> Mapping[int, tuple[Change, ...]]:
+        """Return, for each line with a statement, a change that scales its value, to see what depends on it."""
+
+    def after(self, edit: Edit) -> "Subject | None":
+        """Return the claim after an edit, to be edited again; None if that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A text of the claim that is right, and the edits that made it."""
+
+    text: str
+    edits: tuple[Edit, ...]
+    before: tuple[str, ...]  # the text that each edit was made in
+
+    @property
+    def cost(self) -> float:
+        return sum(edit.cost for edit in self.edits)
+
+
+@dataclass
+class Search:
+    """A search at some points: the given one, drawn ones, and further ones that tell rivals apart."""
+
+    points: Sequence[Right]
+    further: Sequence[Right] = ()
+    left: int = MOST_EVALUATIONS
+    evaluations: int = 0
+    _partly: list[tuple[int, Edit]] = field(default_factory=list)
+
+    def repairs(self, subject: Subject) -> list[Repair]:
+        """Return the repairs that hold at every point, the smallest first; those that differ have been told apart."""
+        found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
+        if not found:
+            for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
+                base = subject.after(first)
+                if base is None:
+                    continue
+                self._partly = []
+                both = [
+                    Repair(changed(base.text, e.changes), (first, e), (subject.text, base.text))
+                    for e in self._single(base)
+                ]
+                if both:
+                    subject, found = base, both
+                    break
+        return self._apart(subject, found)[: 1 + _MOST_ALTERNATIVES]
+
+    def _single(self, subject: Subject) -> list[Edit]:
+        """Return the edits that hold at every point."""
+        first = self.points[0]
+        wrong = first.wrong(self._made(subject, (), 0))
+        dearer = self._dearer(subject, wrong)
+        edits = sorted(subject.edits(), key=lambda e: e.cost + dearer.get(e.line, 0.0))
+        found = self._holding(subject, edits, wrong, dearer)
+        return found or self._holding(subject, subject.composed(first), wrong, {})
+
+    def _holding(
+        self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, dearer: dict[int, float]
+    ) -> list[Edit]:
+        """Try edits, the cheapest first; return those that hold at every point, and keep those that mend a part."""
+        found: list[Edit] = []
+        tried: set[tuple[Change, ...]] = set()
+        end, most = np.inf, np.inf
+        for edit in edits:
+            cost = edit.cost + dearer.get(edit.line, 0.0)
+            if self.left <= 0 or cost > end or self.evaluations > most:
+                break
+            if edit.changes in tried:
+                continue
+            tried.add(edit.changes)
+            made = self.points[0].wrong(self._made(subject, edit.changes, 0))
+            if made is None:
+                continue
+            if not any(np.any(mask) for mask in made.values()):
+                if all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                    found.append(edit)
+                    end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
+            elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
+                self._partly.append((mended, edit))
+        return found
+
+    def _made(self, subject: Subject, changes: Sequence[Change], number: int) -> Gradient | None:
+        self.left -= 1
+        self.evaluations += 1
+        return subject.gradient(changes, number)
+
+    def _dearer(self, subject: Subject, wrong: dict[str, Any] | None) -> dict[int, float]:
+        """Return what edits of a line cost more, because right entries depend on it, or no wrong one does."""
+        own = None if wrong is None else self._made(subject, (), 0)
+        if wrong is None or own is None:
+            return {}
+        found: dict[int, float] = {}
+        for line, changes in subject.scaled().items():
+            made = self._made(subject, changes, 0)
+            if made is None:
+                continue
+            moved = {name: _differs(own[name], made.get(name)) for name in wrong}
+            wholly_right = [name for name, mask in wrong.items() if not np.any(mask)]
+            if any(np.any(moved[name]) for name in wholly_right):
+                found[line] = _CHANGES_RIGHT
+            elif not any(np.any(moved[name] & mask) for name, mask in wrong.items() if moved[name].shape == mask.shape):
+                found[line] = _CHANGES_NOTHING
+        return found
+
+    def _apart(self, subject: Subject, found: list[Repair]) -> list[Repair]:
+        """Return the repairs that hold at the further points too, if any does."""
+        for number, point in enumerate(self.further, len(self.points)):
+            if len(found) < 2:
+                break
+            held = [r for r in found if point.holds(self._made(subject, r.edits[-1].changes, number))]
+            found = held or found
+        return sorted(found, key=lambda repair: repair.cost)
+
+
+def _mended(before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Return how many entries an edit mended; 0 if it broke a right one."""
+    if any(np.any(after[name] & ~before[name]) for name in before):
+        return 0
+    return sum(int(np.sum(before[name]) - np.sum(after[name])) for name in before)
+
+
+def _differs(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return np.ones(a.shape, dtype=bool)
+    with np.errstate(all="ignore"):
+        return ~(np.abs(a - b) <= 1e-9 * np.abs(a))

@@ -1,0 +1,160 @@
+"""The process in which edited claims are run: it makes the claim anew, and may then write no file and take little memory."""
+
+import contextlib
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.provenance import is_users
+from gradcli.core.shapes import shape
+from gradcli.errors import GradcliError
+from gradcli.modes.claim import in_shape
+from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.workers import LENGTH
+from gradcli.repair.allowed import refused
+from gradcli.repair.code import CodeClaim
+from gradcli.repair.functions import Definition, SourceFile, codes_run, live_functions
+from gradcli.repair.right import Gradient, Right
+from gradcli.repair.search import Repair, Search
+from gradcli.source.target_request import TargetRequest
+from gradcli.verify.asked import CheckOptions, request
+from gradcli.verify.request import Request
+
+_MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
+_SECONDS = 120  # of processor time
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be repaired: the check, made anew in the process, and the right gradients; `empty` is an empty folder."""
+
+    ask: TargetRequest
+    options: CheckOptions
+    points: tuple[Right, ...]
+    further: tuple[Right, ...]
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The repairs of a claim in a file, whose text was `text`; or why there is none."""
+
+    path: str = ""
+    text: str = ""
+    repairs: tuple[Repair, ...] = ()
+    why: str = ""
+    evaluations: int = 0
+
+
+class _NotTried(Exception):
+    """The claim is not run in search of a repair; the text says why."""
+
+
+def main() -> None:
+    """Answer one request from standard input on standard output."""
+    answers = os.dup(1)
+    wanted = pickle.loads(sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(LENGTH), "big")))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    output = pickle.dumps(_found(wanted))
+    with contextlib.suppress(OSError):
+        os.write(answers, len(output).to_bytes(LENGTH, "big"))
+        sent = 0
+        while sent < len(output):
+            sent += os.write(answers, output[sent:])
+    os._exit(0)
+
+
+def _found(wanted: Wanted) -> Found:
+    try:
+        claim = _claim(wanted)
+    except _NotTried as reason:
+        return Found(why=str(reason))
+    except (GradcliError, Exception) as error:  # what the user's module raises when it is loaded again
+        return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+    _limit(wanted.empty)
+    try:
+        claim.watch()
+    except Exception as error:
+        return Found(why=f"the claim raises {type(error).__name__}")
+    search = Search(wanted.points, wanted.further)
+    repairs = tuple(search.repairs(claim))
+    why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
+    return Found(claim.file.path, claim.file.text, repairs, why, search.evaluations)
+
+
+def _claim(wanted: Wanted) -> CodeClaim:
+    """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
+    asked = request(wanted.ask, wanted.options)
+    if not isinstance(asked.claim, ClaimedFunction):
+        raise _NotTried("the claim is no Python function")
+    points = (*wanted.points, *wanted.further)
+    call = _calling(asked.claim, points)
+    of_f = {code for point in points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
+    run = _run(call)
+    path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
+    file = None if path is None else SourceFile.read(path)
+    if file is None:
+        raise _NotTried("the claim is no code of its own in a file that can be edited")
+    used = file.reached([d for c in of_f if c.co_filename == path and (d := file.definition(c)) is not None])
+    own = [d for c in run if c.co_filename == path and (d := file.definition(c)) is not None]
+    edited = tuple(dict.fromkeys(d for d in own if d not in used and d not in file.forwards))
+    if not edited:
+        raise _NotTried("the claim is computed by the function itself, which is never edited")
+    _refuse(file, own)
+    return CodeClaim(file, edited, call, _in_order(asked), tuple(d for d in (*own, *used) if d not in edited))
+
+
+def _in_order(asked: Request) -> tuple[str, ...]:
+    return asked.claim.names if asked.claim is not None and asked.claim.names else asked.wrt
+
+
+def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
+    def first() -> None:
+        with contextlib.suppress(GradcliError):
+            call(0)
+
+    return codes_run(first)
+
+
+def _refuse(file: SourceFile, definitions: list[Definition]) -> None:
+    """Raise _NotTried if one of the functions does more than to compute."""
+    live = live_functions(file.path)
+    names: Mapping[str, Any] = next((f.__globals__ for functions in live.values() for f in functions), {})
+    for definition in definitions:
+        why = refused(definition, names)
+        if why is not None:
+            raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
+
+
+def _calling(claim: ClaimedFunction, points: tuple[Right, ...]) -> Callable[[int], Gradient]:
+    def call(number: int) -> Gradient:
+        point = points[number]
+        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
+        found = claim(at)
+        return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items() if n in point.gradient}
+
+    return call
+
+
+def _limit(empty: str) -> None:
+    """Let the process write no file, and take little memory and time."""
+    os.chdir(empty)
+    try:
+        import resource
+    except ImportError:  # not on this platform
+        return
+    with contextlib.suppress(ValueError, OSError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + _MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

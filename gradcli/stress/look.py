@@ -1,0 +1,155 @@
+"""Look at a claim at one point: is f smooth and finite there, is the claim right, and how many digits does it keep?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.errors import BadClaim, GradcliError
+from gradcli.modes.claim import Claim, WrongShape
+from gradcli.modes.mode import Question
+from gradcli.modes.registry import MODES
+from gradcli.numerics.rounding import EPS
+from gradcli.point import Estimate, Point
+from gradcli.stress.exact import explains
+from gradcli.verify.request import Request
+
+FULL = 16.0  # digits of float64
+_TINY = 1e-290  # below it numbers lose digits because float64 has no smaller ones
+_LARGEST = 1e290  # above it the next operation may overflow
+_MOST_ENTRIES = 20_000
+_GROWN = 64.0  # ulps of an input, by which the right gradient moves: what no claim can keep
+
+
+class Word(Enum):
+    """What was seen at a point."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    SKIPPED = "skipped"  # f is not smooth or not finite there, or nothing can say what is right
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at a point: the word, the digits that the claim keeps in its worst entry, and that entry's input.
+
+    `given` counts the digits that the inputs leave: if they move by a rounding, the right gradient moves too.
+    """
+
+    word: Word
+    values: Mapping[str, Any]
+    digits: float = FULL
+    given: float = FULL
+    name: str = ""
+
+    @property
+    def lost(self) -> float:
+        """How many digits the claim loses that the inputs do not take."""
+        return max(0.0, min(self.given, FULL) - self.digits)
+
+
+def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = True) -> Look:
+    """Look at the claim of a request at one point.
+
+    Raises  BadClaim if the claim raises where f is smooth.
+    """
+    skipped = Look(Word.SKIPPED, values)
+    q = Question(request.f, Point(dict(values)), request.wrt, request.seed, request.budget, request.stepping)
+    right = _right(q)
+    if right is None or request.claim is None:
+        return skipped
+    try:
+        claimed = Claim(request.claim).gradient(q)
+    except WrongShape:
+        return Look(Word.WRONG, values, 0.0)
+    except BadClaim as error:
+        raise replaced(error, values) from error
+    except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return skipped
+    digits, name = _digits(claimed, right)
+    if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
+        return Look(Word.WRONG, values, 0.0, name=name)
+    apart = _apart(claimed, right)
+    if not apart:
+        given = _given(request, q, right) if conditioned and digits < FULL - 4 else FULL
+        return Look(Word.RIGHT, values, digits, given, name)
+    if explains(request, values, claimed.value, right.value):
+        return Look(Word.RIGHT, values, digits, _given(request, q, right) if conditioned else FULL, name)
+    return Look(Word.WRONG, values, digits, name=name)
+
+
+def replaced(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
+    """Return the error of a claim, with the point where it was raised."""
+    from gradcli.reports import numbers
+
+    at = ", ".join(f"{name} = {numbers.value(x)}" for name, x in values.items())
+    return BadClaim(f"{error.what}, at the hard point {at}", where=error.where, do=error.do)
+
+
+def _right(q: Question) -> Estimate | None:
+    """Return the right gradient where f is smooth and finite; None elsewhere."""
+    try:
+        with np.errstate(all="ignore"):
+            if not np.all(np.isfinite(q.value)) or np.size(q.value) * q.entries > _MOST_ENTRIES:
+                return None
+            if q.untraced is not None:
+                return MODES["finite-difference"].gradient(q)
+            if np.any(np.abs(q.value) > _LARGEST) or q.kinks or any(map(np.any, q.undecided)):
+                return None
+            try:
+                found = MODES["certified"].gradient(q)
+            except GradcliError:
+                return None
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, OverflowError, np.linalg.LinAlgError):
+        return None
+    finite = all(np.all(np.isfinite(x)) and np.all(np.abs(x) < _LARGEST) for x in found.value.values())
+    return found if finite else None
+
+
+def _apart(claimed: Estimate, right: Estimate) -> bool:
+    """Whether the claim differs from the right gradient by more than a right one can."""
+    for name, x in claimed.value.items():
+        with np.errstate(all="ignore"):
+            room = np.asarray(claimed.bound[name]) + np.asarray(right.bound[name]) + _TINY
+            if shape(x) != shape(right.value[name]) or np.any(np.abs(np.asarray(x) - right.value[name]) > room):
+                return True
+    return False
+
+
+def _digits(claimed: Estimate, right: Estimate) -> tuple[float, str]:
+    """Return the digits that the claim keeps in its worst entry, as far as the right gradient is known, and its input."""
+    worst, at = FULL, ""
+    for name, x in claimed.value.items():
+        if shape(x) != shape(right.value[name]):
+            return 0.0, name
+        value = np.asarray(right.value[name])
+        with np.errstate(all="ignore"):
+            error = np.abs(np.asarray(x) - value) - np.asarray(right.bound[name])
+            relative = np.where(error > _TINY, error / np.abs(value), 0.0)
+            relative = np.where(np.isfinite(relative), relative, 1.0)
+        most = float(np.max(relative, initial=0.0))
+        digits = FULL if most <= EPS else float(np.clip(-np.log10(most), 0.0, FULL))
+        if digits < worst:
+            worst, at = digits, name
+    return worst, at
+
+
+def _given(request: Request, q: Question, right: Estimate) -> float:
+    """Return the digits of the right gradient that inputs leave which are known to a rounding."""
+    rng = np.random.default_rng(request.seed)
+    moved = dict(q.point.values)
+    for name in q.wrt:
+        x = np.asarray(moved[name], dtype=float)
+        moved[name] = (x * (1 + _GROWN * EPS * rng.choice([-1.0, 1.0], x.shape)))[()]
+    other = _right(replace(q, point=Point(moved)))
+    if other is None:
+        return 0.0
+    worst = 0.0
+    for name, x in right.value.items():
+        with np.errstate(all="ignore"):
+            change = np.abs(np.asarray(other.value[name]) - np.asarray(x)) / np.abs(np.asarray(x))
+        worst = max(worst, float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0)))
+    return FULL if worst == 0.0 else float(np.clip(-np.log10(worst / _GROWN), 0.0, FULL))

@@ -1,0 +1,97 @@
+"""The edits of a place: what they are, and that the edited text is the code that was meant."""
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradcli.repair.edits import edits_of
+from gradcli.repair.place import Edit, Place
+from gradcli.repair.scope import Scope
+from gradcli.repair.text import Change, Text, changed, expressions, spans_of
+
+X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
+NAMES = {"x": X, "y": Y, "n": 3, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
+
+
+def places(source: str) -> list[Place]:
+    text = Text(source, spans_of(source))
+    values = {name: x for name, x in NAMES.items() if name != "np"}
+    scope = Scope(values, lambda code: eval(code, dict(NAMES)))
+    return [Place(node, parent, text, scope) for node, parent in expressions(ast.parse(source).body[0])]
+
+
+def edited(source: str) -> dict[str, Edit]:
+    """Return every edited source, with the edit that makes it."""
+    return {changed(source, edit.changes): edit for place in places(source) for edit in edits_of(place)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "kind"),
+    [
+        ("g = x + y", "g = x - y", "sign"),
+        ("g = x - y", "g = y - x", "order"),
+        ("g = 3 * x**2", "g = 3 * x**3", "exponent"),
+        ("g = (1 - x)", "g = (1 - x**2)", "exponent"),
+        ("g = np.sin(x)", "g = np.cos(x)", "function"),
+        ("g = np.sum(x)", "g = np.mean(x)", "function"),
+        ("g = np.sum(A, axis=0)", "g = np.sum(A, axis=1)", "axis"),
+        ("g = A @ x", "g = A.T @ x", "transpose"),
+        ("g = A.T @ x", "g = A @ x", "transpose"),
+        ("g = x", "g = lam * x", "factor"),
+        ("g = x", "g = x / n", "factor"),
+        ("g = x * y", "g = x * y * (1 - y)", "factor"),
+        ("g = x", "g = y", "name"),
+        ("g = x[1:]", "g = x[:-1]", "index"),
+        ("g = x[n]", "g = x[n - 1]", "index"),
+        ("g = x / y", "g = 1 + x / y", "term"),
+        ("g = x - y * n / lam", "g = (x - y * n) / lam", "grouping"),
+        ("g = np.einsum('ij,j->i', A, x)", "g = np.einsum('ji,j->i', A, x)", "subscripts"),
+        ("g = np.cumsum(x)", "g = np.cumsum(x[::-1])[::-1]", "order"),
+        ("g = (A @ x - y)", "g = ((A @ x - y) / n)", "factor"),
+    ],
+)
+def test_a_slip_is_undone_by_one_edit(wrong: str, right: str, kind: str) -> None:
+    assert edited(wrong)[right].kind == kind
+
+
+def test_idle_operations_are_not_proposed() -> None:
+    assert not {"g = x + 0", "g = x * 2 * 1"} & {*edited("g = x + 1"), *edited("g = x * 2")}
+    assert "g = x**1" not in edited("g = x**2")
+
+
+def test_terms_and_factors_keep_the_shape() -> None:
+    assert "g = x * A" not in edited("g = x") and "g = A * x" not in edited("g = x")
+
+
+def value(source: str) -> Any:
+    """Return what a statement assigns; nan where it cannot be run."""
+    scope = dict(NAMES)
+    with np.errstate(all="ignore"):
+        try:
+            exec(source, scope)
+        except (ValueError, TypeError, ArithmeticError):
+            return np.nan
+    return np.asarray(scope["g"], dtype=float)
+
+
+operand = st.sampled_from(["x", "y", "lam", "2", "A @ x", "np.sin(x)", "(x + y)", "-x", "x**2", "x - y"])
+sign = st.sampled_from(["+", "-", "*", "/"])
+
+
+@given(operand, sign, operand, sign, operand)
+def test_every_edited_text_is_an_expression_in_which_only_the_place_changed(
+    a: str, first: str, b: str, second: str, c: str
+) -> None:
+    source = f"g = {a} {first} ({b}) {second} {c}"
+    for place in places(source):
+        for edit in edits_of(place):
+            (change,) = edit.changes
+            if place.is_function:
+                continue
+            made = changed(source, edit.changes)
+            meant = changed(source, [Change(change.start, change.end, f"({change.new})")])
+            assert value(made) == pytest.approx(value(meant), nan_ok=True), (source, edit)

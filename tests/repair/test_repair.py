@@ -1,0 +1,289 @@
+"""Wrong claims are repaired by the smallest edit of their own source; right ones, and what may not be run, are left alone."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.repairs
+Gradcli = Callable[..., Any]
+
+RIDGE = """\
+import numpy as np
+
+
+def f(w, X, y, lam):
+    e = X @ w - y
+    return np.mean(e ** 2) + lam * np.sum(w ** 2)
+
+
+def g(w, X, y, lam):
+    n = len(y)
+    e = X @ w - y
+    return {result}
+"""
+AT = "w=[0.5, -1.2], X=[[1,2],[0.3,-1],[2,0.1]], y=[1,-0.5,0.2], lam=0.3"
+
+
+def diagnosis(ran: Any) -> dict[str, Any]:
+    assert ran.exit_status == 1, ran.stdout + ran.stderr
+    return next(p["diagnosis"] for p in ran.json["points"] if p["diagnosis"])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(gradcli: Gradcli, source: str, at: str, *more: str, names: str = "f,g") -> dict[str, Any]:
+    Path("claimed.py").write_text(source, newline="")
+    f, g = names.split(",")
+    return diagnosis(gradcli("check", f"claimed.py:{f}", "--grad", g, "--at", at, "--json", *more))
+
+
+@pytest.mark.parametrize(
+    ("f", "wrong", "right", "at"),
+    [
+        ("sum(tanh(x))", "1-tanh(x)**3", "1-tanh(x)**2", "x=[0.3,1.2,-0.5]"),
+        ("0.5*sum((A@x - b)**2)", "r = A@x - b; x=A@r", "r = A@x - b; x=A.T@r", "x=[1,2], A=[[1,2],[3,5]], b=[0,1]"),
+        ("log(x)*y", "x=y*x, y=log(x)", "x=y / x, y=log(x)", "x=1.5, y=0.4"),
+        ("sin(x)*exp(y)", "x=cos(x)*exp(y), y=sin(x)*exp(x)", "x=cos(x)*exp(y), y=sin(x)*exp(y)", "x=0.4, y=0.9"),
+    ],
+)
+def test_an_expression_gets_its_replacement(gradcli: Gradcli, f: str, wrong: str, right: str, at: str) -> None:
+    found = diagnosis(
+        gradcli("check", f, "--grad", wrong, "--at", at, "--wrt", "x,y" if "y=" in wrong else "x", "--json")
+    )
+    assert found["replacement"] == right and found["patch"] is None
+    assert found["edits"][0] | {"kind": ""} == {"kind": "", "line": 1, "before": wrong, "after": right}
+
+
+def test_claims_of_two_inputs_are_exchanged(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "x*y**2", "--grad", "x=2*x*y, y=y**2", "--at", "x=2, y=3", "--json")
+    assert diagnosis(ran)["edits"] == [
+        {"kind": "order", "line": 1, "before": "x=2*x*y, y=y**2", "after": "x=y**2, y=2*x*y"}
+    ]
+
+
+LEFT_OUT = """\
+import numpy as np
+
+
+def f(x, y):
+    return np.sum(np.sin(x) * y) + 0.5 * np.sum(x**2)
+
+
+def g(x, y):
+    dx = np.cos(x) * y
+    return dx, np.sin(x)
+"""
+
+
+def test_a_term_that_is_missing_is_added(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, LEFT_OUT, "x=[0.5, -1.2, 0.8], y=[2.1, 0.3, -0.4]")
+    assert "x" in found["edits"][0]["after"] and found["patch"].count("\n+") == 2
+
+
+def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
+    ran = gradcli(
+        "check", "sin(x)*exp(y)", "--grad", "x=sin(x)*exp(y), y=sin(x)*exp(x)", "--at", "x=0.4, y=0.9", "--json"
+    )
+    found = diagnosis(ran)
+    assert found["replacement"] == "x=cos(x)*exp(y), y=sin(x)*exp(y)" and len(found["edits"]) == 2
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_function_gets_a_patch_that_git_applies(gradcli: Gradcli, here: Path, ends: str) -> None:
+    source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w").replace("\n", ends)
+    found = check(gradcli, source, AT, "--wrt", "w", "--patch", "fix.diff")
+    assert found["edits"][0]["line"] == 12 and "replacement" not in found
+    assert (here / "claimed.py").read_bytes() == source.encode()  # it is never written to
+    assert (here / "fix.diff").read_bytes().decode() == found["patch"]
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    ran = gradcli("check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w")
+    assert ran.exit_status == 0 or _fresh(here)
+
+
+def _fresh(folder: Path) -> bool:
+    """Whether the patched file passes in a process that has not loaded the old one."""
+    command = [sys.executable, "-m", "gradcli", "check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w"]
+    return subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+def test_a_file_without_a_last_newline_keeps_it_that_way(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, RIDGE.format(result="2 * X.T @ e + 2 * lam * w").rstrip(), AT, "--wrt", "w")
+    assert found["patch"].count("\\ No newline at end of file") == 2
+
+
+def test_the_report_shows_the_lines_of_the_edit(gradcli: Gradcli, here: Path) -> None:
+    Path("claimed.py").write_text(RIDGE.format(result="2 / n * X.T @ e - 2 * lam * w"))
+    text = gradcli("check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w").stdout
+    assert "- return 2 / n * X.T @ e - 2 * lam * w\n" in text and "+ return 2 / n * X.T @ e + 2 * lam * w\n" in text
+
+
+METHODS = """\
+import numpy as np
+
+
+class Spring:
+    stiffness = 2.5
+
+    def energy(self, x):
+        return 0.5 * self.stiffness * np.sum(self.stretch(x) ** 2)
+
+    def stretch(self, x):
+        return x[1:] - x[:-1]
+
+    def pulled(self, x):
+        return self.stiffness * (x[1:] - x[:-1])
+
+    def forces(self, x):
+        s = self.pulled(x)
+        out = np.zeros_like(x)
+        out[:-1] -= s
+        out[:-1] += s
+        return out
+"""
+CLOSURES = """\
+import numpy as np
+
+
+def made(scale):
+    def g(x):
+        return scale * np.sin(x)
+
+    return g
+
+
+def f(x):
+    return 3.0 * np.sum(np.sin(x))
+
+
+g = made(3.0)
+"""
+HELPER = """\
+import numpy as np
+
+
+def f(x):
+    return np.sum(np.log(np.cosh(x)))
+
+
+def slope(x):
+    return 1 / np.tanh(x)
+
+
+g = lambda x: slope(x)
+"""
+LOOP = """\
+import numpy as np
+
+
+def f(x):
+    total = 0.0
+    for k in range(len(x) - 1):
+        total += (x[k + 1] - x[k] ** 2) ** 2
+    return total
+
+
+def g(x):
+    out = np.zeros(len(x))
+    for k in range(len(x) - 1):
+        r = x[k + 1] - x[k] ** 2
+        out[k] = -4 * x[k] * r
+        out[k + 1] += 2 * r
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "after"),
+    [
+        (METHODS, "Spring.energy,Spring.forces", "out[1:] += s"),
+        (CLOSURES, "f,g", "return scale * np.cos(x)"),
+        (HELPER, "f,g", None),
+        (LOOP, "f,g", "out[k] += -4 * x[k] * r"),
+    ],
+)
+def test_methods_closures_helpers_and_loops_are_edited(
+    gradcli: Gradcli, here: Path, source: str, names: str, after: str | None
+) -> None:
+    found = check(gradcli, source, "x=[0.5, -1.2, 0.8, 2.1]", names=names)
+    assert found["patch"] and (after is None or found["edits"][0]["after"] == after)
+
+
+SHARED = """\
+import numpy as np
+
+
+def rate(x):
+    return np.tanh(x)
+
+
+def f(x):
+    return np.sum(rate(x) * x)
+
+
+def g(x):
+    return rate(x)
+"""
+
+
+def test_what_f_uses_is_never_edited(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, SHARED, "x=[0.5, -1.2]")
+    assert found["patch"] is None or "@@ -1" not in found["patch"].split("def g")[0].replace("@@ -10", "")
+    assert all(edit["line"] >= 12 for edit in found.get("edits", []))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("len([open])", "it uses open"),
+        ("np.save('seen.npy', x)", "it uses save"),
+        ("os.getpid()", "it uses os"),
+        ("global seen; seen = x", "a global statement"),
+        ("f.calls = 1", "it assigns to f.calls"),
+    ],
+)
+def test_code_that_does_more_than_compute_is_not_run_again(gradcli: Gradcli, here: Path, line: str, says: str) -> None:
+    source = f"import os\nimport numpy as np\n\ndef f(x):\n    return np.sum(x**2)\n\ndef g(x):\n    {line}\n    return 3 * x\n"
+    found = check(gradcli, source, "x=[0.5, -1.2]")
+    assert found["patch"] is None and says in found["no_patch"]
+
+
+def test_an_edit_that_does_not_end_is_given_up(gradcli: Gradcli, here: Path) -> None:
+    source = (
+        "import numpy as np\n\ndef f(x):\n    return np.sum(x**2)\n\ndef g(x):\n    k = 0\n    while k < 3:\n        k = k + 1\n"
+        "    return 3 * x\n"
+    )
+    assert check(gradcli, source, "x=[0.5, -1.2]")["edits"][0]["after"] in ("return 2 * x", "return (k - 1) * x")
+
+
+def test_a_claim_outside_the_project_gets_no_patch(
+    gradcli: Gradcli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "claimed.py").write_text(RIDGE.format(result="2 * X.T @ e + 2 * lam * w"))
+    monkeypatch.chdir(inside)
+    ran = gradcli("check", "../claimed.py:f", "--grad", "../claimed.py:g", "--at", AT, "--wrt", "w", "--json")
+    assert diagnosis(ran)["patch"] is None and "outside the project" in diagnosis(ran)["no_patch"]
+
+
+def test_a_right_claim_has_no_diagnosis(gradcli: Gradcli, here: Path) -> None:
+    Path("claimed.py").write_text(RIDGE.format(result="2 / n * X.T @ e + 2 * lam * w"))
+    ran = gradcli("check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w", "--json", "--patch", "fix.diff")
+    assert ran.exit_status == 0 and ran.json["points"][0]["diagnosis"] is None
+    assert "nothing is wrong" in ran.stderr and not (here / "fix.diff").exists()
+
+
+def test_two_runs_give_the_same_patch(gradcli: Gradcli, here: Path) -> None:
+    source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w")
+    first, second = (json.dumps(check(gradcli, source, AT, "--wrt", "w")) for _ in range(2))
+    assert first == second

@@ -1,0 +1,217 @@
+"""Claims that are right at the given point: wrong elsewhere, right everywhere, or inaccurate elsewhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradcli as gc
+
+Gradcli = Callable[..., Any]
+
+CAPPED = """\
+import numpy as np
+
+
+def f(x):
+    return np.sum(np.minimum(x, {cap}) ** 2)
+
+
+def g(x):
+    return 2 * x
+"""
+FLOOR = """\
+import numpy as np
+
+
+def f(x):
+    return np.log(np.maximum(x @ x, 1e-8))
+
+
+def g(x):
+    return 2 * x / (x @ x)
+"""
+BATCH = """\
+import numpy as np
+
+
+def f(W, X):
+    return np.mean(np.sum((X @ W) ** 2, axis=1))
+
+
+def g(W, X):
+    return 2 * X.T @ (X @ W) / 3
+"""
+LABELS = """\
+import numpy as np
+
+
+def f(z, label):
+    return z[label] ** 2
+
+
+def g(z, label):
+    out = np.zeros_like(z)
+    out[1] = 2 * z[1]
+    return out
+"""
+STATE = """\
+import numpy as np
+
+LEVELS = np.array([-4.0, 1.0, 6.0])
+
+
+class Cost:
+    slopes = {"low": 1.0, "high": 3.0}
+
+    def __call__(self, x):
+        return np.sum(np.where(x < LEVELS[2], self.slopes["low"] * x, self.slopes["high"] * x))
+
+    def grad(self, x):
+        return np.full_like(x, self.slopes["low"])
+
+
+cost = Cost()
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def stressed(gradcli: Gradcli, source: str, at: str, *more: str, names: tuple[str, str] = ("f", "g")) -> Any:
+    Path("claimed.py").write_text(source)
+    command = ("check", f"claimed.py:{names[0]}", "--grad", f"claimed.py:{names[1]}", "--at", at)
+    assert gradcli(*command).exit_status == 0
+    return gradcli(*command, "--stress", "--json", *more)
+
+
+@pytest.mark.parametrize(
+    ("source", "at", "names"),
+    [
+        (CAPPED.format(cap=40.0), "x=[1, 2]", ("f", "g")),
+        (CAPPED.format(cap=1e5), "x=[1, 2]", ("f", "g")),
+        (FLOOR, "x=[1, 2]", ("f", "g")),
+        (BATCH, "W=[[1,2],[3,4]], X=[[1,2],[0.5,1],[-1,1]]", ("f", "g")),
+        (LABELS, "z=[1,2,3], label=int(1)", ("f", "g")),
+        (STATE, "x=[1, 2]", ("cost", "cost.grad")),
+    ],
+)
+def test_a_claim_that_is_wrong_elsewhere_fails_with_that_point(
+    gradcli: Gradcli, here: Path, source: str, at: str, names: tuple[str, str]
+) -> None:
+    ran = stressed(gradcli, source, at, names=names)
+    assert ran.exit_status == 1, ran.stdout
+    last = ran.json["points"][-1]
+    assert (last["name"], last["verdict"]) == ("hard point", "fail") and ran.json["points"][0]["verdict"] == "pass"
+    assert ran.json["stress"]["wrong"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("f", "claim", "at"),
+    [
+        ("sum(maximum(x, 0))", "where(x > 0, 1, 0)", "x=[1, -2]"),
+        ("log(sum(exp(x - max(x)))) + max(x)", "softmax(x)", "x=[1, -2, 0.5]"),
+        ("sqrt(sum(x**2))", "x/sqrt(sum(x**2))", "x=[3, 4]"),
+        ("x**2*y", "x=2*x*y, y=x**2", "x=1.5, y=2"),
+        ("sum(log1p(exp(-abs(x))) + maximum(x, 0))", "1/(1 + exp(-x))", "x=[0.5, -2]"),
+    ],
+)
+def test_a_right_claim_passes_at_hard_points_too(gradcli: Gradcli, f: str, claim: str, at: str) -> None:
+    ran = gradcli("check", f, "--grad", claim, "--at", at, "--stress", "--json")
+    assert ran.exit_status == 0, ran.stdout
+    stress = ran.json["stress"]
+    assert stress["wrong"] == 0 and stress["right"] > 50
+    assert stress["points"] == stress["right"] + stress["skipped"] + stress["wrong"]
+
+
+def test_an_overflow_to_nan_is_wrong(gradcli: Gradcli) -> None:
+    ran = gradcli(
+        "check", "sum(logaddexp(0, x))", "--grad", "exp(x)/(1 + exp(x))", "--at", "x=[0.3, -2]", "--stress", "--json"
+    )
+    assert ran.exit_status == 1 and ran.json["points"][-1]["diagnosis"]["kind"] == "non-finite"
+
+
+INACCURATE = (
+    ("sum(exp(x) - x)", "exp(x) - 1", "expm1(x)"), ("sum(x - sin(x))", "1 - cos(x)", "2*sin(x/2)**2"),
+    ("sum((1 + x)*log1p(x) - x)", "log(1 + x)", "log1p(x)"), ("sum(tanh(x))", "1 - tanh(x)**2", "1/cosh(x)**2"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "claim", "better"), INACCURATE)
+def test_an_inaccurate_claim_is_named_with_the_line_and_what_to_write(
+    gradcli: Gradcli, f: str, claim: str, better: str
+) -> None:
+    command = ("check", f, "--grad", claim, "--at", "x=[0.7, 1.5]", "--bounds", "x=-0.9:15", "--stress", "--json")
+    ran = gradcli(*command)
+    (found,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "inaccurate"]
+    assert ran.exit_status == 0 and "right digits at x = " in found["message"] and found["hint"] == f"write {better}"
+    assert found["source"] and gradcli(*command, "--digits", "6").exit_status == 1
+
+
+def test_digits_count_at_the_given_point_without_a_search(gradcli: Gradcli) -> None:
+    command = ("check", "sum(exp(x) - x)", "--grad", "exp(x) - 1", "--at", "x=[1e-9]", "--rtol", "1e-3", "--digits")
+    assert gradcli(*command, "9").exit_status == 1
+    assert gradcli(*command, "5").exit_status == 0
+
+
+def test_what_the_inputs_leave_uncertain_is_not_held_against_the_claim(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "sum(sin(x))", "--grad", "cos(x)", "--at", "x=[0.3, 2]", "--stress", "--json")
+    assert ran.exit_status == 0 and not [f for f in ran.json["points"][0]["findings"] if f["kind"] == "inaccurate"]
+
+
+RAISES = """\
+import numpy as np
+
+
+def f(x):
+    return np.sum(x**2)
+
+
+def g(x):
+    if np.any(x > 50):
+        raise ValueError("too large")
+    return 2 * x
+"""
+
+
+def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcli: Gradcli, here: Path) -> None:
+    ran = stressed(gradcli, RAISES, "x=[1, 2]")
+    assert ran.exit_status == 2
+    assert "too large" in ran.json["error"]["message"] and "at the hard point x = " in ran.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("x**2", "--at", "x=2", "--stress"), "there is no claim"),
+        (("x**2", "--at", "x=2", "--digits", "3"), "--digits counts"),
+        (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--sizes-check", "n"), "--sizes-check takes"),
+        (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--sizes-check", "n=a"), "--sizes-check takes"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(gradcli: Gradcli, words: tuple[str, ...], says: str) -> None:
+    ran = gradcli("check", *words)
+    assert ran.exit_status == 2 and says in ran.stderr
+
+
+def test_the_number_of_points_is_that_of_the_option(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--stress-points", "17", "--json")
+    assert ran.json["stress"]["points"] == 17
+
+
+def test_python_has_the_same_options() -> None:
+    f, g = lambda x: np.sum(np.where(x > 3, x, 3.0)), lambda x: np.ones_like(x)
+    assert gc.check(f, np.array([4.0, 5.0]), grad=g).passed
+    report = gc.check(f, np.array([4.0, 5.0]), grad=g, stress=True)
+    assert not report.passed and report.points[-1].name == "hard point"
+
+
+def test_a_seed_gives_the_same_document(gradcli: Gradcli) -> None:
+    command = ("check", "sum(minimum(x, 9)**2)", "--grad", "2*x", "--at", "x=[1, 2]", "--stress", "--json")
+    first, second = (gradcli(*command).json for _ in range(2))
+    assert first["points"][-1]["at"] == second["points"][-1]["at"] and first["stress"] == second["stress"]
