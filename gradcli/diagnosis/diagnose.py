@@ -3,6 +3,7 @@
 import numpy as np
 
 from gradcli.diagnosis.approximate import by_differences, lower_precision, nearly
+from gradcli.diagnosis.chain_rule import by_parameter, squared_first, without_incoming
 from gradcli.diagnosis.gradient_slips import (
     as_a_whole,
     by_a_constant,
@@ -20,7 +21,8 @@ from gradcli.reports.point_report import Diagnosis
 from gradcli.words import DiagnosisKind
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, exchanged, in_entries, lower_precision, by_differences, slightly_off, on_tape, by_unnamed_factor,
+    as_a_whole, exchanged, in_entries, without_incoming, squared_first, lower_precision, by_differences, slightly_off,
+    on_tape, by_parameter, by_unnamed_factor,
     by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
 )  # fmt: skip
 

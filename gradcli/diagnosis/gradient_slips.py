@@ -175,9 +175,12 @@ def _scaled(wrong: Wrong) -> Diagnosis | None:
     factor = factor_of(*wrong.masked, wrong.names)
     if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
         return None
-    kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.FACTOR
+    kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.UNKNOWN
     shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
-    return wrong.says(kind, f"every wrong entry is {shown} times the right one{wrong.where()}")
+    says = f"every wrong entry is {shown} times the right one{wrong.where()}"
+    if kind is DiagnosisKind.UNKNOWN:
+        says = f"no mistake that gradcli knows explains the claim: {says}"
+    return wrong.says(kind, says)
 
 
 def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:

@@ -20,6 +20,7 @@ _LAWS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("1/{}", lambda x, g: 1 / x),
     ("the square of its gradient", lambda x, g: g * g),
 )
+_PENALTIES = {"{}": "a quadratic", "the sign of {}": "an absolute"}
 
 
 def by_law(wrong: Wrong) -> Diagnosis | None:
@@ -36,6 +37,12 @@ def by_law(wrong: Wrong) -> Diagnosis | None:
             continue
         factor = float(error @ basis / (basis @ basis))
         if wrong.explained({name: wrong.right[name] + factor * bases[name] for name in names}):
+            if says in _PENALTIES:
+                lost = "is missing" if factor < 0 else "is too much"
+                term = f"{abs(factor):.6g} times {says.format(' and '.join(names))}"
+                return wrong.says(
+                    DiagnosisKind.TERM, f"a term {lost}: {term}, the gradient of {_PENALTIES[says]} penalty"
+                )
             return _unknown(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
     return None
 

@@ -4,6 +4,7 @@ import pickle
 import tempfile
 from dataclasses import replace
 
+from gradcli.core.provenance import shown as shown_path
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.modes.claimed import ClaimedFunction
@@ -20,9 +21,15 @@ from gradcli.reports.point_report import Diagnosis
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions
 from gradcli.verify.request import Request
-from gradcli.words import Verdict
+from gradcli.words import DiagnosisKind, Verdict
 
 _SECONDS = 180.0  # a safety net: the search is bounded by evaluations
+_WORDS = {  # by the kind of an edit
+    "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
+    "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
+    "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
+    "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
+}  # fmt: skip
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
 
@@ -93,11 +100,18 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
         return replace(diagnosis, no_patch=why)
     more = dict.fromkeys(shown[1:])
     first = found.repairs[texts.index(shown[0])]
+    edits = edits_in(first)
+    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+        says = f"{_WORDS.get(edits[0].kind, 'the code')} is wrong, as the repair shows"
+        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=says)
+        if not formula:
+            file, line, source = shown_path(found.path), edits[0].line, edits[0].before
+            diagnosis = replace(diagnosis, file=file, line=line, source=source)
     return replace(
         diagnosis,
         patch=None if formula else shown[0],
         replacement=shown[0] if formula else ABSENT,
-        edits=edits_in(first),
+        edits=edits,
         alternatives=tuple(more) or ABSENT,
     )
 

@@ -98,9 +98,9 @@ def test_the_tolerance_that_is_offered_accepts_it(spoil: Any) -> None:
 # fmt: off
 SMALL = [
     # what is made of the right gradient of f at x, kind, part of the message
-    (lambda x, g: g + 0.01 * x,      "unknown",  "its error is 0.01 times x"),
-    (lambda x, g: g + 1e-4 * x,      "unknown",  "its error is 0.0001 times x"),
-    (lambda x, g: g + 1e-6 * x,      "unknown",  "its error is 1e-06 times x"),
+    (lambda x, g: g + 0.01 * x,      "term",     "a term is too much: 0.01 times x"),
+    (lambda x, g: g + 1e-4 * x,      "term",     "a term is too much: 0.0001 times x"),
+    (lambda x, g: g + 1e-6 * x,      "term",     "a term is too much: 1e-06 times x"),
     (lambda x, g: g + 1e-5 / x,      "unknown",  "its error is 1e-05 times 1/x"),
     (lambda x, g: g + 1e-5,          "constant", "a constant 1e-05 is added"),
     (lambda x, g: np.round(8 * g) / 8,  "unknown", "its error is in every entry of x (of both signs"),
@@ -128,7 +128,7 @@ def test_a_law_may_hold_in_several_inputs() -> None:
     found = named(
         decayed, at, lambda x, y: tuple(d + 0.01 * v for d, v in zip(d_decayed(x, y), (x, y), strict=True)), d_decayed
     )
-    assert (found.kind, "its error is 0.01 times x and y" in found.message) == ("unknown", True), found
+    assert (found.kind, "0.01 times x and y" in found.message) == ("term", True), found
 
 
 def quartic(a: Any) -> Any:
@@ -142,7 +142,6 @@ def d_quartic(a: Any) -> Any:
 # fmt: off
 PATTERNS = [
     # what is added to the right gradient of f at x, and what the error is said to be
-    (lambda x, g: 0.4 * x,           "its error is 0.4 times x"),
     (lambda x, g: 0.3 * x * x,       "its error is 0.3 times x**2"),
     (lambda x, g: 0.3 / x,           "its error is 0.3 times 1/x"),
     (lambda x, g: 0.2 * g * g,       "its error is 0.2 times the square of its gradient"),
