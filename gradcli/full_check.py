@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
@@ -23,7 +24,7 @@ def full_check(
     """
     options = wanted.settings.options
     sizes: Mapping[str, int] = {}
-    if options.stress and options.sizes_check:
+    if options.sizes_check:
         sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.target)
     report = at_hard_points(check(request, progress), request, options, sizes)
     if report.verdict == Verdict.FAIL:
@@ -42,10 +43,13 @@ def at_hard_points(
 
     Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
     """
-    if options.stress:
+    stress = options.stress or options.stress_points is not None or options.sizes_check is not None
+    if options.assume and not stress:
+        raise BadOption("--assume is for the points of --stress", do="add --stress, or leave it out")
+    if stress:
         from gradcli.stress.stress import StressOptions, stressed
 
-        chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits)
+        chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)
         if options.stress_points is not None:
             chosen = replace(chosen, points=options.stress_points)
         return stressed(report, request, chosen)

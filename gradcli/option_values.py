@@ -227,6 +227,11 @@ def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def as_texts(name: str, texts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one text, or several, as a tuple."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
 def joined(name: str, names: str | Sequence[str] | None) -> str | None:
     """Return names as one comma-separated list, as on the command line."""
     return names if names is None or isinstance(names, str) else ",".join(names)

@@ -26,6 +26,7 @@ from gradcli.option_rows import (
 )  # fmt: skip
 from gradcli.option_values import (
     RandomSeed,
+    as_texts,
     as_tuple,
     dots,
     duration,
@@ -81,8 +82,9 @@ class Options(ProgramOptions, HardPointOptions):
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'Assumptions about inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: diagonal, orthogonal".',
-        on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
+        'Assumptions about inputs, in check for --stress: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; '
+        'A: diagonal, orthogonal".',
+        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
         on=("check",), group=POINT, kind=int, low=1, high=1000, write=one)

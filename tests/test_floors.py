@@ -41,6 +41,7 @@ FLOORS = (
         "api",
         "studies_api",
         "testing",
+        "strategies",
         "commands",
         "cli",
         "world",

@@ -24,6 +24,7 @@ SAMPLES: dict[str, Any] = {
     "shapes": ("W: 3 4",),
     "bounds": {"k": (0.0, float("inf")), "x": (-1e-3, 2.0)},
     "scale": {"x": 1e-3},
+    "assume": ("S: spd", "y: simplex"),
     "sizes_check": {"n": (1, 2, 31), "b": (2,)},
     "timeout": 90.0,
     "mode_timeout": 0.5,

@@ -9,11 +9,12 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.problem import Dims, Problem
+from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, NotSupported
 from gradcli.reports.common import Finding, finding
 from gradcli.source.expression import Expression
+from gradcli.source.facts import Dims
 from gradcli.source.instructions import Instruction
 from gradcli.words import Kind, Severity
 

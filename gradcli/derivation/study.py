@@ -12,7 +12,7 @@ from gradcli.core.shapes import shape
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import FACTS, RECORDINGS, Dims, Problem, facts_of
+from gradcli.derivation.problem import RECORDINGS, Problem
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
@@ -23,6 +23,7 @@ from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, find
 from gradcli.reports.derive import Answer, DeriveReport, Result
 from gradcli.source.derived import Completed
 from gradcli.source.expression import Expression
+from gradcli.source.facts import FACTS, Dims, facts_of
 from gradcli.source.function import Function
 from gradcli.source.loading import load
 from gradcli.source.names import CONSTANTS

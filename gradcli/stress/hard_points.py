@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gradcli.modes.stepping import Stepping
+from gradcli.source.facts import assumed, drawn
 
 Values = dict[str, Any]
 _POWERS = (-300, -150, -30, -16, -12, -8, -5, -3, -2, -1, 1, 2, 3, 5, 8, 12, 16, 30, 150, 300)
@@ -28,6 +29,7 @@ class Around:
     seed: int = 0
     sizes: Mapping[str, Sequence[int]] | None = None  # by the name of a size; None for the usual sizes of every one
     named: Mapping[str, int] | None = None  # the sizes that have a name
+    facts: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what is assumed about inputs
 
 
 def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]:
@@ -43,11 +45,22 @@ def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]
             if values is None:
                 kinds.remove(kind)
                 continue
-            values = {name: _plain(x) for name, x in values.items()}
+            values = _assumed(around, {name: _plain(x) for name, x in values.items()})
             key = _key(values)
             if key not in seen and _inside(around, values):
                 seen.add(key)
                 yield values
+
+
+def _assumed(around: Around, values: Values) -> Values:
+    """Return the values with every input moved to where the assumptions about it hold."""
+    rng = np.random.default_rng(around.seed)
+    made = {}
+    for name, facts in around.facts.items():
+        with np.errstate(all="ignore"):
+            x = assumed(facts, np.asarray(values[name], dtype=float), rng)
+        made[name] = x if np.all(np.isfinite(x)) else drawn(facts, np.shape(values[name]), rng)
+    return {**values, **made}
 
 
 def _plain(x: Any) -> Any:

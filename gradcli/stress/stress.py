@@ -5,12 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gradcli.errors import BadOption, Place
 from gradcli.point import Point
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import PointReport, StressReport
 from gradcli.source.derived import root_of
+from gradcli.source.facts import facts_of
 from gradcli.stress.advice import advice
 from gradcli.stress.critical import critical_numbers
 from gradcli.stress.exact import loss
@@ -36,6 +39,7 @@ class StressOptions:
     sizes: Mapping[str, tuple[int, ...]] | None = None
     named: Mapping[str, int] | None = None
     digits: float | None = None
+    assume: tuple[str, ...] = ()
 
 
 def stressed(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
@@ -79,7 +83,7 @@ def _searched(request: Request, options: StressOptions) -> _Found:
     given = request.points[0]
     around = Around(
         given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
-        options.named,
+        options.named, facts_of(list(options.assume), _dims(given.values)),
     )  # fmt: skip
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
@@ -99,6 +103,11 @@ def _searched(request: Request, options: StressOptions) -> _Found:
         if seen.word is Word.RIGHT and seen.lost > 2.0 and (fewest is None or seen.digits < fewest.digits):
             fewest = seen
     return _Found(StressReport(tried, counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG]), wrong, fewest)
+
+
+def _dims(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the lengths of each input's axes as texts, as assumptions read them."""
+    return {name: tuple(map(str, np.shape(x))) for name, x in values.items() if isinstance(x, np.ndarray | np.floating)}
 
 
 def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> PointReport | None:

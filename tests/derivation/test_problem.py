@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.problem import FACTS, dims_of, drawn, facts_of
+from gradcli.derivation.problem import dims_of
 from gradcli.errors import BadOption
+from gradcli.source.facts import FACTS, drawn, facts_of
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
     "symmetric": ((4, 4), lambda x: np.array_equal(x, x.T)),

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from gradcli.derivation.problem import RECORDINGS, Problem, dims_of, facts_of
+from gradcli.derivation.problem import RECORDINGS, Problem, dims_of
 from gradcli.derivation.record import sizes_of
 from gradcli.source.expression import Expression
+from gradcli.source.facts import facts_of
 
 # fmt: off
 FOUND = [

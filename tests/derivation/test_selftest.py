@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.problem import FACTS
 from gradcli.derivation.verified import MADE
+from gradcli.source.facts import FACTS
 
 CASES = [
     ("x@inv(S)@x", "S: n n; x: n", "S: spd", "S"),

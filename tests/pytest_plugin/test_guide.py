@@ -24,7 +24,7 @@ def folder(pytester: pytest.Pytester) -> Path:
 
 def test_the_examples_pass(folder: Path, pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["gradcli: 4 gradients checked"])
 
 

@@ -190,6 +190,8 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
     [
         (("x**2", "--at", "x=2", "--stress"), "there is no claim"),
         (("x**2", "--at", "x=2", "--digits", "3"), "--digits counts"),
+        (("x**2", "--grad", "2*x", "--at", "x=2", "--assume", "x: positive"), "--assume is for the points of --stress"),
+        (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--assume", "x: spd"), "cannot be spd"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--sizes-check", "n"), "--sizes-check takes"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--sizes-check", "n=a"), "--sizes-check takes"),
     ],
@@ -197,6 +199,20 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
 def test_what_cannot_be_asked_is_refused(gradcli: Gradcli, words: tuple[str, ...], says: str) -> None:
     ran = gradcli("check", *words)
     assert ran.exit_status == 2 and says in ran.stderr
+
+
+def test_what_is_assumed_of_an_input_holds_at_every_point(gradcli: Gradcli) -> None:
+    command = (
+        "check",
+        "-sum(y*log(softmax(z)))",
+        "--grad",
+        "softmax(z) - y",
+        "--wrt",
+        "z",
+        "--at",
+        "z=[1,2,3], y=[0,0,1]",
+    )
+    assert gradcli(*command, "--stress", "--assume", "y: simplex").exit_status == 0
 
 
 def test_the_number_of_points_is_that_of_the_option(gradcli: Gradcli) -> None:

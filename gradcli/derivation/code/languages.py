@@ -9,10 +9,10 @@ from gradcli.derivation.code.dialect import ARRAYS, NUMPY, Dialect, imported
 from gradcli.derivation.code.ranks import rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E
-from gradcli.derivation.problem import Dims
 from gradcli.derivation.statements import Statements
 from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported
+from gradcli.source.facts import Dims
 
 LANGUAGES = (*(d.name for d in ARRAYS), "c")
 _WORD = re.compile(r"[^\W\d]\w*")
