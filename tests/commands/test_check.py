@@ -181,7 +181,7 @@ def test_a_claim_is_a_mode_and_its_mistakes_are_listed(gradcli: Callable[..., An
     bound = mismatch.pop("bound")
     assert mismatch == {"input": "y", "index": [], "claimed": 6.0, "reference": 3.0, "difference": 3.0, "ratio": 2.0}
     assert 0 < bound < 1e-6
-    assert set(point["diagnosis"]) == {"kind", "message", "file", "line", "source", "corrected"}
+    assert set(point["diagnosis"]) == {"kind", "message", "file", "line", "source", "corrected", "patch"}
     assert point["entries"] == {"compared": 2, "wrong": 1, "undecided": 0}
 
 

@@ -61,8 +61,8 @@ def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: 
 def test_options_stand_in_groups(gradcli: Callable[..., Any]) -> None:
     lines = gradcli("check", "--help").stdout.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Arguments:", "Point:", "Claim:", "Precision and limits:", "Frameworks:", "Several checks:", "Programs:",
-                     "Output:", "Other:"]  # fmt: skip
+    assert heads == ["Arguments:", "Point:", "Claim:", "Hard points and repairs:", "Precision and limits:", "Frameworks:", "Several checks:",
+                     "Programs:", "Output:", "Other:"]  # fmt: skip
 
 
 def test_no_summary_of_a_command_is_cut(gradcli: Callable[..., Any]) -> None:
