@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradcli.errors import BadOption
+from gradcli.frameworks.native import native_of
 from gradcli.options import Options
+from gradcli.point import Point
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
 from gradcli.source.sizes import numbers
@@ -27,11 +29,35 @@ def full_check(
     if options.sizes_check:
         sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.target)
     report = at_hard_points(check(request, progress), request, options, sizes)
-    if report.verdict == Verdict.FAIL:
-        from gradcli.repair.repair import repaired
+    return with_repair(report, request, ask, wanted) if report.verdict == Verdict.FAIL else report
 
-        report = repaired(report, request, ask, wanted)
-    return report
+
+def with_repair(report: CheckReport, request: Request, ask: TargetRequest, wanted: CheckOptions) -> CheckReport:
+    """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
+    from gradcli.repair.repair import repaired
+
+    return _with_closed_form(repaired(report, request, ask, wanted), request)
+
+
+def _with_closed_form(report: CheckReport, request: Request) -> CheckReport:
+    """Return the report with the right gradient as code, where the claim is wrong and no edit repairs it."""
+    number = next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
+    if number is None or request.claim is None:
+        return report
+    point, diagnosis = report.points[number], report.points[number].diagnosis
+    if diagnosis is None or diagnosis.patch or diagnosis.replacement is not ABSENT:
+        return report
+    from gradcli.derivation.right_answer import right_answer
+
+    names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
+    native = native_of(request.f)
+    language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
+    found = right_answer(request, Point(dict(point.at)), names, language)
+    if not found:
+        return report
+    points = list(report.points)
+    points[number] = replace(point, diagnosis=replace(diagnosis, closed_form=found))
+    return replace(report, points=tuple(points))
 
 
 def at_hard_points(

@@ -77,7 +77,7 @@ def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Ite
 def _repairs_are_sought_in_their_own_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the search for a repair, which takes a second for each wrong claim, except where a test is about it."""
     if request.node.get_closest_marker("repairs") is None:
-        monkeypatch.setattr("gradcli.repair.repair.repaired", lambda report, *_: report)
+        monkeypatch.setattr("gradcli.full_check.with_repair", lambda report, *_: report)
 
 
 @pytest.fixture(name="gradcli")

@@ -59,6 +59,7 @@ class CodeClaim:
     call: Callable[[int], Gradient]
     names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
+    callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
     most_lines: int = 100_000
 
@@ -159,7 +160,7 @@ class CodeClaim:
             return None
         for function, code in codes:  # the process is there for this search alone
             function.__code__ = code
-        other = CodeClaim(file, definitions, self.call, self.names, self.around, most_lines=self.most_lines)
+        other = CodeClaim(file, definitions, self.call, self.names, most_lines=self.most_lines)
         try:
             other.watch()
         except Exception:  # the half-repaired claim may raise anything; then nothing is built on it
@@ -233,7 +234,9 @@ class CodeClaim:
 
         loaded = _loaded(definition)
         shared = {n: x for n, x in outer.items() if n in loaded and is_number(x)}
-        functions = {n: x for n, x in outer.items() if _is_users(x, outer)}
+        functions = {
+            n: x for n, x in outer.items() if _is_users(x, outer) and self.file.definition(x.__code__) in self.callable
+        }
         around = texts_of(self._text, [*self.definitions, *self.around])
         of_f = frozenset(around) - frozenset(texts_of(self._text, self.definitions))
         return Scope({**functions, **shared, **values}, evaluate, _unread(definition), _prefix(outer), around, of_f)

@@ -18,9 +18,10 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import in_shape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import LENGTH
+from gradcli.pipes import die_with
 from gradcli.repair.allowed import refused
 from gradcli.repair.code import CodeClaim
-from gradcli.repair.functions import Definition, SourceFile, codes_run, live_functions
+from gradcli.repair.functions import SourceFile, codes_run, live_functions
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
 from gradcli.source.target_request import TargetRequest
@@ -60,6 +61,7 @@ class _NotTried(Exception):
 def main() -> None:
     """Answer one request from standard input on standard output."""
     answers = os.dup(1)
+    die_with(os.getppid())
     wanted = pickle.loads(sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(LENGTH), "big")))
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -109,8 +111,14 @@ def _claim(wanted: Wanted) -> CodeClaim:
     edited = tuple(dict.fromkeys(d for d in own if d not in used and d not in file.forwards))
     if not edited:
         raise _NotTried("the claim is computed by the function itself, which is never edited")
-    _refuse(file, own)
-    return CodeClaim(file, edited, call, _in_order(asked), tuple(d for d in (*own, *used) if d not in edited))
+    names = _globals(file)
+    for definition in own:
+        why = refused(definition, names)
+        if why is not None:
+            raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
+    harmless = tuple(d for d in file.definitions.values() if all(refused(r, names) is None for r in file.reached([d])))
+    around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
+    return CodeClaim(file, edited, call, _in_order(asked), around, harmless)
 
 
 def _in_order(asked: Request) -> tuple[str, ...]:
@@ -125,14 +133,9 @@ def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
     return codes_run(first)
 
 
-def _refuse(file: SourceFile, definitions: list[Definition]) -> None:
-    """Raise _NotTried if one of the functions does more than to compute."""
-    live = live_functions(file.path)
-    names: Mapping[str, Any] = next((f.__globals__ for functions in live.values() for f in functions), {})
-    for definition in definitions:
-        why = refused(definition, names)
-        if why is not None:
-            raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
+def _globals(file: SourceFile) -> Mapping[str, Any]:
+    """Return the names of the module in a file."""
+    return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
 
 
 def _calling(claim: ClaimedFunction, points: tuple[Right, ...]) -> Callable[[int], Gradient]:

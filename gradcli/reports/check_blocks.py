@@ -108,6 +108,11 @@ def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
 
 def _repair_blocks(d: Diagnosis) -> list[Block]:
     """Show the smallest edit that makes the claim right."""
+    if isinstance(d.closed_form, dict):
+        text = "\n\n".join(
+            f"# by {name}\n{code}" if "\n" in code else f"{name} = {code}" for name, code in d.closed_form.items()
+        )
+        return [Paragraph((Piece("Right: ", "strong"), Piece("The gradient in closed form:"))), Code(text, "python")]
     if isinstance(d.edits, Absent):
         return []
     several = "s" if len(d.edits) > 1 else ""

@@ -125,6 +125,8 @@ class Diagnosis:
     edits      The edits of the patch or the replacement.
     alternatives  Further patches or replacements that are right wherever they were tried.
     no_patch   Why there is no patch or replacement, where one was sought.
+    closed_form  The right gradient by each wrong input as code, where there is no patch or replacement and a closed form
+               was found: an expression, or a function in the language of f.
     """
 
     kind: DiagnosisKind
@@ -138,6 +140,7 @@ class Diagnosis:
     edits: tuple[SourceEdit, ...] | Absent = ABSENT
     alternatives: tuple[str, ...] | Absent = ABSENT
     no_patch: str | Absent = ABSENT
+    closed_form: dict[str, str] | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,6 +257,38 @@ def test_code_that_does_more_than_compute_is_not_run_again(gradcli: Gradcli, her
     assert found["patch"] is None and says in found["no_patch"]
 
 
+HARMFUL = """\
+import numpy as np
+
+
+def logged(x):
+    np.save("seen.npy", x)
+    return np.sin(x)
+
+
+def wiped(x):
+    open("wiped", "w").close()
+    return np.cos(x)
+
+
+def f(x):
+    return np.sum(logged(x) * np.tanh(x))
+
+
+def slope(x):
+    return np.cosh(x)
+
+
+def g(x):
+    return slope(x) * 5
+"""
+
+
+def test_no_other_function_is_called_that_does_more_than_compute(gradcli: Gradcli, here: Path) -> None:
+    check(gradcli, HARMFUL, "x=[0.5, -1.2]")
+    assert not (here / "wiped").exists()  # it has the arity of `slope`, in whose place it could be tried
+
+
 def test_an_edit_that_does_not_end_is_given_up(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\ndef f(x):\n    return np.sum(x**2)\n\ndef g(x):\n    k = 0\n    while k < 3:\n        k = k + 1\n"
@@ -274,6 +306,16 @@ def test_a_claim_outside_the_project_gets_no_patch(
     monkeypatch.chdir(inside)
     ran = gradcli("check", "../claimed.py:f", "--grad", "../claimed.py:g", "--at", AT, "--wrt", "w", "--json")
     assert diagnosis(ran)["patch"] is None and "outside the project" in diagnosis(ran)["no_patch"]
+
+
+def test_where_no_edit_helps_the_closed_form_is_shown(gradcli: Gradcli, here: Path) -> None:
+    ran = gradcli("check", "x**2*y", "--grad", "x=gamma(x)*7, y=x**2", "--at", "x=1.5, y=0.4", "--json")
+    assert diagnosis(ran)["closed_form"]["x"] in ("2*x*y", "2*y*x") and "replacement" not in diagnosis(ran)
+    found = check(
+        gradcli, LEFT_OUT.replace("np.cos(x) * y", "np.arctan(7 * x)"), "x=[0.5, -1.2, 0.8], y=[2.1, 0.3, -0.4]"
+    )
+    assert found["patch"] is None and "np.cos(x)" in found["closed_form"]["x"]
+    assert "y" not in found["closed_form"]
 
 
 def test_a_right_claim_has_no_diagnosis(gradcli: Gradcli, here: Path) -> None:
