@@ -103,9 +103,11 @@ def _claim(wanted: Wanted) -> CodeClaim:
     of_f = {code for point in points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
     run = _run(call)
     path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
-    file = None if path is None else SourceFile.read(path)
+    if path is None:
+        raise _NotTried("the claim is computed by what the function itself runs, which is never edited")
+    file = SourceFile.read(path)
     if file is None:
-        raise _NotTried("the claim is no code of its own in a file that can be edited")
+        raise _NotTried("the claim's code is in no file that can be edited")
     used = file.reached([d for c in of_f if c.co_filename == path and (d := file.definition(c)) is not None])
     own = [d for c in run if c.co_filename == path and (d := file.definition(c)) is not None]
     edited = tuple(dict.fromkeys(d for d in own if d not in used and d not in file.forwards))

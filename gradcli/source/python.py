@@ -56,6 +56,7 @@ class PythonFunction:
         self.outputs: tuple[Output, ...] = ()
         self.copies = False
         self.seconds: float | None = None
+        self.calls = 0  # of the function, on numbers and on tracers
         self._passing = passing(function, tuple(self.arguments))
         self._labelled = labelled(self.arguments.values())
 
@@ -112,6 +113,7 @@ class PythonFunction:
 
     def _called(self, values: Mapping[str, Value], function: Callable[..., Any] | None = None) -> Any:
         """Call the function, or what stands in for it."""
+        self.calls += 1
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, node in self.arguments.items():

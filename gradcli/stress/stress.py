@@ -14,6 +14,7 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import PointReport, StressReport
 from gradcli.source.derived import root_of
 from gradcli.source.facts import facts_of
+from gradcli.source.python import PythonFunction
 from gradcli.stress.advice import advice
 from gradcli.stress.critical import critical_numbers
 from gradcli.stress.exact import loss
@@ -26,6 +27,7 @@ from gradcli.verify.request import Request
 from gradcli.words import Exit, Kind, Severity, Verdict, worst
 
 POINTS = 400  # that are looked at, unless the user asks for another number
+_MOST_CALLS = 15_000  # of f, after which no further point is looked at
 _FEW_DIGITS = 6.0  # fewer are reported
 _WITHOUT = frozenset({"symbolic"})  # modes that a wrong point need not run
 _CONFIRMED = 3  # wrong points that are checked in full, before the search goes on without a verdict
@@ -89,8 +91,9 @@ def _searched(request: Request, options: StressOptions) -> _Found:
     fewest: Look | None = None
     wrong: PointReport | None = None
     tried = confirmed = 0
+    last = _calls(request) + _MOST_CALLS
     for values in hard_points(around, beyond_branches(request, given)):
-        if tried >= options.points:
+        if tried >= options.points or _calls(request) > last:
             break
         tried += 1
         seen = look(request, values)
@@ -103,6 +106,12 @@ def _searched(request: Request, options: StressOptions) -> _Found:
         if seen.word is Word.RIGHT and seen.lost > 2.0 and (fewest is None or seen.digits < fewest.digits):
             fewest = seen
     return _Found(StressReport(tried, counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG]), wrong, fewest)
+
+
+def _calls(request: Request) -> int:
+    """Return how often the function was called; 0 for an expression, whose calls cost little."""
+    root = root_of(request.f)
+    return root.calls if isinstance(root, PythonFunction) else 0
 
 
 def _dims(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
