@@ -1,13 +1,13 @@
 """`gradcli check`."""
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.commands.output import Output, emit, output, print_error
+from gradcli.commands.patches import write_patches
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.target_requests import only, several, target_requests
-from gradcli.errors import BadOption, GradcliError
+from gradcli.errors import GradcliError
 from gradcli.options import Options
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_folder, is_python
@@ -87,7 +87,7 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
     emit(dataclasses.replace(report, full=options.verbose), to, world)
     status = Exit(report.exit_status)
     if options.patch is not None:
-        _write_patch(report, options.patch, world)
+        write_patches([report], options.patch, world)
     if keep is None:
         return status
     try:
@@ -96,23 +96,6 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
         print_error(error, False, world)  # the report was written, so that no second JSON document may follow
         status = worst((status, Exit.UNUSABLE))
     return status
-
-
-def _write_patch(report: "CheckReport", file: str, world: World) -> None:
-    """Write the repair of a wrong claim to a file; say why there is none."""
-    from gradcli.full_check import patch_in, reason_in
-
-    patch = patch_in(report)
-    if patch is None:
-        world.tell(f"{file} was not written: {reason_in(report)}")
-        return
-    try:
-        Path(file).write_text(patch, encoding="utf-8", newline="")
-    except OSError as error:
-        raise BadOption(
-            f"--patch {file}: {error.strerror or error}", do="name a file in a folder that is there"
-        ) from None
-    world.tell(f"the repair is in {file}: git apply {file}")
 
 
 def _announce(asked: "Request", to: Output, world: World) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gradcli.commands.check_folder import are_folders, suite_of_folders
 from gradcli.commands.output import Output, print_error
+from gradcli.commands.patches import write_patches
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.suite_page import SuitePage
 from gradcli.commands.target_requests import own_values, target_requests
@@ -234,6 +235,10 @@ class _Run:
         self._page.end(report)
         self._remember(chosen)
         saved = self._saved()
+        if self._options.patch is not None:
+            write_patches(
+                (row.report for row, _ in self._results if row.report is not None), self._options.patch, self._world
+            )
         return worst((Exit(report.exit_status), saved))
 
     def _next(self, results: Iterator[Result]) -> Result | None:

@@ -116,6 +116,20 @@ def _fresh(folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode == 0
 
 
+def test_several_targets_write_one_diff(gradcli: Gradcli, here: Path) -> None:
+    for name in ("one", "two"):
+        Path(f"{name}.py").write_text(RIDGE.format(result="2 * X.T @ e + 2 * lam * w"))
+    Path("gradcli.toml").write_text(
+        "".join(
+            f'[[check]]\nid = "{name}"\ntarget = "{name}.py:f"\ngrad = "{name}.py:g"\nwrt = "w"\nat = "{AT}"\n'
+            for name in ("one", "two")
+        )
+    )
+    ran = gradcli("check", "--patch", "fix.diff", "--no-cache")
+    assert ran.exit_status == 1 and "2 repairs are in fix.diff" in ran.stderr, ran.stdout + ran.stderr
+    assert (here / "fix.diff").read_text().count("--- a/") == 2
+
+
 def test_a_file_without_a_last_newline_keeps_it_that_way(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, RIDGE.format(result="2 * X.T @ e + 2 * lam * w").rstrip(), AT, "--wrt", "w")
     assert found["patch"].count("\\ No newline at end of file") == 2
