@@ -42,11 +42,21 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     ]
     survived = [m for m in found if m.sizeless and m.caught < m.planted]
     if not survived:
-        return MutationResult(tuple(found))
+        return MutationResult(tuple(found), _at_kinks(seen))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     hint = "the bounds of the modes are too wide for these entries"
     return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
+
+
+def _at_kinks(seen: Evidence) -> Finding | None:
+    """Return a finding that says how many entries no mistake was planted in, since other values are right there, too."""
+    count = sum(int(np.sum(mask)) for mask in seen.undecided.values())
+    if not count:
+        return None
+    entries = "1 entry" if count == 1 else f"{count} entries"
+    says = f"no mistake was planted in {entries} at a kink: other subgradients are right there, too"
+    return finding(Kind.MUTANT, Severity.INFO, says)
 
 
 def _unplanted(why: str) -> Finding:

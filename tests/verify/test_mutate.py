@@ -214,6 +214,12 @@ def test_a_subgradient_that_passes_still_does(gradcli: Callable[..., Any]) -> No
     assert mutated(gradcli, *argv, "x=0.5, y=0.5")["exit_status"] == 0
 
 
+def test_entries_at_a_kink_are_said_to_be_left_out(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("check", "sum(abs(x))", "--at", "x=[0, 1]", "--grad", "[0.5, 1]", "--mutate", "--json")
+    said = [f["message"] for f in ran.json["points"][0]["findings"] if f["kind"] == "mutant"]
+    assert said == ["no mistake was planted in 1 entry at a kink: other subgradients are right there, too"]
+
+
 def test_where_projections_judge_it_is_said_that_nothing_is_planted(
     gradcli: Callable[..., Any], tmp_path: Path
 ) -> None:
