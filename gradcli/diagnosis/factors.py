@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gradcli.core.provenance import code_at
 from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.interpreters.tape import CONSTANT
 from gradcli.modes.mode import Question
 from gradcli.words import DiagnosisKind
 
@@ -50,11 +52,24 @@ def named_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | Non
         return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
-    for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q), *_BY_NUMBER):
+    for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q), *_BY_NUMBER, *_recorded(wrong.q)):
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
                 return DiagnosisKind.FACTOR, says + also
     return None
+
+
+def _recorded(q: Question) -> Iterator[tuple[float, str]]:
+    """Yield the factors that a number inside the function causes, such as a temperature, if it is missing or repeated."""
+    seen: set[float] = set()
+    for _, slots, xs, _, _, position in q.lines:
+        for slot, x in zip(slots, xs, strict=False):
+            if slot == CONSTANT and np.ndim(x) == 0 and isinstance(x, int | float | np.number):
+                c, code = abs(float(x)), code_at(position)
+                if np.isfinite(c) and c not in (0.0, 1.0) and c not in seen and code:
+                    seen.add(c)
+                    yield c, f"a factor {c:.6g}: the number in {code} is one too many"
+                    yield 1 / c, f"a factor 1/{c:.6g}: the number in {code} is missing"
 
 
 def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:

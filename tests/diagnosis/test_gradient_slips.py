@@ -264,6 +264,13 @@ def test_an_unnamed_factor_of_the_whole_is_said_of_the_whole(factor: float) -> N
     )
 
 
+@pytest.mark.parametrize("factor", [7.3, 1 / 7.3])
+def test_a_number_inside_the_function_is_named_as_the_factor(factor: float) -> None:
+    f, g = lambda x: np.sum(np.sin(7.3 * x)), lambda x: 7.3 * np.cos(7.3 * x)
+    found = named(f, {"x": X}, lambda x: factor * g(x), g)
+    assert found.kind in ("factor", "slip") and ("7.3" in found.message or "inner" in found.message), found
+
+
 def test_an_unnamed_factor_is_no_other_point() -> None:
     found = named(lambda x: np.sum(x**3), {"x": X}, lambda x: 3.63 * x**2, lambda x: 3 * x**2)
     assert (found.kind, "every wrong entry is 1.21 times" in found.message) == ("unknown", True), found
