@@ -30,7 +30,7 @@ def test_bounds_hold(at: dict[str, Any]) -> None:
 
 def test_a_branch_far_away_is_found() -> None:
     at = find(points("x: n"), lambda at: bool(np.any(at["x"] > 1e6)))
-    assert np.max(at["x"]) > 1e6 and np.size(at["x"]) <= 3
+    assert np.max(at["x"]) > 1e6
 
 
 @pytest.mark.parametrize(

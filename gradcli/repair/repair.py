@@ -73,21 +73,29 @@ def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetR
 
 
 def _in_a_process(wanted: Wanted) -> Found:
-    with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
-        try:
-            request = pickle.dumps(replace(wanted, empty=empty))
-        except (pickle.PicklingError, TypeError, AttributeError):
-            return Found(why="the point holds objects that cannot be given to another process")
-        worker = Worker("gradcli.repair.worker")
-        try:
-            answer = worker.ask(request, _SECONDS)
-            found = pickle.loads(answer) if answer else None
-        except Late:
-            return Found(why="timeout")
-        except (pickle.UnpicklingError, EOFError, GradcliError):
-            found = None
-        finally:
-            worker.stop()
+    try:
+        with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
+            return _asked(replace(wanted, empty=empty))
+    except OSError as error:  # the disk is full, or no process can be started
+        return Found(why=f"no process can be started to try edits in: {error.strerror or error}")
+
+
+def _asked(wanted: Wanted) -> Found:
+    """Return what a process of its own answers."""
+    try:
+        request = pickle.dumps(wanted)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return Found(why="the point holds objects that cannot be given to another process")
+    worker = Worker("gradcli.repair.worker")
+    try:
+        answer = worker.ask(request, _SECONDS)
+        found = pickle.loads(answer) if answer else None
+    except Late:
+        return Found(why="timeout")
+    except (pickle.UnpicklingError, EOFError, GradcliError):
+        found = None
+    finally:
+        worker.stop()
     return found if isinstance(found, Found) else Found(why="the process that tried edits ended")
 
 
