@@ -145,7 +145,7 @@ def _given(request: Request, q: Question, right: Estimate) -> float:
     moved = dict(q.point.values)
     for name in q.wrt:
         x = np.asarray(moved[name], dtype=float)
-        moved[name] = (x * (1 + _GROWN * EPS * rng.choice([-1.0, 1.0], x.shape)))[()]
+        moved[name] = (x * (1 + _GROWN * EPS * rng.uniform(-1.0, 1.0, x.shape)))[()]
     other = _right(replace(q, point=Point(moved)))
     if other is None:
         return 0.0
