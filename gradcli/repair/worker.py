@@ -110,7 +110,10 @@ def _claim(wanted: Wanted) -> CodeClaim:
         raise _NotTried("the claim's code is in no file that can be edited")
     used = file.reached([d for c in of_f if c.co_filename == path and (d := file.definition(c)) is not None])
     own = [d for c in run if c.co_filename == path and (d := file.definition(c)) is not None]
-    edited = tuple(dict.fromkeys(d for d in own if d not in used and d not in file.forwards))
+    returned = {
+        d for c in run if c not in of_f and "<locals>" in c.co_qualname and (d := file.definition(c)) is not None
+    }
+    edited = tuple(dict.fromkeys(d for d in own if (d not in used or d in returned) and d not in file.forwards))
     if not edited:
         raise _NotTried("the claim is computed by the function itself, which is never edited")
     names = _globals(file)
