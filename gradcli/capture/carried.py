@@ -13,6 +13,8 @@ from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any, BinaryIO
 
+from gradcli.core.closures import UNBOUND, content
+
 
 class _Pickler(pickle.Pickler):
     """Pickles functions that no module has under their name, such as lambdas and closures."""
@@ -20,7 +22,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, x: Any) -> Any:
         if not isinstance(x, FunctionType) or _is_importable(x):
             return NotImplemented
-        cells = tuple(_content(cell) for cell in x.__closure__ or ())
+        cells = tuple(None if (held := content(cell)) is UNBOUND else (held,) for cell in x.__closure__ or ())
         made = marshal.dumps(x.__code__), x.__module__, x.__qualname__, x.__defaults__, x.__kwdefaults__, cells
         return rebuilt, made
 
@@ -58,13 +60,6 @@ def rebuilt(code: bytes, module: str, name: str, defaults: Any, named: Any, cell
     function = FunctionType(made, scope, made.co_name, defaults, closure or None)
     function.__kwdefaults__, function.__qualname__, function.__module__ = named, name, module
     return function
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return (cell.cell_contents,)
-    except ValueError:  # not bound yet
-        return None
 
 
 def _is_importable(function: FunctionType) -> bool:

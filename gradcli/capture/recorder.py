@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gradcli.capture.definitions import Definition, Scope, definition_of
 from gradcli.capture.sampling import Drawn, Room
 from gradcli.capture.state import State, state_of
+from gradcli.core.closures import content
 from gradcli.words import DerivativeKind
 
 Convention = Literal["plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework"]
@@ -336,14 +337,7 @@ def _types_in(function: Any) -> Any:
     """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
     owner = getattr(function, "__self__", None)
     cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
-    return type(owner).__qualname__, tuple(_class_in(cell) for cell in cells)
-
-
-def _class_in(cell: Any) -> str:
-    try:
-        return type(cell.cell_contents).__qualname__
-    except ValueError:  # not bound yet
-        return ""
+    return type(owner).__qualname__, tuple(type(content(cell)).__qualname__ for cell in cells)
 
 
 def _is_finite(value: Any) -> bool:

@@ -14,6 +14,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from gradcli.capture.definitions import Definition, Scope, definition_of
+from gradcli.core.closures import UNBOUND, codes, content
 
 _MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
 _MOST_READ = 2**18  # bytes of an array that its fingerprint reads
@@ -53,19 +54,19 @@ class Binding:
     def now(self) -> Any:
         """Return what it is bound to now."""
         if isinstance(self.holder, CellType):
-            return _content(self.holder)
+            return content(self.holder)
         if isinstance(self.holder, dict):
-            return self.holder.get(self.name, _UNBOUND)
-        return getattr(self.holder, self.name, _UNBOUND)
+            return self.holder.get(self.name, UNBOUND)
+        return getattr(self.holder, self.name, UNBOUND)
 
     def bind(self, value: Any) -> None:
         """Bind it to a value."""
         if isinstance(self.holder, dict):
-            if value is _UNBOUND:
+            if value is UNBOUND:
                 self.holder.pop(self.name, None)
             else:
                 self.holder[self.name] = value
-        elif value is not _UNBOUND:
+        elif value is not UNBOUND:
             setattr(self.holder, "cell_contents" if isinstance(self.holder, CellType) else self.name, value)
 
 
@@ -82,17 +83,14 @@ class State:
         for each in self.bindings:
             if each.now() is not each.value:
                 each.bind(each.value)
-        for found, content in self.lists:
-            if len(found) != len(content) or any(x is not y for x, y in zip(found, content, strict=True)):
-                found[:] = content
+        for found, held in self.lists:
+            if len(found) != len(held) or any(x is not y for x, y in zip(found, held, strict=True)):
+                found[:] = held
 
     @property
     def size(self) -> int:
         """The bytes of what was copied."""
         return sum(each.size for each in self.arrays)
-
-
-_UNBOUND = object()
 
 
 def state_of(parts: Sequence[Any]) -> State:
@@ -187,14 +185,14 @@ class _Walk:
                     yield from self._attribute(found, name)
 
     def _attribute(self, holder: Any, name: str) -> Iterator[Any]:
-        value = getattr(holder, name, _UNBOUND)
-        if value is not _UNBOUND:
+        value = getattr(holder, name, UNBOUND)
+        if value is not UNBOUND:
             self._bind(holder, name, value)
             yield value
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         for cell in function.__closure__ or ():
-            value = _content(cell)
+            value = content(cell)
             self._bind(cell, None, value)
             yield value
         yield from function.__defaults__ or ()
@@ -203,8 +201,8 @@ class _Walk:
 
     def _bound(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
         for name in names[:_MOST_ARRAYS]:
-            value = scope.get(name, _UNBOUND)
-            if value is not _UNBOUND:
+            value = scope.get(name, UNBOUND)
+            if value is not UNBOUND:
                 if not isinstance(value, ModuleType | type | FunctionType):
                     self._bind(scope, name, value)
                 yield value
@@ -216,15 +214,7 @@ class _Walk:
 
 def _names(code: CodeType) -> list[str]:
     """Return the names of globals that a function may read, also in functions inside of it."""
-    inside = [name for x in code.co_consts if isinstance(x, CodeType) for name in _names(x)]
-    return [*dict.fromkeys((*code.co_names, *inside))]
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return _UNBOUND
+    return [*dict.fromkeys(name for inner in codes(code) for name in inner.co_names)]
 
 
 def _data_of(module: ModuleType) -> list[str]:

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gradcli.core.closures import content
 from gradcli.core.tracer import Tracer
 
 _DEEPEST = 12  # levels of functions, objects and containers inside each other
@@ -71,7 +72,7 @@ def _parts(x: Any) -> list[Any]:
     if isinstance(x, dict):
         return list(x.values())
     if isinstance(x, types.FunctionType):
-        return [*_cells(x), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+        return [*map(content, x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
     if isinstance(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
     if isinstance(x, types.MethodType):
@@ -79,16 +80,6 @@ def _parts(x: Any) -> list[Any]:
     if isinstance(x, type | types.ModuleType) or type(x).__module__ in ("builtins", "numpy"):
         return []
     return list(getattr(x, "__dict__", {}).values())
-
-
-def _cells(function: types.FunctionType) -> list[Any]:
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:  # a name that is bound later
-            found.append(None)
-    return found
 
 
 def _begun(x: Any) -> Any:

@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Iterator
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
+from gradcli.core.closures import closure, codes
 from gradcli.errors import BadOption
 from gradcli.frameworks.framework import framework
 
@@ -57,25 +58,13 @@ def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
             if callable(getattr(found, name, None)):
                 yield from _tops(getattr(found, name), depth + 1, seen)
         return
-    space = dict(inner.__globals__)
-    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-        try:
-            space[name] = cell.cell_contents
-        except ValueError:
-            continue
-    named = [space[name] for name in _names(code) if name in space]
+    space = {**inner.__globals__, **closure(inner)}
+    named = [space[name] for each in codes(code) for name in (*each.co_names, *each.co_freevars) if name in space]
     named += [x for x in inspect.get_annotations(inner).values() if not isinstance(x, str)]
     for x in named:
         yield _top(x)
         if callable(x) and _home(x) == inner.__module__:
             yield from _tops(x, depth + 1, seen)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from (*code.co_names, *code.co_freevars)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _top(x: Any) -> str:

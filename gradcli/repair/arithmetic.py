@@ -11,7 +11,7 @@ from gradcli.repair.scope import Term, fits, is_index, shape_of
 from gradcli.repair.text import ATOM, SIGN, SIGNS, binding, bound_by, grouped
 
 
-def constants_edits(place: Place) -> Iterator[New]:
+def constant_edits(place: Place) -> Iterator[New]:
     """Change a number: by one, twice, half, its inverse."""
     node = place.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
@@ -50,7 +50,7 @@ _TWIN_OPERATORS: dict[type[ast.AST], tuple[tuple[type[ast.AST], float], ...]] = 
 }  # fmt: skip
 
 
-def operators_edits(place: Place) -> Iterator[New]:
+def operator_edits(place: Place) -> Iterator[New]:
     """Change an operator, exchange its operands, or leave one out."""
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
@@ -74,7 +74,7 @@ def operators_edits(place: Place) -> Iterator[New]:
     yield kind, 1.5, text.piece(right), binding(right)
 
 
-def groupings_edits(place: Place) -> Iterator[New]:
+def grouping_edits(place: Place) -> Iterator[New]:
     """Move a product into or out of a sum: a - b*c and (a - b)*c, a/b*c and a/(b*c)."""
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
@@ -105,7 +105,7 @@ def groupings_edits(place: Place) -> Iterator[New]:
             yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", bound_by(ast.Div)
 
 
-def signs_edits(place: Place) -> Iterator[New]:
+def sign_edits(place: Place) -> Iterator[New]:
     """Change the sign of a factor or term, or leave it out."""
     node = place.node
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -114,7 +114,7 @@ def signs_edits(place: Place) -> Iterator[New]:
         yield "sign", 1.2, f"-{grouped(place.piece, binding(node), ast.Mult)}", SIGN
 
 
-def powers_edits(place: Place) -> Iterator[New]:
+def power_edits(place: Place) -> Iterator[New]:
     """Square an expression, or leave out its power."""
     node = place.node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
@@ -128,7 +128,7 @@ def powers_edits(place: Place) -> Iterator[New]:
 _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
 
 
-def factors_edits(place: Place) -> Iterator[New]:
+def factor_edits(place: Place) -> Iterator[New]:
     """Multiply or divide by a number, a name or a size, or by what a derivative often lacks: 1 - t, 1 - t**2."""
     if not place.carries_numbers or is_factor(place) or isinstance(place.node, ast.Constant):
         return
@@ -166,7 +166,7 @@ def is_trivial(x: Any) -> bool:
     return isinstance(x, int | float | np.number) and float(x) in (0.0, 1.0)
 
 
-def terms_edits(place: Place) -> Iterator[New]:
+def term_edits(place: Place) -> Iterator[New]:
     """Add or subtract 1, a name, or an expression of the code."""
     if not (place.carries_numbers or place.in_index) or is_term(place) or isinstance(place.node, ast.Constant):
         return

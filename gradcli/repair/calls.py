@@ -9,7 +9,7 @@ from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
 from gradcli.repair.text import ATOM, binding, bound_by, grouped
 
 
-def names_edits(place: Place) -> Iterator[New]:
+def name_edits(place: Place) -> Iterator[New]:
     """Take another name or attribute of the same shape."""
     node, own = place.node, place.value
     if isinstance(node, ast.Name) and not place.stored and not place.is_function and is_number(own):
@@ -40,7 +40,7 @@ _TWINS = (
 _WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
 
 
-def functions_edits(place: Place) -> Iterator[New]:
+def function_edits(place: Place) -> Iterator[New]:
     """Call another function of the same kind, or none."""
     node, text = place.node, place.text
     if place.is_function:
@@ -75,7 +75,7 @@ _REDUCTIONS = frozenset(
 _AXES = ("axis", "dim")
 
 
-def axes_edits(place: Place) -> Iterator[New]:
+def axis_edits(place: Place) -> Iterator[New]:
     """Reduce along another axis, along all, keep the axis or not."""
     node, text = place.node, place.text
     if not isinstance(node, ast.Call):
@@ -98,7 +98,7 @@ def axes_edits(place: Place) -> Iterator[New]:
             yield "axis", 1.6, f"{inner}{comma}axis={axis}, keepdims=True)", ATOM
 
 
-def sums_edits(place: Place) -> Iterator[New]:
+def sum_edits(place: Place) -> Iterator[New]:
     """Sum or average an array, along an axis or wholly."""
     if not place.carries_numbers or not shape_of(place.value) or place.value is UNKNOWN:
         return
@@ -108,7 +108,7 @@ def sums_edits(place: Place) -> Iterator[New]:
             yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
 
 
-def transposes_edits(place: Place) -> Iterator[New]:
+def transpose_edits(place: Place) -> Iterator[New]:
     """Transpose a matrix, or do not."""
     node = place.node
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -122,7 +122,7 @@ def transposes_edits(place: Place) -> Iterator[New]:
         )
 
 
-def subscripts_edits(place: Place) -> Iterator[New]:
+def subscript_edits(place: Place) -> Iterator[New]:
     """Exchange letters of einsum's subscripts."""
     node = place.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "->" not in node.value:
@@ -136,7 +136,7 @@ def subscripts_edits(place: Place) -> Iterator[New]:
             yield "subscripts", 1.2, f"{quote}{''.join(made)}{quote}", ATOM
 
 
-def indices_edits(place: Place) -> Iterator[New]:
+def index_edits(place: Place) -> Iterator[New]:
     """Take the neighbouring slice, or the indices in another order."""
     node = place.node
     if isinstance(node, ast.Slice) and node.step is None:
@@ -152,7 +152,7 @@ def indices_edits(place: Place) -> Iterator[New]:
             yield "comparison", 1.4, f"{left} {sign} {right}", 5
 
 
-def exchanges_edits(place: Place) -> Iterator[New]:
+def exchange_edits(place: Place) -> Iterator[New]:
     """Exchange two of the gradients that are returned together."""
     node, text = place.node, place.text
     if not isinstance(place.parent, ast.Return):
@@ -166,7 +166,7 @@ def exchanges_edits(place: Place) -> Iterator[New]:
             yield "order", 0.9, new, ATOM
 
 
-def reversals_edits(place: Place) -> Iterator[New]:
+def reversal_edits(place: Place) -> Iterator[New]:
     """Accumulate from the other end, or reverse an array."""
     node, text = place.node, place.text
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
@@ -181,7 +181,7 @@ def reversals_edits(place: Place) -> Iterator[New]:
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
 
 
-def matrices_edits(place: Place) -> Iterator[New]:
+def matrix_edits(place: Place) -> Iterator[New]:
     """Symmetrise a matrix, or multiply by another one."""
     shape = shape_of(place.value)
     if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
@@ -199,7 +199,7 @@ def matrices_edits(place: Place) -> Iterator[New]:
                 yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", bound_by(ast.MatMult)
 
 
-def wholes_edits(place: Place) -> Iterator[New]:
+def whole_edits(place: Place) -> Iterator[New]:
     """Take a name for an expression of its shape, or sum what one item was taken of."""
     node = place.node
     if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):

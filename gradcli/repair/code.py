@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.closures import closure
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
 from gradcli.repair.composed import lacking
 from gradcli.repair.edits import edits_of
-from gradcli.repair.functions import Definition, SourceFile, Unit, live_functions, unit_of
+from gradcli.repair.functions import Definition, SourceFile, Unit, first_line, live_functions, unit_of
 from gradcli.repair.place import Edit, Place
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.scope import UNKNOWN, Scope, is_number, texts_of
@@ -24,22 +25,10 @@ from gradcli.repair.text import Change, Text, changed, expressions, lines_of, sp
 
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
 _VISITS = 6  # of a line, the last of which gives the values of its names
-_SCALE, _SHIFT = (
-    1.0009765625,
-    0.0009765625,
-)  # what a value is multiplied by and what is added, to see what depends on it
+_SCALE, _SHIFT = 1 + 2**-10, 2**-10  # a value is multiplied by one and the other is added, to see what depends on it
 _CHANGING = (
-    ".append(",
-    ".pop(",
-    ".extend(",
-    ".insert(",
-    ".remove(",
-    ".clear(",
-    ".update(",
-    ".sort(",
-    "next(",
-    ".fill(",
-)
+    ".append(", ".pop(", ".extend(", ".insert(", ".remove(", ".clear(", ".update(", ".sort(", "next(", ".fill(",
+)  # fmt: skip
 _FUTURE = 0x1FE0000  # the bits of a code object's flags that `from __future__` sets
 
 
@@ -97,7 +86,7 @@ class CodeClaim:
                 function.__code__ = code
             with np.errstate(all="ignore"), _tracing(_Counter(self.file.path, self.most_lines).started):
                 return self.call(number)
-        except (Exception, RecursionError):  # the edited text may raise anything; then it is no repair
+        except Exception:  # the edited text may raise anything; then it is no repair
             return None
         finally:
             for function, code in reversed(replaced):
@@ -133,21 +122,14 @@ class CodeClaim:
             for statement, _ in _statements_of(definition):
                 value = getattr(statement, "value", None)
                 scope = self._scope(definition, statement)
-                if (
-                    isinstance(statement, ast.Assign | ast.AugAssign)
-                    and isinstance(value, ast.expr)
-                    and scope is not None
-                ):
-                    x = scope.value(self._text.piece(value))
-                    if (
-                        is_number(x)
-                        and getattr(np.asarray(x), "dtype", None) is not None
-                        and np.asarray(x).dtype.kind == "f"
-                    ):
-                        start, end = self._text.span(value)
-                        new = f"{_SCALE} * ({self._text.piece(value)}) + {_SHIFT}"
-                        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
-                            found[line] = (Change(start, end, new),)
+                if not isinstance(statement, ast.Assign | ast.AugAssign) or value is None or scope is None:
+                    continue
+                x = scope.value(self._text.piece(value))
+                if is_number(x) and np.asarray(x).dtype.kind == "f":
+                    start, end = self._text.span(value)
+                    change = Change(start, end, f"{_SCALE} * ({self._text.piece(value)}) + {_SHIFT}")
+                    for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+                        found[line] = (change,)
         return found
 
     def after(self, edit: Edit) -> "CodeClaim | None":
@@ -171,7 +153,7 @@ class CodeClaim:
     def _same(file: SourceFile, definition: Definition) -> Definition:
         """Return a function in an edited file, whose lines may have moved up by one."""
         name = getattr(definition, "name", "<lambda>")
-        first = min([definition.lineno, *(d.lineno for d in getattr(definition, "decorator_list", []))])
+        first = first_line(definition)
         return next(file.definitions[k] for k in ((first, name), (first - 1, name)) if k in file.definitions)
 
     @cached_property
@@ -237,9 +219,14 @@ class CodeClaim:
         functions = {
             n: x for n, x in outer.items() if _is_users(x, outer) and self.file.definition(x.__code__) in self.callable
         }
-        around = texts_of(self._text, [*self.definitions, *self.around])
-        of_f = frozenset(around) - frozenset(texts_of(self._text, self.definitions))
+        around, of_f = self._around
         return Scope({**functions, **shared, **values}, evaluate, _unread(definition), _prefix(outer), around, of_f)
+
+    @cached_property
+    def _around(self) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The texts of the expressions of the code, and those of them that only other functions have."""
+        around = texts_of(self._text, [*self.definitions, *self.around])
+        return around, frozenset(around) - frozenset(texts_of(self._text, self.definitions))
 
     def _outputs(self, definition: Definition, statement: ast.AST) -> Mapping[ast.AST, tuple[str, ...]]:
         """Return which inputs' gradients an expression of a return statement is, in the function that is called first."""
@@ -277,11 +264,7 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
 
 def _held(function: FunctionType) -> Iterator[Any]:
     """Yield the arrays that a function's module and closure hold."""
-    cells = []
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that was never filled
-            cells.append(cell.cell_contents)
-    for x in (*function.__globals__.values(), *cells):
+    for x in (*function.__globals__.values(), *closure(function).values()):
         if isinstance(x, np.ndarray):
             yield x
 

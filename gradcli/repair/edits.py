@@ -3,33 +3,33 @@
 from collections.abc import Callable, Iterator
 
 from gradcli.repair.arithmetic import (
-    constants_edits,
-    factors_edits,
-    groupings_edits,
-    operators_edits,
-    powers_edits,
-    signs_edits,
-    terms_edits,
+    constant_edits,
+    factor_edits,
+    grouping_edits,
+    operator_edits,
+    power_edits,
+    sign_edits,
+    term_edits,
 )  # fmt: skip
 from gradcli.repair.calls import (
-    axes_edits,
-    exchanges_edits,
-    functions_edits,
-    indices_edits,
-    matrices_edits,
-    names_edits,
-    reversals_edits,
-    subscripts_edits,
-    sums_edits,
-    transposes_edits,
-    wholes_edits,
+    axis_edits,
+    exchange_edits,
+    function_edits,
+    index_edits,
+    matrix_edits,
+    name_edits,
+    reversal_edits,
+    subscript_edits,
+    sum_edits,
+    transpose_edits,
+    whole_edits,
 )  # fmt: skip
 from gradcli.repair.place import Edit, New, Place
 
 _MAKERS: tuple[Callable[[Place], Iterator[New]], ...] = (
-    constants_edits, operators_edits, groupings_edits, signs_edits, powers_edits, names_edits, functions_edits, axes_edits,
-    sums_edits, transposes_edits, subscripts_edits, indices_edits, factors_edits, terms_edits, reversals_edits, matrices_edits,
-    wholes_edits, exchanges_edits,
+    constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
+    sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
+    whole_edits, exchange_edits,
 )  # fmt: skip
 
 

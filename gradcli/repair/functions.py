@@ -3,13 +3,14 @@
 import ast
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from gradcli.core.closures import codes
 from gradcli.core.provenance import is_users
 
 Definition = ast.FunctionDef | ast.Lambda
@@ -42,14 +43,6 @@ def live_functions(path: str) -> dict[str, list[FunctionType]]:
     return found
 
 
-def inner_codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from inner_codes(constant)
-
-
 @dataclass(frozen=True)
 class SourceFile:
     """A file of the user's, as text with the line ends as they are."""
@@ -78,7 +71,7 @@ class SourceFile:
         found: dict[tuple[int, str], Definition] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef):
-                found[min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.name] = node
+                found[first_line(node), node.name] = node
             elif isinstance(node, ast.Lambda):
                 found.setdefault((node.lineno, "<lambda>"), node)
         return found
@@ -119,26 +112,27 @@ class Unit:
     first: int  # its lines, counted from 0
     last: int
     header: str  # the line of the class that the method is in
-    prefix: str  # of the qualified names, which the file has and the piece has not
 
     def compiled(self, text: str, path: str, flags: int) -> list[CodeType]:
         """Return the code of the functions in the piece. Raises SyntaxError."""
         code = compile(self.header + text, path, "exec", flags=flags, dont_inherit=True)
-        return [inner for inner in inner_codes(code) if inner.co_name not in ("<module>",)]
+        return [inner for inner in codes(code) if inner.co_name != "<module>"]
 
 
 def unit_of(tree: ast.Module, node: ast.AST) -> Unit:
     """Return the smallest piece around a function that can be compiled alone."""
     line = getattr(node, "lineno", 1)
-    top = next(s for s in tree.body if _first(s) <= line <= (s.end_lineno or s.lineno))
+    top = next(s for s in tree.body if first_line(s) <= line <= (s.end_lineno or s.lineno))
     if isinstance(top, ast.ClassDef):
         for s in top.body:
-            if _first(s) <= line <= (s.end_lineno or s.lineno) and isinstance(s, ast.FunctionDef):
-                return Unit(s.lineno - 1, s.end_lineno or s.lineno, f"class {top.name}:\n", "")
-    start = top.lineno if isinstance(top, ast.FunctionDef) else _first(top)
-    return Unit(start - 1, top.end_lineno or top.lineno, "", "")
+            if first_line(s) <= line <= (s.end_lineno or s.lineno) and isinstance(s, ast.FunctionDef):
+                return Unit(s.lineno - 1, s.end_lineno or s.lineno, f"class {top.name}:\n")
+    start = top.lineno if isinstance(top, ast.FunctionDef) else first_line(top)
+    return Unit(start - 1, top.end_lineno or top.lineno, "")
 
 
-def _first(node: ast.stmt) -> int:
+def first_line(node: ast.AST) -> int:
+    """Return the first line of a definition or a statement, with its decorators."""
+    line: int = getattr(node, "lineno", 1)
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)])
+    return min([line, *(d.lineno for d in decorators)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Span = tuple[int, int]
-_LOOSEST, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = 0, 10, 11, 12, 13, 15
+_LOOSEST, _SUM, _PRODUCT, SIGN, _POWER, ATOM = 0, 10, 11, 12, 13, 15
 _BINDING: dict[type[ast.AST], int] = {
     ast.Add: _SUM, ast.Sub: _SUM, ast.Mult: _PRODUCT, ast.Div: _PRODUCT, ast.MatMult: _PRODUCT, ast.FloorDiv: _PRODUCT,
     ast.Mod: _PRODUCT, ast.Pow: _POWER,
@@ -86,21 +86,18 @@ def binding(node: ast.AST) -> int:
     if isinstance(node, ast.BinOp):
         return _BINDING.get(type(node.op), _LOOSEST)
     if isinstance(node, ast.UnaryOp):
-        return _SIGN
+        return SIGN
     if isinstance(node, ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.List | ast.Tuple | ast.Dict):
-        return _ATOM
+        return ATOM
     if isinstance(node, ast.Constant):
         negative = isinstance(node.value, int | float) and node.value < 0
-        return _SIGN if negative else _ATOM
+        return SIGN if negative else ATOM
     return _LOOSEST
 
 
 def bound_by(operator: type[ast.AST]) -> int:
     """Return how strongly an operation with this operator binds."""
     return _BINDING[operator]
-
-
-ATOM, SIGN = _ATOM, _SIGN
 
 
 def grouped(text: str, bound: int, operator: type[ast.AST], right: bool = False) -> str:
@@ -112,14 +109,14 @@ def grouped(text: str, bound: int, operator: type[ast.AST], right: bool = False)
 def _needed(node: ast.AST, parent: ast.AST) -> int:
     """Return how strongly what replaces a node must bind to need no brackets."""
     if isinstance(parent, ast.BinOp):
-        need = _BINDING.get(type(parent.op), _ATOM)
+        need = _BINDING.get(type(parent.op), ATOM)
         after = node is parent.right and not isinstance(parent.op, ast.Add | ast.Pow)
         before_power = isinstance(parent.op, ast.Pow) and node is parent.left
         return need + 1 if after or before_power else need
     if isinstance(parent, ast.UnaryOp):
-        return _SIGN if isinstance(parent.op, ast.USub | ast.UAdd) else _LOOSEST
+        return SIGN if isinstance(parent.op, ast.USub | ast.UAdd) else _LOOSEST
     if isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Subscript | ast.Call) and _leads(node, parent)):
-        return _ATOM
+        return ATOM
     return _SUM if isinstance(parent, ast.Compare | ast.BoolOp | ast.IfExp | ast.comprehension) else _LOOSEST
 
 

@@ -80,7 +80,7 @@ def _found(wanted: Wanted) -> Found:
         claim = _claim(wanted)
     except _NotTried as reason:
         return Found(why=str(reason))
-    except (GradcliError, Exception) as error:  # what the user's module raises when it is loaded again
+    except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     _limit(wanted.empty)
     try:

@@ -3,12 +3,13 @@
 import itertools
 import re
 from collections.abc import Iterator
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from gradcli.modes.claim import Claimed, ClaimedExpressions
+from gradcli.core.closures import closure, codes
+from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import Called, ClaimedFunction
 from gradcli.source.derived import root_of
 from gradcli.source.function import Function
@@ -22,11 +23,10 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
-    found: set[float] = set()
-    for function in _functions(f, claim):
-        found |= set(_constants(function, _DEEP, set()))
-    for text in (getattr(root_of(f), "text", ""), getattr(claim, "text", "")):
-        found |= {float(number) for number in _NUMBER.findall(text)} if not _functions(f, None) else set()
+    found = {x for function in _functions(f, claim) for x in _constants(function, _DEEP, set())}
+    if root_of(f).kind == "expression":
+        texts = (getattr(root_of(f), "text", ""), getattr(claim, "text", ""))
+        found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
     held = sorted({x for x in found if np.isfinite(x) and 0 < abs(x) < 1e6} | {0.0})
     if len(held) > _MOST:
         held = [held[k] for k in np.linspace(0, len(held) - 1, _MOST).astype(int)]
@@ -49,12 +49,11 @@ def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[fl
     if id(function) in seen or not deep:
         return
     seen.add(id(function))
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    names = {name for code in codes(function.__code__) for name in code.co_names}
     own = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
-    for code in _codes(function.__code__):
+    for code in codes(function.__code__):
         yield from (float(x) for x in code.co_consts if isinstance(x, int | float) and not isinstance(x, bool))
-    for x in (*cells, *own, *(function.__defaults__ or ())):
+    for x in (*closure(function).values(), *own, *(function.__defaults__ or ())):
         if isinstance(x, FunctionType):
             if x.__module__ == function.__module__:
                 yield from _constants(x, deep - 1, seen)
@@ -62,23 +61,3 @@ def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[fl
             yield float(x)
         elif isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.size <= _MOST_ENTRIES:
             yield from map(float, x.reshape(-1))
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 (a cell that was never filled raises)
-    except ValueError:
-        return False
-    return True
-
-
-def is_formula(claim: Claimed | None) -> bool:
-    """Whether a claim is an expression."""
-    return isinstance(claim, ClaimedExpressions)
