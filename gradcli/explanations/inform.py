@@ -397,12 +397,12 @@ ROWS = (
     Explanation(
         Kind.INACCURATE,
         group="informs",
-        summary="the claim is the right formula and loses digits",
+        summary="the claim, or f, is right and loses digits",
         meaning=(
             "At the point that the finding names, the claim keeps few of the 16 digits of float64, though its formula is "
             "right: evaluated without rounding it is the gradient. Nearly equal numbers cancel, or an intermediate result "
             "overflows. What the inputs themselves leave uncertain is not counted. Points are those of the check, or those "
-            "that --stress looks for."
+            "that --stress looks for; without a claim it counts the digits of f, and of its gradient by each mode."
         ),
         do="Write the line that the finding names another way. To make it a failure, ask for digits: --digits 8.",
         example=Example(

@@ -10,7 +10,7 @@ from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, Table, Tone
 from gradcli.reports.common import Finding, Target
 from gradcli.reports.encode import Given, Values
-from gradcli.reports.point_report import Diagnosis, ModeResult, Mutant, PointReport, StressReport
+from gradcli.reports.point_report import Diagnosis, FewestDigits, ModeResult, Mutant, PointReport, StressReport
 from gradcli.words import Derivative, DiagnosisKind, Kind, Severity, Verdict
 
 MAX_ROWS = 10
@@ -129,12 +129,27 @@ def _repair_blocks(d: Diagnosis) -> list[Block]:
 
 
 def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
-    """Say how many hard points were looked at, and at how many the claim is right."""
+    """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
+    if isinstance(stress.fewest, tuple):
+        return _fewest_blocks(stress, stress.fewest)
     says = f"{stress.points:,} hard points: the claim is right at {stress.right:,}"
     says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
     open_ = stress.wrong if verdict != Verdict.FAIL else 0
     says += f"; {open_:,} could not be decided" if open_ else ""
     return [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
+
+
+def _fewest_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list[Block]:
+    says = f"{stress.points:,} hard points: the right value and gradient are known at {stress.right:,}"
+    says += "" if fewest else "; no digits are lost there but those that the inputs leave open"
+    blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
+    if fewest:
+        rows: list[tuple[Cell, ...]] = []
+        for x in fewest:
+            what = "value of f" if x.of == "value" else f"gradient by {x.of}"
+            rows.append((what, f"{x.digits:.1f}", numbers.at_values(x.at)))
+        blocks.append(Table(("", "right digits", "at"), tuple(rows)))
+    return blocks
 
 
 def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:

@@ -101,9 +101,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
         found.append(Headline(*WORDS[report.verdict], f"{cut(report.target.text)}: {report.message}"))
-    place = ", ".join(
-        f"{name} = {numbers.value(x)}{' (drawn)' if name in report.drawn else ''}" for name, x in report.at.items()
-    )
+    place = numbers.at_values(report.at, report.drawn)
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []
     found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]

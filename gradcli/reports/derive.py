@@ -199,9 +199,7 @@ class DeriveReport(Printed):
         rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
         rows.append(("variables", "; ".join(self._variable(name) for name in self.shapes)))
         if not isinstance(self.at, Absent):
-            drawn = self.drawn or ()
-            shown = [f"{n} = {numbers.value(x)}{' (drawn)' if n in drawn else ''}" for n, x in self.at.items()]
-            rows.append(("at", ", ".join(shown)))
+            rows.append(("at", numbers.at_values(self.at, self.drawn or ())))
         if not isinstance(self.sizes, Absent):
             named = ", ".join(f"{n} = {k}" for n, k in self.sizes.items())
             rows.append(("sizes", f"from --at: {named}; give --shapes if equal lengths are not the same size"))

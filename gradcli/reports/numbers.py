@@ -1,7 +1,7 @@
 """How numbers are written for people: enough digits, no more."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,11 @@ def value(x: Any) -> str:
     more = f", ... {array.size} entries" if array.size > _SHOWN else ""
     kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
     return f"{kind}[{listed}{more}]"
+
+
+def at_values(at: Mapping[str, Any], drawn: Collection[str] = ()) -> str:
+    """Return the values of a point by name, with those that were drawn marked."""
+    return ", ".join(f"{name} = {value(x)}{' (drawn)' if name in drawn else ''}" for name, x in at.items())
 
 
 def listed(x: Any) -> str:

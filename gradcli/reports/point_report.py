@@ -200,19 +200,36 @@ class TraceReport:
 
 
 @dataclass(frozen=True, slots=True)
+class FewestDigits:
+    """The hard point where a value or a gradient keeps the fewest right digits.
+
+    of      What keeps these digits: `value`, the value of f, or the mode that computed the gradient.
+    digits  The right digits of the worst entry there, 16 at most.
+    at      The value of every input by name.
+    """
+
+    of: str
+    digits: float
+    at: dict[str, Given]
+
+
+@dataclass(frozen=True, slots=True)
 class StressReport:
     """How many hard points were looked at, and what was seen there (--stress).
 
     points   The number of points that were looked at.
-    right    The number of these where the claim is right; it may lose digits there, which a finding says.
+    right    The number of these where the claim is right; it may lose digits there, which a finding says. Without a
+             claim: the number where the right value and gradient are known.
     skipped  The number of these where f raises, is not smooth or not finite, or is too costly to know.
     wrong    The number of these where the claim seemed wrong; the check of the simplest one decides.
+    fewest   Without a claim: where f, and its gradient by each mode, keep the fewest right digits.
     """
 
     points: int
     right: int
     skipped: int
     wrong: int
+    fewest: tuple[FewestDigits, ...] | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,7 @@ class SweepReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the plot, the table and what they say."""
-        place = ", ".join(
-            f"{name} = {numbers.value(x)}{' (drawn)' if name in self.drawn else ''}" for name, x in self.at.items()
-        )
+        place = numbers.at_values(self.at, self.drawn)
         blocks: list[Block] = list(self._claim())
         blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.value(self.value)}", 0))
         blocks += [Paragraph(f"at {place}", 0)] if place else []

@@ -1,6 +1,6 @@
-"""A claim in balls: whether its own rounding explains its error, and the line that loses the digits."""
+"""A function or a claim in balls: whether its own rounding explains its error, and the line that loses the digits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,12 @@ _SAME = 1e-9  # relative: the exact claim is the right gradient
 _SHRUNK = 1e-2  # how much smaller an error is in longdouble, which has 11 more bits
 
 
+Named = Callable[[Mapping[str, Value]], Value]  # a function of named values
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The operation of a claim that loses the most digits: where it is, as the user wrote it, and how many."""
+    """The operation that loses the most digits: where it is, as the user wrote it, and how many."""
 
     position: Any
     name: str
@@ -37,7 +40,8 @@ class Loss:
 
 def explains(request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     """Whether a claim without rounding is the right gradient in every entry where the computed claim is not."""
-    exact = _exact(request, values)
+    function = function_of(request.claim)
+    exact = None if function is None else both_ways(function, request.wrt, values)
     if exact is None:
         return _in_longdouble(request, values, claimed, right)
     plain, sharp = exact
@@ -52,7 +56,7 @@ def explains(request: Request, values: Mapping[str, Any], claimed: Mapping[str, 
     return True
 
 
-def function_of(claim: Claimed | None) -> Any:
+def function_of(claim: Claimed | None) -> Named | None:
     """Return the claim as a function of named values that can be traced; its outputs are one vector."""
     if isinstance(claim, ClaimedExpressions):
         programs = claim.programs
@@ -68,12 +72,9 @@ def function_of(claim: Claimed | None) -> Any:
     return None
 
 
-def _programs(request: Request, values: Mapping[str, Any]) -> tuple[Program, Program] | None:
-    """Return the claim's program on numbers, and the same in balls; None if it cannot be traced."""
-    function = function_of(request.claim)
-    if function is None:
-        return None
-    names = [name for name in request.wrt if name in values]
+def _programs(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Program, Program] | None:
+    """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
+    names = [name for name in wrt if name in values]
 
     def g(*xs: Value) -> Value:
         return function({**values, **dict(zip(names, xs, strict=True))})
@@ -89,8 +90,9 @@ def _programs(request: Request, values: Mapping[str, Any]) -> tuple[Program, Pro
     return plain, sharp
 
 
-def _exact(request: Request, values: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    programs = _programs(request, values)
+def both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """Return what a function computes in float64, and without rounding, both flat; None if it cannot be traced."""
+    programs = _programs(function, wrt, values)
     if programs is None:
         return None
     return np.ravel(np.asarray(_number(programs[0].y), dtype=float)), np.ravel(_number(programs[1].y))
@@ -102,9 +104,9 @@ def _number(x: Any) -> Any:
     return np.asarray(nearest(x) if isinstance(x, Ball) else x, dtype=float)
 
 
-def loss(request: Request, values: Mapping[str, Any]) -> Loss | None:
-    """Return the operation of the claim after which the fewest digits are right, where its inputs had many more."""
-    programs = _programs(request, values)
+def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Loss | None:
+    """Return the operation after which the fewest digits are right, where its inputs had many more."""
+    programs = _programs(function, wrt, values)
     if programs is None:
         return None
     plain, sharp = programs

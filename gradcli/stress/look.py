@@ -14,6 +14,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Estimate, Point
+from gradcli.reports import numbers
 from gradcli.stress.exact import explains
 from gradcli.verify.request import Request
 
@@ -57,8 +58,8 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
     Raises  BadClaim if the claim raises where f is smooth.
     """
     skipped = Look(Word.SKIPPED, values)
-    q = Question(request.f, Point(dict(values)), request.wrt, request.seed, request.budget, request.stepping)
-    right = _right(q)
+    q = request.question(Point(dict(values)))
+    right = right_gradient(q)
     if right is None or request.claim is None:
         return skipped
     try:
@@ -69,15 +70,15 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
         raise replaced(error, values) from error
     except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return skipped
-    digits, name = _digits(claimed, right)
+    digits, name = digits_of(claimed, right)
     if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
         return Look(Word.WRONG, values, 0.0, name=name)
     apart = _apart(claimed, right)
     if not apart:
-        given = _given(request, q, right) if conditioned and digits < FULL - 4 else FULL
+        given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
         return Look(Word.RIGHT, values, digits, given, name)
     if explains(request, values, claimed.value, right.value):
-        return Look(Word.RIGHT, values, digits, _given(request, q, right) if conditioned else FULL, name)
+        return Look(Word.RIGHT, values, digits, given_digits(q, right) if conditioned else FULL, name)
     if q.untraced is None and any(map(np.any, q.undecided)):  # a staircase, which takes longer to see
         return skipped
     return Look(Word.WRONG, values, digits, name=name)
@@ -85,13 +86,10 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
 
 def replaced(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
     """Return the error of a claim, with the point where it was raised."""
-    from gradcli.reports import numbers
-
-    at = ", ".join(f"{name} = {numbers.value(x)}" for name, x in values.items())
-    return BadClaim(f"{error.what}, at the hard point {at}", where=error.where, do=error.do)
+    return BadClaim(f"{error.what}, at the hard point {numbers.at_values(values)}", where=error.where, do=error.do)
 
 
-def _right(q: Question) -> Estimate | None:
+def right_gradient(q: Question) -> Estimate | None:
     """Return the right gradient where f is smooth and finite; None elsewhere."""
     try:
         with np.errstate(all="ignore"):
@@ -121,37 +119,50 @@ def _apart(claimed: Estimate, right: Estimate) -> bool:
     return False
 
 
-def _digits(claimed: Estimate, right: Estimate) -> tuple[float, str]:
-    """Return the digits that the claim keeps in its worst entry, as far as the right gradient is known, and its input."""
+def digits_of(found: Estimate, right: Estimate) -> tuple[float, str]:
+    """Return the right digits in the worst entry of a gradient, as far as the right one is known, and this entry's input."""
     worst, at = FULL, ""
-    for name, x in claimed.value.items():
+    for name, x in found.value.items():
         if shape(x) != shape(right.value[name]):
             return 0.0, name
-        value = np.asarray(right.value[name])
-        with np.errstate(all="ignore"):
-            error = np.abs(np.asarray(x) - value) - np.asarray(right.bound[name])
-            relative = np.where(error > _TINY, error / np.abs(value), 0.0)
-            relative = np.where(np.isfinite(relative), relative, 1.0)
-        most = float(np.max(relative, initial=0.0))
-        digits = FULL if most <= EPS else float(np.clip(-np.log10(most), 0.0, FULL))
+        digits = right_digits(x, right.value[name], right.bound[name])
         if digits < worst:
             worst, at = digits, name
     return worst, at
 
 
-def _given(request: Request, q: Question, right: Estimate) -> float:
+def right_digits(x: Any, right: Any, bound: Any = 0.0) -> float:
+    """Return how many digits of an array are right in its worst entry; the right one is known to the bound."""
+    right = np.asarray(right)
+    with np.errstate(all="ignore"):
+        error = np.abs(np.asarray(x) - right) - np.asarray(bound)
+        relative = np.where(error > _TINY, error / np.abs(right), 0.0)
+        relative = np.where(np.isfinite(np.asarray(x)) & np.isfinite(relative), relative, 1.0)
+    most = float(np.max(relative, initial=0.0))
+    return FULL if most <= EPS else FULL - float(np.clip(FULL + np.log10(most), 0.0, FULL))
+
+
+def given_digits(q: Question, right: Estimate) -> float:
     """Return the digits of the right gradient that inputs leave which are known to a rounding."""
-    rng = np.random.default_rng(request.seed)
-    moved = dict(q.point.values)
-    for name in q.wrt:
-        x = np.asarray(moved[name], dtype=float)
-        moved[name] = (x * (1 + _GROWN * EPS * rng.uniform(-1.0, 1.0, x.shape)))[()]
-    other = _right(replace(q, point=Point(moved)))
+    other = right_gradient(replace(q, point=Point(moved(q))))
     if other is None:
         return 0.0
-    worst = 0.0
-    for name, x in right.value.items():
-        with np.errstate(all="ignore"):
-            change = np.abs(np.asarray(other.value[name]) - np.asarray(x)) / np.abs(np.asarray(x))
-        worst = max(worst, float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0)))
-    return FULL if worst == 0.0 else float(np.clip(-np.log10(worst / _GROWN), 0.0, FULL))
+    return min((left_digits(x, other.value[name]) for name, x in right.value.items()), default=FULL)
+
+
+def moved(q: Question) -> dict[str, Any]:
+    """Return the values of a point with every input moved by some roundings, which `left_digits` takes into account."""
+    rng = np.random.default_rng(q.seed)
+    made = dict(q.point.values)
+    for name in q.wrt:
+        x = np.asarray(made[name], dtype=float)
+        made[name] = (x * (1 + _GROWN * EPS * rng.uniform(-1.0, 1.0, x.shape)))[()]
+    return made
+
+
+def left_digits(x: Any, other: Any) -> float:
+    """Return the digits that one rounding of the inputs leaves of an array that becomes `other` where they are `moved`."""
+    with np.errstate(all="ignore"):
+        change = np.abs(np.asarray(other) - np.asarray(x)) / np.abs(np.asarray(x))
+    worst = float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0))
+    return FULL if worst == 0.0 else FULL - float(np.clip(FULL + np.log10(worst / _GROWN), 0.0, FULL))

@@ -1,41 +1,41 @@
 """Look for hard points where a claim is wrong or loses digits, and add what was found to the report of a check."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadOption, Place
+from gradcli.errors import BadOption
 from gradcli.point import Point
 from gradcli.reports.check import CheckReport
-from gradcli.reports.common import Finding, finding
-from gradcli.reports.point_report import PointReport, StressReport
+from gradcli.reports.common import Finding
+from gradcli.reports.point_report import FewestDigits, PointReport, StressReport
 from gradcli.source.derived import root_of
 from gradcli.source.facts import facts_of
 from gradcli.source.python import PythonFunction
-from gradcli.stress.advice import advice
 from gradcli.stress.critical import critical_numbers
-from gradcli.stress.exact import loss
+from gradcli.stress.exact import function_of
 from gradcli.stress.hard_points import Around, hard_points
+from gradcli.stress.inaccurate import FEW_DIGITS, inaccurate
 from gradcli.stress.look import Look, Word, look
 from gradcli.stress.margins import beyond_branches
+from gradcli.stress.measure import BY_RULES, VALUE, measured
 from gradcli.stress.shrink import shrunk
 from gradcli.verify.check import check
 from gradcli.verify.request import Request
-from gradcli.words import Exit, Kind, Severity, Verdict, worst
+from gradcli.words import Exit, Severity, Verdict, worst
 
 POINTS = 400  # that are looked at, unless the user asks for another number
 _MOST_CALLS = 15_000  # of f, after which no further point is looked at
-_FEW_DIGITS = 6.0  # fewer are reported
 _WITHOUT = frozenset({"symbolic"})  # modes that a wrong point need not run
 _CONFIRMED = 3  # wrong points that are checked in full, before the search goes on without a verdict
+_LOST = 2.0  # digits that are lost beside those that the inputs leave open; fewer are no finding
 
 
 @dataclass(frozen=True, slots=True)
 class StressOptions:
-    """How many points are looked at, at which sizes, and how many digits the claim must keep; None for no demand."""
+    """How many points are looked at, at which sizes, and how many digits must be right; None for no demand."""
 
     points: int = POINTS
     sizes: Mapping[str, tuple[int, ...]] | None = None
@@ -45,24 +45,25 @@ class StressOptions:
 
 
 def stressed(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
-    """Return the report of a claim that passed, with the hard point where it is wrong, or where it keeps the fewest digits.
+    """Return the report with what was seen at hard points.
 
-    Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
+    Of a claim that passed: the point where it is wrong, or where it keeps the fewest digits. Without a claim: where f and
+    its gradient by each mode keep the fewest.
+
+    Raises  BadOption where the claim is no gradient; BadClaim if the claim raises where f is smooth.
     """
-    if request.claim is None:
-        raise BadOption(
-            "--stress looks for points where a claim is wrong, and there is no claim", do="give one: --grad g"
-        )
     if request.f is not root_of(request.f) and request.own is None:
         raise BadOption("--stress is for gradients and Jacobians", do="check the gradient: --grad")
     if report.verdict == Verdict.FAIL:
         return report
+    if request.claim is None:
+        return _without_claim(report, request, options)
     found = _searched(request, options)
     report = replace(report, stress=found.report)
     if found.wrong is not None:
         failed = replace(found.wrong, name="hard point")
         return replace(report, points=(*report.points, failed), verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
-    return _with_digits(report, request, found.fewest, options.digits)
+    return _with_fewest(report, request, found.fewest, options.digits)
 
 
 def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
@@ -71,7 +72,7 @@ def with_digits(report: CheckReport, request: Request, digits: float) -> CheckRe
         raise BadOption("--digits counts the right digits of a claimed gradient", do="give one: --grad g")
     looks = [look(request, point.values, conditioned=False) for point in request.points]
     fewest = min(looks, key=lambda seen: seen.digits)
-    return _with_digits(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
+    return _with_fewest(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +82,67 @@ class _Found:
     fewest: Look | None
 
 
-def _searched(request: Request, options: StressOptions) -> _Found:
+def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
+    """Yield hard points, as many as are wanted, until f was called too often."""
     given = request.points[0]
     around = Around(
         given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
         options.named, facts_of(list(options.assume), _dims(given.values)),
     )  # fmt: skip
+    last = _calls(request) + _MOST_CALLS
+    for number, values in enumerate(hard_points(around, beyond_branches(request, given))):
+        if number >= options.points or _calls(request) > last:
+            return
+        yield values
+
+
+def _searched(request: Request, options: StressOptions) -> _Found:
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
     wrong: PointReport | None = None
-    tried = confirmed = 0
-    last = _calls(request) + _MOST_CALLS
-    for values in hard_points(around, beyond_branches(request, given)):
-        if tried >= options.points or _calls(request) > last:
-            break
-        tried += 1
+    confirmed = 0
+    for values in _points(request, options):
         seen = look(request, values)
         counts[seen.word] += 1
         if seen.word is Word.WRONG and confirmed < _CONFIRMED:
             confirmed += 1
-            wrong = _confirmed(request, seen.values, given)
+            wrong = _confirmed(request, seen.values, request.points[0])
             if wrong is not None:
                 break
-        if seen.word is Word.RIGHT and seen.lost > 2.0 and (fewest is None or seen.digits < fewest.digits):
+        if seen.word is Word.RIGHT and _fewer(seen, fewest):
             fewest = seen
-    return _Found(StressReport(tried, counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG]), wrong, fewest)
+    report = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
+    return _Found(report, wrong, fewest)
+
+
+def _fewer(seen: Look, fewest: Look | None) -> bool:
+    return seen.lost > _LOST and (fewest is None or seen.digits < fewest.digits)
+
+
+def _without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
+    """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
+    if request.question(request.points[0]).untraced is not None:
+        raise BadOption(
+            "--stress without a claim compares with certified values, and f is not traced",
+            do="give a claim, which needs values of f alone: --grad g",
+        )
+    tried = known = 0
+    fewest: dict[str, Look] = {}
+    for values in _points(request, options):
+        tried += 1
+        seen = measured(request, request.question(Point(values)))
+        known += bool(seen)
+        for what, each in seen.items():
+            if _fewer(each, fewest.get(what)):
+                fewest[what] = each
+    listed = tuple(FewestDigits(what, x.digits, dict(x.values)) for what, x in fewest.items())
+    report = replace(report, stress=StressReport(tried, known, tried - known, 0, listed))
+    found = []
+    for what, x in fewest.items():
+        if what in (VALUE, *BY_RULES) and x.digits < max(FEW_DIGITS, options.digits or 0.0):
+            name = "f" if what == VALUE else f"the gradient by {what}"
+            found.append(inaccurate(name, x.digits, x.values, request.f, request.wrt, options.digits))
+    return _with_findings(report, found)
 
 
 def _calls(request: Request) -> int:
@@ -133,35 +170,21 @@ def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Poi
     return None
 
 
-def _with_digits(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
-    if fewest is None or fewest.digits >= max(_FEW_DIGITS, wanted or 0.0):
+def _with_fewest(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
+    if fewest is None or fewest.digits >= max(FEW_DIGITS, wanted or 0.0):
         return report
-    few = wanted is not None and fewest.digits < wanted
-    said = _inaccurate(request, fewest, few, wanted)
-    first = replace(report.points[0], findings=(*report.points[0].findings, said))
-    points = (replace(first, verdict=Verdict.FAIL) if few else first, *report.points[1:])
-    status = int(worst([Exit(report.exit_status), Exit.WRONG])) if few else report.exit_status
-    return replace(report, points=points, exit_status=status, verdict=Verdict.FAIL if few else report.verdict)
+    what = f"the claim of {fewest.name}"
+    return _with_findings(
+        report, [inaccurate(what, fewest.digits, fewest.values, function_of(request.claim), request.wrt, wanted)]
+    )
 
 
-def _inaccurate(request: Request, seen: Look, few: bool, wanted: float | None) -> Finding:
-    """Return the finding that names the point where the claim keeps the fewest digits, and the line that loses them."""
-    from gradcli.reports import numbers
-
-    at = ", ".join(f"{name} = {numbers.value(x)}" for name, x in seen.values.items())
-    kept = math.floor(seen.digits * 10) / 10
-    says = f"the claim of {seen.name} keeps {kept:.1f} right digits at {at}"
-    lost = loss(request, seen.values)
-    hint, where = None, None
-    if lost is not None:
-        where = lost.where
-        line = where.source if where is not None else ""
-        reason, better = advice(line, lost.name)
-        says += f"; {reason}"
-        hint = None if better is None else f"write {better}"
-        if isinstance(where, Place) and where.operation != where.source:
-            says += f", in {where.operation}"
-    if few:
-        says += f"; --digits asks for {wanted:g}"
-    severity = Severity.ERROR if few else Severity.WARNING
-    return finding(Kind.INACCURATE, severity, says, at=where, hint=hint)
+def _with_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
+    """Return the report with some findings at its first point, which fails if one of them is an error."""
+    first = replace(report.points[0], findings=(*report.points[0].findings, *found))
+    if not any(each.severity == Severity.ERROR for each in found):
+        return replace(report, points=(first, *report.points[1:]))
+    points = (replace(first, verdict=Verdict.FAIL), *report.points[1:])
+    return replace(
+        report, points=points, verdict=Verdict.FAIL, exit_status=int(worst([Exit(report.exit_status), Exit.WRONG]))
+    )

@@ -191,7 +191,6 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("x**2", "--at", "x=2", "--stress"), "there is no claim"),
         (("x**2", "--at", "x=2", "--digits", "3"), "--digits counts"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--assume", "x: positive"), "--assume is for the points of --stress"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--assume", "x: spd"), "cannot be spd"),
@@ -202,6 +201,44 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
 def test_what_cannot_be_asked_is_refused(gradcli: Gradcli, words: tuple[str, ...], says: str) -> None:
     ran = gradcli("check", *words)
     assert ran.exit_status == 2 and says in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("f", "of", "line", "better"),
+    [
+        ("sum(1 - cos(x))", "value", "1 - cos(x)", "2*sin(x/2)**2"),
+        ("sum(log(1 + exp(x)))", "value", "log(1 + exp(x))", "log1p(x)"),
+        ("log(sum(exp(x)))", "reverse", None, None),
+    ],
+)
+def test_without_a_claim_the_digits_of_f_and_of_each_mode_are_counted(
+    gradcli: Gradcli, f: str, of: str, line: str | None, better: str | None
+) -> None:
+    ran = gradcli("check", f, "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--json")
+    assert ran.exit_status == 0, ran.stdout
+    stress = ran.json["stress"]
+    fewest = {each["of"]: each["digits"] for each in stress["fewest"]}
+    assert fewest[of] < 1 and fewest["finite-difference"] < 1
+    assert stress["right"] > 100 and stress["points"] == stress["right"] + stress["skipped"]
+    named = [x for x in ran.json["points"][0]["findings"] if x["kind"] == "inaccurate"]
+    about = "f keeps" if of == "value" else f"the gradient by {of} keeps"
+    (found,) = [x for x in named if x["message"].startswith(about)]
+    if line:
+        assert found["source"] == line and found["hint"] == f"write {better}"
+    assert gradcli("check", f, "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "4").exit_status == 1
+
+
+def test_without_a_claim_a_function_that_keeps_its_digits_has_no_finding(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "sum(x**2)", "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "12", "--json")
+    assert ran.exit_status == 0 and {x["of"] for x in ran.json["stress"]["fewest"]} == {"finite-difference"}
+    text = gradcli("check", "sum(x**2)", "--at", "x=[0.5, -1.2, 0.8]", "--stress").stdout
+    assert "the right value and gradient are known at" in text and "gradient by finite-difference" in text
+
+
+def test_without_a_claim_a_function_that_is_not_traced_is_refused(gradcli: Gradcli, here: Path) -> None:
+    Path("f.py").write_text("def f(x):\n    return float(str(float(x) ** 2))\n")
+    ran = gradcli("check", "f.py:f", "--at", "x=2", "--stress")
+    assert ran.exit_status == 2 and "--stress without a claim compares with certified values" in ran.stderr
 
 
 def test_what_is_assumed_of_an_input_holds_at_every_point(gradcli: Gradcli) -> None:
