@@ -21,6 +21,7 @@ from gradcli.stress.inaccurate import FEW_DIGITS, inaccurate
 from gradcli.stress.look import Look, Word, look
 from gradcli.stress.margins import beyond_branches
 from gradcli.stress.measure import BY_RULES, VALUE, measured
+from gradcli.stress.narrow import MOST, look_in_float32, takes_float32
 from gradcli.stress.shrink import shrunk
 from gradcli.verify.check import check
 from gradcli.verify.request import Request
@@ -63,7 +64,12 @@ def stressed(report: CheckReport, request: Request, options: StressOptions) -> C
     if found.wrong is not None:
         failed = replace(found.wrong, name="hard point")
         return replace(report, points=(*report.points, failed), verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
-    return _with_fewest(report, request, found.fewest, options.digits)
+    report = _with_fewest(report, request, found.fewest, options.digits)
+    if found.in_float32 is not None:
+        seen = found.in_float32
+        what = f"on float32 inputs the claim of {seen.name}"
+        report = _with_findings(report, [inaccurate(what, seen.digits, seen.values, None, request.wrt, None)])
+    return report
 
 
 def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
@@ -80,6 +86,7 @@ class _Found:
     report: StressReport
     wrong: PointReport | None
     fewest: Look | None
+    in_float32: Look | None  # where the claim loses the most digits on float32 inputs
 
 
 def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
@@ -99,8 +106,10 @@ def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]
 def _searched(request: Request, options: StressOptions) -> _Found:
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
+    in_float32: Look | None = None
     wrong: PointReport | None = None
     confirmed = 0
+    narrow = MOST if takes_float32(request) else 0
     for values in _points(request, options):
         seen = look(request, values)
         counts[seen.word] += 1
@@ -111,8 +120,12 @@ def _searched(request: Request, options: StressOptions) -> _Found:
                 break
         if seen.word is Word.RIGHT and _fewer(seen, fewest):
             fewest = seen
+        if seen.word is Word.RIGHT and narrow > 0:
+            narrow -= 1
+            other = look_in_float32(request, seen)
+            in_float32 = other if other is not None and _fewer(other, in_float32) else in_float32
     report = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
-    return _Found(report, wrong, fewest)
+    return _Found(report, wrong, fewest, in_float32)
 
 
 def _fewer(seen: Look, fewest: Look | None) -> bool:

@@ -203,6 +203,36 @@ def test_what_cannot_be_asked_is_refused(gradcli: Gradcli, words: tuple[str, ...
     assert ran.exit_status == 2 and says in ran.stderr
 
 
+NARROW = """\
+import numpy as np
+
+
+def f(x):
+    return np.sum(np.sqrt(x**2 + 1e-20))
+
+
+def right(x):
+    return x / np.sqrt(x**2 + 1e-20)
+
+
+def counted(x):
+    levels = np.round(x * 1e9).astype(np.int32 if x.dtype == np.float32 else np.int64) if x.dtype == np.float32 else x * 1e9
+    return (levels / 1e9) / np.sqrt(x**2 + 1e-20)
+"""
+
+
+@pytest.mark.parametrize(("claim", "count"), [("right", 0), ("counted", 1)])
+def test_a_claim_that_loses_digits_on_float32_inputs_alone_is_named(
+    gradcli: Gradcli, here: Path, claim: str, count: int
+) -> None:
+    ran = stressed(gradcli, NARROW, "x=[3, -4.5]", names=("f", claim))
+    assert ran.exit_status == 0
+    found = [
+        f for f in ran.json["points"][0]["findings"] if f["message"].startswith("on float32 inputs the claim of x")
+    ]
+    assert len(found) == count and all(f["kind"] == "inaccurate" for f in found)
+
+
 @pytest.mark.parametrize(
     ("f", "of", "line", "better"),
     [
@@ -271,3 +301,22 @@ def test_a_seed_gives_the_same_document(gradcli: Gradcli) -> None:
     command = ("check", "sum(minimum(x, 9)**2)", "--grad", "2*x", "--at", "x=[1, 2]", "--stress", "--json")
     first, second = (gradcli(*command).json for _ in range(2))
     assert first["points"][-1]["at"] == second["points"][-1]["at"] and first["stress"] == second["stress"]
+
+
+CANCELS = """\
+import numpy as np
+
+
+def f(x):
+    return 2 * np.sin(x / 2) ** 2 / x**2
+
+
+def g(x):
+    return (x * np.sin(x) - 2 * (1 - np.cos(x))) / x**3
+"""
+
+
+def test_an_error_that_rounding_explains_is_inaccurate_and_not_wrong(gradcli: Gradcli, here: Path) -> None:
+    ran = stressed(gradcli, CANCELS, "x=1.3", "--bounds", "x=1e-6:10")
+    assert ran.exit_status == 0, ran.stdout
+    assert "inaccurate" in {f["kind"] for f in ran.json["points"][0]["findings"]}
