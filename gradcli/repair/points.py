@@ -23,6 +23,8 @@ _MOST_ENTRIES = 20_000  # of a gradient or Jacobian
 _ANSWERS = ("certified", "reverse", "finite-difference")
 _SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
 _ROOM = 1e-9  # relative to the largest entry: a slip is never so small
+_ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
+_COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must be larger
 
 
 def points_of(request: Request, point: Point, names: tuple[str, ...]) -> tuple[list[Right], list[Right]]:
@@ -98,7 +100,8 @@ def _right(request: Request, point: Point, names: tuple[str, ...]) -> Right | No
     gradient = {name: np.asarray(estimate.value[name]) for name in names}
     if not all(np.all(np.isfinite(g)) for g in gradient.values()):
         return None
-    room = {name: _room(q, estimate, name, gradient[name]) for name in names}
+    coarseness = request.claim.coarseness if request.claim is not None else 1.0
+    room = {name: _room(q, estimate, name, gradient[name], coarseness) for name in names}
     return Right(dict(point.values), gradient, room, shape(q.value))
 
 
@@ -111,8 +114,9 @@ def _answer(q: Question) -> Estimate | None:
     return None
 
 
-def _room(q: Question, estimate: Estimate, name: str, gradient: Array) -> Array:
-    """Return how far a right claim may be from the right gradient."""
+def _room(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
+    """Return how far a right claim may be from the right gradient; one of its roundings is `coarseness` times float64's."""
     rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook[0][name]
-    largest = _ROOM * float(np.max(np.abs(gradient), initial=0.0))
-    return np.asarray(estimate.bound[name]) + np.minimum(GRANT * np.asarray(rounding), largest)
+    relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
+    largest = relative * float(np.max(np.abs(gradient), initial=0.0))
+    return np.asarray(estimate.bound[name]) + np.minimum(GRANT * coarseness * np.asarray(rounding), largest)
