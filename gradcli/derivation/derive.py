@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape
-from gradcli.derivation import notation
 from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.cost import cost_of
@@ -19,11 +18,12 @@ from gradcli.derivation.jacobians import OPEN, Begun, directed, unseeded
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.operands import with_single_axes
+from gradcli.derivation.printed import Derivative, formula
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
 from gradcli.derivation.record import SEED, Sweep, gradient_of, sizes_of, swept
 from gradcli.derivation.simplify import bulk, simplified
-from gradcli.derivation.statements import Statements, program, replaced
+from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import ALLOWED, Verifier, self_test
@@ -137,7 +137,7 @@ class Derivation:
                 own.squeezed = True
                 return own.closed(wrt)
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
-        made = program(e, [*self.problem.dims, *self.sizes], known)
+        made = program(e, self.taken, known)
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, made)
 
     def result(self, wrt: str) -> Result:
@@ -155,11 +155,23 @@ class Derivation:
             steps = told(self, wrt, found.sweeps, found.tensor, found.moves, found.printer, found.axes)
         code, uncoded = languages.every(wanted, test)
         return Result(
-            wrt, tuple(self.problem.dims[wrt]), kind, _formula(made), tuple((n, text(p)) for n, p in made.parts), steps,
-            code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
-            indexed(found.small, found.axes, self.letter), uncoded=uncoded, direction=self.problem.direction or ABSENT,
-            cost=cost_of(made, self.problem.dims),
+            wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
+            steps, code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
+            indexed(found.small, found.axes, self.letter, self.problem.dims), uncoded=uncoded,
+            direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
+
+    def _formula(self, wrt: str, found: Closed) -> Formula:
+        of_input = sum(d != "1" for d in self.problem.dims[wrt])
+        outputs = sum(i is not None for i in found.axes) - of_input if found.kind == "jacobian" else 0
+        row = self.problem.layout == "numerator" and found.kind == "gradient" and of_input == 1
+        along = self.problem.direction
+        product = (letter_for(self.problem.dims, self.problem.order), along) if along else None
+        return formula(
+            found.made,
+            Derivative(wrt, self.problem.order, found.small, found.axes, outputs, product, row),
+            self.problem.dims,
+        )
 
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
         """Return the expressions that the user's own lines compute, with the names they get there."""
@@ -170,8 +182,7 @@ class Derivation:
                 found.setdefault(printer.write(value.tensor, value.axes), name)
             except NotSupported:
                 continue
-        taken = {*self.problem.dims, *self.sizes}
-        return {e: n for e, n in found.items() if e.size and n not in taken}
+        return {e: n for e, n in found.items() if e.size and n not in self.taken}
 
     def _kind(
         self, value: Value, output: Sequence[Index | None]
@@ -202,6 +213,11 @@ class Derivation:
         """The letter of the derivative: G, or H for order two, or H[V] for its product with a direction."""
         letter = letter_for(self.problem.dims, self.problem.order)
         return f"{letter}[{self.problem.direction}]" if self.problem.direction else letter
+
+    @property
+    def taken(self) -> list[str]:
+        """The names of the inputs and the sizes, which no index has."""
+        return [*self.problem.dims, *self.sizes]
 
     def reader(self) -> Reader:
         """Return a reader for graphs of f, or of other functions of the same inputs."""
@@ -253,15 +269,3 @@ def _tied(x: Tensor) -> Tensor:
     turned = x.renamed({i: j, j: i})
     diagonal = multiply(x, of_atom(identity(i.dim), (i, j)))
     return add([x, Tensor(x.free, turned.terms), scaled(diagonal, -1)], x.free)
-
-
-def _formula(made: Statements) -> Formula:
-    lines = [*made.parts, ("", made.result)]
-    raised = "; ".join(f"{n} = {notation.unicode(e)}" if n else notation.unicode(e) for n, e in lines)
-    latex = r" \\ ".join(
-        f"{notation.name_in_latex(n)} = {notation.latex(e)}" if n else notation.latex(e) for n, e in lines
-    )
-    whole = made.result
-    for n, e in reversed(made.parts):
-        whole = replaced(whole, E("name", text=n), e)
-    return Formula(made.text(), raised, latex, notation.mathml(whole))

@@ -233,13 +233,22 @@ def written(x: Number) -> str:
         return repr(exact) if len(repr(exact)) <= 6 and Fraction(exact) == x else f"{x.numerator}/{x.denominator}"
     if not np.isfinite(x):
         raise NotSupported("a number in the formula is not finite")
-    for spelled, value in _CONSTANTS.items():
-        for ratio, form in ((x / value, "{r}*{c}"), (x * value, "{r}/{c}")):
+    found = constant(x)
+    if found is not None:
+        ratio, name, below = found
+        r = written(ratio)
+        return f"{r}/{name}" if below else name if r == "1" else f"{r}*{name}"
+    return repr(float(x))
+
+
+def constant(x: float) -> tuple[Fraction, str, bool] | None:
+    """Return the ratio of a number to a known constant, its name, and whether it stands below; None if there is none."""
+    for name, value in _CONSTANTS.items():
+        for ratio, below in ((x / value, False), (x * value, True)):
             nice = Fraction(ratio).limit_denominator(64)
             if nice and nice.numerator <= _SIMPLE and abs(float(nice) / ratio - 1) < 4e-15:
-                r = written(nice)
-                return spelled if form == "{r}*{c}" and r == "1" else form.format(r=r, c=spelled)
-    return repr(float(x))
+                return nice, name, below
+    return None
 
 
 def text(e: E, within: int = COMPARE) -> str:

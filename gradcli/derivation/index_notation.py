@@ -1,50 +1,81 @@
-"""Tensors written in index notation: G[i,j] = sum_k A[i,k]*B[k,j]."""
+"""Tensors written with indices: G[i,j] = sum_k A[i,k]*B[k,j]."""
 
-import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
-from gradcli.derivation.expression import ATOM, text
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
-from gradcli.derivation.matrices import Printer
+from gradcli.derivation.mathematics import M, Sign, Writing, beside, constant_of, function
+from gradcli.derivation.matrices import NAMES, SIGNS, Printer
+from gradcli.derivation.names import index_letters
+from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
+from gradcli.derivation.sized import Shapes
 
-_LOGS = re.compile(r"sum_(\S+) log\((.*)\)")
-_PARTS = {"slice", "pad", "tri"}  # atoms that are written as arrays with indices after them
-
-
-def indexed(x: Tensor, axes: Sequence[Index | None], name: str = "G") -> str:
-    """Return a tensor in index notation: G[i,j] = sum_k A[i,k]*B[k,j]."""
-    names: dict[Index, str] = {}
-    letters = iter("ijklmnpqrstuvwabc")
-    for i in axes:
-        if i is not None and i not in names:
-            names[i] = next(letters, "z")
-    head = name + (f"[{','.join(names[i] for i in axes if i is not None)}]" if names else "")
-    return f"{head} = {_indexed(x, names, letters)}"
+_PARTS = {"slice", "pad", "inv", "det"}  # atoms that are written as arrays, with indices after them
+Dims = Mapping[str, Sequence[str]]
 
 
-def _indexed(x: Tensor, names: dict[Index, str], letters: Any) -> str:
-    shown = ""
-    for term in x.terms:
-        sign, size = ("-", -term.coef) if term.coef < 0 else ("+", term.coef)
-        part = _term(term, size, dict(names), letters)
-        shown += (f" {sign} " if shown else "-" if sign == "-" else "") + part
-    return shown or "0"
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tensor as mathematics, and the letters of its indices, None for an axis of length 1."""
+
+    letters: tuple[str, ...]
+    formula: M
 
 
-def _term(term: Term, size: Any, names: dict[Index, str], letters: Any) -> str:
-    every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
+def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> str:
+    """Return a tensor as a line of text: G[i,j] = sum_k A[i,k]*B[k,j]."""
+    entry = entry_of(x, axes, dims, name)
+    notation = Plain()
+    return notation.statements([(notation.indexed(name, entry.letters), notation.write(entry.formula))])
+
+
+def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -> Entry:
+    """Return one entry of a tensor; no index has the letter of an input, of a size, or of what else is `taken`."""
+    sizes = [d for own in dims.values() for d in own]
+    own = [i for i in axes if i is not None]
+    scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
+    return Entry(tuple(scope.names[i] for i in own), _sum(x, scope))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The letters of the indices that can be used at a place, and those that are free for further ones there."""
+
+    names: Mapping[Index, str]
+    letters: tuple[str, ...]
+    writing: Writing
+
+    def holding(self, more: Sequence[Index]) -> "_Scope":
+        """Return the scope with letters for more indices."""
+        names = dict(self.names)
+        left = list(self.letters)
+        for i in more:
+            if i not in names:
+                names[i] = left.pop(0) if left else f"z{len(names)}"
+        return _Scope(names, tuple(left), self.writing)
+
+    def at(self, names: Mapping[Index, str]) -> "_Scope":
+        """Return the scope inside an atom, where other indices have the letters of this place."""
+        return _Scope(names, self.letters, self.writing)
+
+
+def _sum(x: Tensor, scope: _Scope) -> M:
+    terms = [_term(t, scope) for t in x.terms] or [constant_of(Fraction(0))]
+    return terms[0] if len(terms) == 1 else M(Sign.SUM, tuple(terms))
+
+
+def _term(term: Term, scope: _Scope) -> M:
+    every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in scope.names]
     picks = [f for f in term.factors if f.atom.op == "unit" and f.at[0] in every]
-    names |= {f.at[0]: _place(f.atom) for f in picks}
-    bound = [i for i in every if i not in names]
-    for i in bound:
-        names[i] = next(letters, "z")
-    shown = [f for f in term.factors if not any(f is p for p in picks)]
-    parts = [] if size == 1 and shown else [str(size)]
-    parts += [_factor(f, names, letters) for f in shown]
-    total = f"sum_{','.join(names[i] for i in bound)} " if bound else ""
-    return total + "*".join(parts)
+    scope = scope.at({**scope.names, **{f.at[0]: _place(f.atom) for f in picks}})
+    bound = [i for i in every if i not in scope.names]
+    scope = scope.holding(bound)
+    shown = [_factor(f, scope) for f in term.factors if not any(f is p for p in picks)]
+    product = beside([constant_of(-term.coef if term.coef < 0 else term.coef), *shown])
+    total = M(Sign.TOTAL, (product,), letters=tuple(scope.names[i] for i in bound)) if bound else product
+    return M(Sign.MINUS, (total,)) if term.coef < 0 else total
 
 
 def _place(atom: Atom) -> str:
@@ -52,33 +83,50 @@ def _place(atom: Atom) -> str:
     return f"{atom.dims[0]}{atom.name}" if atom.name.startswith("-") else atom.name
 
 
-def _factor(f: Factor, names: dict[Index, str], letters: Any) -> str:
-    at = f"[{','.join(names[i] for i in f.at)}]" if f.at else ""
-    power = "" if f.power == 1 else f"^{f.power}" if f.power.denominator == 1 else f"^({f.power})"
-    return f"{_atom(f.atom, [names[i] for i in f.at], at, letters)}{power}"
+def _factor(f: Factor, scope: _Scope) -> M:
+    base = _atom(f.atom, tuple(scope.names[i] for i in f.at), scope)
+    return base if f.power == 1 else M(Sign.POWER, (base, constant_of(f.power)))
 
 
-def _atom(atom: Atom, own: list[str], at: str, letters: Any) -> str:
-    if atom.op in ("input", "size", "number", "pi"):
-        return f"{atom.name}{at}"
-    if atom.op == "delta":
-        return f"delta{at}"
-    if atom.op == "unit":
-        return f"delta[{own[0]},{_place(atom)}]"
+def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+    if atom.op == "number":
+        return constant_of(Fraction(int(atom.name)))
+    if atom.op in ("input", "size", "pi"):
+        return _entry(M(Sign.NAME, text=atom.name), own)
+    if atom.op in ("delta", "unit"):
+        return _entry(M(Sign.NAME, text="delta"), own if atom.op == "delta" else (own[0], _place(atom)))
     if atom.op in _PARTS:
-        return f"{text(Printer({}).atom(atom, tuple(range(len(atom.dims)))), ATOM)}{at}"
-    if atom.op in ("inv", "det"):
-        matrix = atom.args[0]
-        return f"{atom.op}({text(Printer({}).write(matrix, sorted(matrix.free, reverse=True)))}){at}"
+        return _entry(scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims))))), own)
+    if atom.op == "tri":
+        before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), constant_of(Fraction(atom.name))))
+        row = before if atom.name != "0" else before.args[0]
+        return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
+    if atom.op == "softmax":
+        return _softmax(atom, own, scope)
     names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
-    inside = []
-    for arg in atom.args:
-        inner = dict(names)
-        for i in arg.free:
-            inner.setdefault(i, next(letters, "z"))
-        inside.append(_indexed(arg, inner, letters))
+    inside = [_sum(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
     if atom.op == "group":
-        return f"({inside[0]})"
-    if is_product(atom) and (factors := _LOGS.fullmatch(inside[0])):
-        return f"(prod_{factors[1]} {factors[2]})"
-    return f"{atom.op}({', '.join(inside)})" + (at if atom.op == "softmax" else "")
+        return inside[0]
+    if atom.op in SIGNS:
+        return M(Sign.TRUTH, tuple(inside), SIGNS[atom.op])
+    if is_product(atom) and inside[0].sign is Sign.TOTAL:
+        (log,) = inside[0].args
+        return M(Sign.TOTAL, log.args, "prod", letters=inside[0].letters)
+    return function(NAMES.get(atom.op, atom.op), *inside)
+
+
+def _entry(base: M, at: tuple[str, ...]) -> M:
+    return M(Sign.ENTRY, (base,), letters=at) if at else base
+
+
+def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+    """Return an entry of a softmax: softmax_j(Z[i,j]); at a place that has no letter, as a quotient of exponentials."""
+    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+    (arg,) = atom.args
+    over = [slot(k, atom.dims[k]) for k in atom.axes]
+    here = _sum(arg, scope.at(names).holding(arg.free))
+    if all(names[i].isalpha() for i in over):
+        return M(Sign.FUNCTION, (here,), "softmax", letters=tuple(names[i] for i in over))
+    there = scope.at({i: c for i, c in names.items() if i not in over}).holding(over)
+    total = M(Sign.TOTAL, (function("exp", _sum(arg, there)),), letters=tuple(there.names[i] for i in over))
+    return M(Sign.OVER, (function("exp", here), total))

@@ -22,8 +22,8 @@ from gradcli.derivation.operands import (
 from gradcli.derivation.products import is_product
 from gradcli.errors import NotSupported
 
-_NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
-_SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
+NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
+SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
 
 
 class Printer:
@@ -31,7 +31,9 @@ class Printer:
 
     def __init__(self, likes: Mapping[tuple[str, ...], str]) -> None:
         self.likes = likes
-        self.written: dict[tuple[Atom, tuple[int, ...]], E] = {}
+        self.written: dict[
+            tuple[Atom, tuple[str, ...], tuple[int, ...]], E
+        ] = {}  # identities differ by their size alone
 
     def write(self, x: Tensor, axes: Sequence[Index | None]) -> E:
         """Return a tensor as an expression of an array with these axes. Raises NotSupported if it has no form."""
@@ -228,12 +230,13 @@ class Printer:
 
     def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         """Return an atom with its indices in an order, directly or as a transpose, whichever is shorter."""
-        if (atom, order) not in self.written:
+        key = atom, atom.dims, order
+        if key not in self.written:
             e = self._atom(atom, order)
             if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
                 e = min(e, transpose(self._atom(atom, order[::-1])), key=lambda x: x.size)
-            self.written[atom, order] = e
-        return self.written[atom, order]
+            self.written[key] = e
+        return self.written[key]
 
     def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         if atom.op == "input":
@@ -259,8 +262,8 @@ class Printer:
         if atom.op == "pad":
             return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
-        if atom.op in _SIGNS:
-            return E("compare", tuple(args), _SIGNS[atom.op])
+        if atom.op in SIGNS:
+            return E("compare", tuple(args), SIGNS[atom.op])
         if atom.op == "power":
             return E(Op.POW, tuple(args))
         if atom.op == "logaddexp" and number(Fraction(0)) in args:
@@ -271,7 +274,7 @@ class Printer:
             return product_of(args[0])
         if atom.op == "softmax" and len(atom.axes) < len(atom.dims):
             return call("softmax", *args, axis=str(order.index(atom.axes[0])))
-        return call(_NAMES.get(atom.op, atom.op), *args)
+        return call(NAMES.get(atom.op, atom.op), *args)
 
     def _inverse(self, atom: Atom, axes: list[Index]) -> E:
         """Return the inverse of a matrix, or the transposed inverse of its transpose, whichever is shorter."""

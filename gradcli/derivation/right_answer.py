@@ -7,6 +7,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.derived import root_of
+from gradcli.source.expression import Expression
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request
 
@@ -34,9 +35,16 @@ def right_answer(request: Request, point: Point, names: tuple[str, ...], languag
         if result.check.verdict != "pass" or (isinstance(result.value_error, float) and result.value_error > 1e-6):
             continue
         text = result.formula.expression if language == "expression" else _function(result.code.get(language, ""))
+        if language == "expression" and not _stands_alone(text, point):
+            continue
         if text and len(text) <= _MOST_CHARACTERS:
             made[result.wrt] = text
     return made
+
+
+def _stands_alone(text: str, point: Point) -> bool:
+    """Whether an expression can be a claim as it is: it has no names but those of the inputs."""
+    return set(Expression(text).inputs) <= set(point.values)
 
 
 def _function(code: str) -> str:

@@ -127,7 +127,7 @@ def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: 
     def shown(graphs: list[Any], name: str) -> str:
         value = reader.read(graphs)
         if style == "index":
-            return indexed(value.tensor, value.axes, name)
+            return indexed(value.tensor, value.axes, name, made.problem.dims)
         return f"{name} = {text(printer.write(value.tensor, value.axes))}"
 
     steps = [Step("name", "", shown(line.definition, line.name), line.where) for line in named if line.definition]

@@ -21,9 +21,8 @@ def render(report: Any, page: Page) -> str:
     lines = [_HEAD, r"\noindent\texttt{" + escaped(f"f = {report.target.text}") + "}\n"]
     for result in report.results:
         lines.append(rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}")
-        *parts, last = result.formula.latex.split(r" \\ ")
-        last = f"{result.name} = {last}" if result.direction else last
-        lines += [r"\begin{align*}", *(rf"  & {part} \\" for part in (*parts, last)), r"\end{align*}"]
+        shown = [line.replace(" = ", " &= ", 1) for line in result.formula.latex.split(r" \\ ")]
+        lines += [r"\begin{align*}", *(rf"  {line} \\" for line in shown), r"\end{align*}"]
         if result.direction:
             lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
         if result.steps:

@@ -151,12 +151,6 @@ class Result:
         ABSENT  # of a Hessian's product, what it is multiplied with: one more argument of the code
     )
 
-    @property
-    def name(self) -> str:
-        """What steps and indices call the derivative: G, H, or H[V] for a Hessian's product."""
-        letter = re.split(r"[\[ ]", self.index, maxsplit=1)[0]
-        return f"{letter}[{self.direction}]" if self.direction else letter
-
 
 @dataclass(frozen=True, slots=True)
 class DeriveReport(Printed):
@@ -244,8 +238,7 @@ def _blocks(result: Result, shown: tuple[str, ...], direction: str) -> list[Bloc
     if result.steps:
         found.append(_steps(result.steps))
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
-    *parts, last = result.formula.unicode.split("; ")
-    lines = [*parts, f"{result.name} = {last}" if result.direction else last]
+    lines = result.formula.unicode.split("; ")
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", Piece(line, "strong")) for k, line in enumerate(lines)]
     if direction:
         rows.append(("", direction))

@@ -1,0 +1,323 @@
+"""Formulas as mathematics: what numpy broadcasts is written with vectors of ones, diagonal matrices and outer products.
+
+An expression of arrays (`expression.E`) becomes a tree of signs that textbooks have, which every notation writes. A vector is
+a column; a product of neighbours is the matrix product, and the elementwise product has a sign of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from fractions import Fraction
+
+from gradcli.derivation.expression import E, Number, Op, constant
+from gradcli.derivation.sized import SHAPELESS, Shape, Shapes, is_vector
+from gradcli.errors import NotSupported
+
+
+class Sign(Enum):
+    """What a node of a formula is."""
+
+    NAME = auto()
+    NUMBER = auto()
+    ONES = auto()  # the vector of ones, as long as it must be
+    IDENTITY = auto()
+    UNIT = auto()  # a unit vector, `text` the place of its one
+    SUM = auto()
+    MINUS = auto()
+    BESIDE = auto()  # a number times something, or a matrix product
+    ENTRYWISE = auto()  # the product entry by entry
+    OVER = auto()
+    POWER = auto()
+    ENTRY_POWER = auto()  # of a matrix, entry by entry
+    TRANSPOSE = auto()
+    INVERSE = auto()
+    FUNCTION = auto()  # `text` its name, `along` what it normalises or reduces
+    NORM = auto()
+    ABSOLUTE = auto()
+    ROOT = auto()
+    TRUTH = auto()  # 1 where a comparison holds, else 0
+    AT = auto()  # entries of an array, `text` the places
+    ENTRY = auto()  # one entry, `letters` its indices
+    TOTAL = auto()  # a sum over `letters`
+    JOINED = auto()  # a vector with zeros at its ends
+
+
+@dataclass(frozen=True, slots=True)
+class M:
+    """A node of a formula."""
+
+    sign: Sign
+    args: tuple["M", ...] = ()
+    text: str = ""
+    number: Number = Fraction(0)
+    along: str = ""  # rows or columns
+    letters: tuple[str, ...] = ()
+
+
+ONES, IDENTITY, ZERO, ONE = M(Sign.ONES), M(Sign.IDENTITY), M(Sign.NUMBER), M(Sign.NUMBER, number=Fraction(1))
+_ALONG = {"0": "columns", "1": "rows"}
+_NAMES = {"trace": "tr"}
+_INDEXED = {"einsum", "cumsum", "tril", "triu"}  # functions of numpy without a sign of their own
+_CONSTANTS = {
+    "pi": M(Sign.NAME, text="pi"),
+    "sqrt(pi)": M(Sign.ROOT, (M(Sign.NAME, text="pi"),)),
+    "sqrt(2)": M(Sign.ROOT, (M(Sign.NUMBER, number=Fraction(2)),)),
+    "sqrt(2*pi)": M(Sign.ROOT, (M(Sign.BESIDE, (M(Sign.NUMBER, number=Fraction(2)), M(Sign.NAME, text="pi"))),)),
+    "log(2)": M(Sign.FUNCTION, (M(Sign.NUMBER, number=Fraction(2)),), "log"),
+}
+
+
+def beside(parts: Sequence[M]) -> M:
+    """Return a product of neighbours, without ones and in one row."""
+    flat = [x for p in parts for x in (p.args if p.sign is Sign.BESIDE else (p,)) if x != ONE]
+    minus = sum(x.sign is Sign.MINUS for x in flat) % 2
+    flat = [y for x in flat for y in [x.args[0] if x.sign is Sign.MINUS else x] if y != ONE]
+    y = ONE if not flat else flat[0] if len(flat) == 1 else M(Sign.BESIDE, tuple(flat))
+    return M(Sign.MINUS, (y,)) if minus else y
+
+
+def _place(factor: M) -> int:
+    """Return where a number stands among the factors of a product: coefficients, then powers of names, then the rest."""
+    base = factor.args[0] if factor.sign is Sign.POWER else factor
+    return {Sign.NUMBER: 0, Sign.NAME: 1}.get(base.sign, 2)
+
+
+def _degree(term: M) -> Fraction | None:
+    """Return the degree of a monomial, a product of numbers and powers of names; None for any other term."""
+    if term.sign in (Sign.MINUS, Sign.BESIDE):
+        parts = [_degree(a) for a in term.args]
+        return None if any(d is None for d in parts) else sum((d for d in parts if d is not None), Fraction(0))
+    if term.sign is Sign.POWER and term.args[0].sign is Sign.NAME and term.args[1].sign is Sign.NUMBER:
+        return Fraction(term.args[1].number)
+    return {Sign.NUMBER: Fraction(0), Sign.NAME: Fraction(1)}.get(term.sign)
+
+
+def _by_degree(terms: list[M]) -> list[M]:
+    """Return the terms of a polynomial by falling degree, unless a minus would come first; other sums as they are."""
+    degrees = [_degree(t) for t in terms]
+    if any(d is None for d in degrees) or sum(bool(d) for d in degrees) < 2:
+        return terms
+    order = sorted(range(len(terms)), key=lambda k: -(degrees[k] or 0))
+    return terms if terms[order[0]].sign is Sign.MINUS else [terms[k] for k in order]
+
+
+def transposed(x: M) -> M:
+    """Return a transpose."""
+    return x.args[0] if x.sign is Sign.TRANSPOSE else M(Sign.TRANSPOSE, (x,))
+
+
+def entrywise(parts: Sequence[M]) -> M:
+    kept = [p for p in parts if p != ONES] or [ONES]
+    return kept[0] if len(kept) == 1 else M(Sign.ENTRYWISE, tuple(kept))
+
+
+def function(name: str, *args: M, along: str = "") -> M:
+    return M(Sign.FUNCTION, args, _NAMES.get(name, name), along=along)
+
+
+class Writing:
+    """Turns expressions into mathematics; `shapes` knows the sizes of their names."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+
+    def formula(self, e: E) -> M:
+        """Return an expression as mathematics. Raises NotSupported for what only indices can write."""
+        if e.op == "name":
+            return M(Sign.NAME, text=e.text)
+        if e.op == "number":
+            return constant_of(e.number)
+        if e.op == Op.NEG:
+            inner = self.formula(e.args[0])
+            return inner.args[0] if inner.sign is Sign.MINUS else M(Sign.MINUS, (inner,))
+        shape = self.shapes.of(e)
+        if len(shape) > 2:
+            raise NotSupported("an array of more than two axes is written with indices")
+        written = _OPERATIONS.get(e.op)
+        return self._call(e, shape) if written is None else written(self, e, shape)
+
+    # --- sums and products -------------------------------------------------------------------------------------------
+
+    def _sum(self, e: E, shape: Shape) -> M:
+        return M(Sign.SUM, tuple(_by_degree([self._term(a, shape) for a in e.args])))
+
+    def _term(self, a: E, shape: Shape) -> M:
+        """Return a term of a sum in the shape of the sum: what is broadcast has ones beside it."""
+        if a.op == Op.NEG:
+            return M(Sign.MINUS, (self._term(a.args[0], shape),))
+        return self.formula(a) if a.op == "number" else self._spread(a, shape)
+
+    def _spread(self, e: E, shape: Shape) -> M:
+        """Return a number, a row or a column as an array of a shape, with vectors of ones."""
+        own = self.shapes.of(e)
+        if len(own) == len(shape) and is_vector(own) == is_vector(shape):
+            return self.formula(e)
+        if not own:
+            return beside([self.formula(e), *([ONES] if is_vector(shape) else [ONES, transposed(ONES)])])
+        return beside([self.formula(e), transposed(ONES)] if own[-1] == "1" else [ONES, self.row(e)])
+
+    def _operand(self, e: E, shape: Shape) -> M:
+        """Return an operand of a function by entries: arrays in the shape of the result, numbers as they are."""
+        return self._spread(e, shape) if self.shapes.of(e) else self.formula(e)
+
+    def row(self, e: E) -> M:
+        """Return the transpose of a vector; of a product, of its factors."""
+        if e.op == Op.NEG:
+            return beside([M(Sign.MINUS, (ONE,)), self.row(e.args[0])])
+        if e.op == Op.DIV and not self.shapes.of(e.args[1]):
+            return M(Sign.OVER, (self.row(e.args[0]), self.formula(e.args[1])))
+        x = self.formula(e)
+        summed = e.op == "call" and e.text == "sum" and e.options
+        return beside([transposed(p) for p in reversed(x.args)]) if summed or e.op == Op.MATMUL else transposed(x)
+
+    def _product(self, e: E, shape: Shape) -> M:
+        return self._factors(e.args, shape)
+
+    def _factors(self, parts: Sequence[E], shape: Shape) -> M:
+        """Return a product in the shape that it has: rows and columns that are broadcast over a matrix are diagonal ones."""
+        found: dict[str, list[M]] = {"numbers": [], "matrices": [], "rows": [], "columns": []}
+        for a in parts:
+            own = self.shapes.of(a)
+            kind = (
+                "numbers"
+                if not own
+                else "rows"
+                if len(own) == 1 or own[0] == "1"
+                else "columns"
+                if own[-1] == "1"
+                else "matrices"
+            )
+            found[kind].append(self.formula(a))
+        numbers, rows, columns = found["numbers"], found["rows"], found["columns"]
+        numbers.sort(key=_place)
+        if is_vector(shape) or not shape:
+            return beside([*numbers, *([entrywise([*rows, *columns])] if shape else [])])
+        matrices = [x for x in found["matrices"] if x != _OF_ONES]
+        if not matrices:
+            left, right = (entrywise(x) if x else ONES for x in (columns, rows))
+            return beside([*numbers, left, transposed(right)])
+        before, after = ([function("diag", entrywise(x))] if x else [] for x in (columns, rows))
+        return beside([*numbers, *before, entrywise(matrices), *after])
+
+    def _quotient(self, e: E, shape: Shape) -> M:
+        top, low = e.args
+        above, below = self.shapes.of(top), self.shapes.of(low)
+        if not below or above == below or is_vector(shape):
+            return M(Sign.OVER, (self.formula(top), self.formula(low)))
+        if not is_vector(below):
+            return M(Sign.OVER, (self._term(top, shape), self.formula(low)))
+        inverse = M(Sign.OVER, (ONE, self.formula(low)))
+        if is_vector(above) or not above:
+            row = below[-1] != "1"
+            parts = [self.formula(top), ONES] if not above else [self.formula(top)]
+            return beside([*parts, transposed(inverse)] if row else [inverse, transposed(beside(parts))])
+        diagonal = function("diag", inverse)
+        return beside([diagonal, self.formula(top)] if below[-1] == "1" else [self.formula(top), diagonal])
+
+    def _matmul(self, e: E, shape: Shape) -> M:
+        parts = [self.formula(a) for a in e.args]
+        ranks = [len(self.shapes.of(a)) for a in e.args]
+        if ranks[0] == 1 and shape:
+            return beside(
+                [transposed(p) if r == 2 else p for p, r in zip(reversed(parts), reversed(ranks), strict=True)]
+            )
+        return beside([transposed(parts[0]), *parts[1:]] if ranks[0] == 1 else parts)
+
+    def _dot(self, e: E, shape: Shape) -> M:
+        a, b = map(self.formula, e.args)
+        if a == b:
+            return M(Sign.POWER, (M(Sign.NORM, (a,)), constant_of(Fraction(2))))
+        return beside([transposed(a), b])
+
+    # --- powers, parts, comparisons ----------------------------------------------------------------------------------
+
+    def _power(self, e: E, shape: Shape) -> M:
+        base, p = (self._operand(a, shape) for a in e.args)
+        if (
+            base.sign is Sign.POWER and base.args[0].sign is Sign.NORM and p.sign is Sign.NUMBER
+        ):  # a squared norm, raised
+            base, p = base.args[0], constant_of(base.args[1].number * p.number)
+        return M(Sign.ENTRY_POWER if len(shape) == 2 and not is_vector(shape) else Sign.POWER, (base, p))
+
+    def _transpose(self, e: E, shape: Shape) -> M:
+        inner = self.formula(e.args[0])
+        return inner if is_vector(shape) else transposed(inner)
+
+    def _comparison(self, e: E, shape: Shape) -> M:
+        return M(Sign.TRUTH, tuple(self._term(a, shape) for a in e.args), e.text)
+
+    def _part(self, e: E, shape: Shape) -> M:
+        inner = e.args[0]
+        if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
+            return M(Sign.UNIT, text=e.text[1:-1])
+        return M(Sign.AT, (self.formula(inner),), e.text[1:-1])
+
+    def _column(self, e: E, shape: Shape) -> M:
+        return self.formula(e.args[0])
+
+    def _joined(self, e: E, shape: Shape) -> M:
+        return M(Sign.JOINED, (self.formula(e.args[0]),), "|".join(x.strip("[]") for x in e.text.split("|")))
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _call(self, e: E, shape: Shape) -> M:
+        name = e.text.rpartition(".")[2]
+        if name in ("ones", "ones_like", "zeros", "zeros_like"):
+            return ZERO if name.startswith("zeros") else ONES if len(shape) == 1 else _OF_ONES
+        if name == "eye":
+            return IDENTITY
+        if name in _INDEXED:
+            raise NotSupported(f"{name} is written with indices")
+        args = [self.formula(a) for a in e.args]
+        axis = dict(e.options).get("axis")
+        if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
+            return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
+        made = _CALLS.get(name)
+        if made is not None:
+            return made(*args)
+        if len(args) > 1:
+            args = [self._operand(a, shape) for a in e.args]
+        along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
+        return function(name, *args, along=along)
+
+    def _along(self, name: str, x: M, shape: Shape, axis: str) -> M:
+        """Return the sum or the mean of the rows or of the columns of a matrix, as a product with ones."""
+        total = beside([x if axis == "1" else transposed(x), ONES])
+        if name == "sum":
+            return total
+        size = shape[int(axis)]
+        if size == SHAPELESS:
+            return function(name, x, along=_ALONG[axis])
+        return M(
+            Sign.OVER,
+            (total, M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)),
+        )
+
+
+_OF_ONES = M(Sign.BESIDE, (ONES, M(Sign.TRANSPOSE, (ONES,))))
+_OPERATIONS = {
+    Op.ADD: Writing._sum, Op.MUL: Writing._product, Op.DIV: Writing._quotient, Op.MATMUL: Writing._matmul, Op.DOT: Writing._dot,
+    Op.POW: Writing._power, Op.TRANSPOSE: Writing._transpose, "compare": Writing._comparison, "index": Writing._part,
+    "column": Writing._column, "concat": Writing._joined,
+}  # fmt: skip
+_CALLS: dict[str, Callable[..., M]] = {
+    "inv": lambda a: M(Sign.INVERSE, (a,)),
+    "outer": lambda a, b: beside([a, transposed(b)]),
+    "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
+    "norm": lambda a: M(Sign.NORM, (a,)),
+    "sqrt": lambda a: M(Sign.ROOT, (a,)),
+}
+
+
+def constant_of(x: Number) -> M:
+    """Return a number; a multiple of a known constant, such as pi, as a product or a quotient."""
+    if x < 0:
+        return M(Sign.MINUS, (constant_of(-x),))
+    found = None if isinstance(x, Fraction) else constant(x)
+    if found is None:
+        return M(Sign.NUMBER, number=x)
+    ratio, name, below = found
+    value = _CONSTANTS[name]
+    if not below:
+        return beside([M(Sign.NUMBER, number=ratio), value])
+    return M(Sign.OVER, (M(Sign.NUMBER, number=ratio), value))

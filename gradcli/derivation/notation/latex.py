@@ -1,0 +1,120 @@
+"""Formulas in LaTeX."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from gradcli.derivation.mathematics import M, Sign
+from gradcli.derivation.names import GREEK, parts_of
+from gradcli.derivation.notation.base import ATOM, ENTRYWISE, LINE, SUM, Letters, Notation
+
+_PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
+_TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}
+_TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word not in ("lam", "lambda_")}
+
+
+class Latex(Notation):
+    """LaTeX with amsmath; names are escaped."""
+
+    line, root = LINE, ATOM
+    _marks: ClassVar = {"T": r"\top", "-T": r"-\top", "-1": "-1"}
+    _comparisons: ClassVar = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
+    _words: ClassVar = {"sigmoid": r"\sigma", "tr": r"\operatorname{tr}"}
+
+    def bracketed(self, shown: str) -> str:
+        return rf"\left({shown}\right)"
+
+    def name(self, text: str) -> str:
+        stem, digits = parts_of(text)
+        if stem in _TEX_GREEK:
+            shown = "\\" + _TEX_GREEK[stem]
+        else:
+            words = "".join(f"\\{c}" if c in "_#$%&{}" else c for c in stem)
+            shown = words if len(stem) == 1 else rf"\mathrm{{{words}}}"
+        return f"{shown}_{{{digits}}}" if digits else shown
+
+    def number(self, text: str) -> str:
+        if "/" in text:
+            above, below = text.split("/")
+            return rf"\tfrac{{{above}}}{{{below}}}"
+        mantissa, e, exponent = text.partition("e")
+        ten = f"10^{{{int(exponent)}}}" if e else ""
+        return text if not e else ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
+
+    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
+        shown = ""
+        for sign, m in terms:
+            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
+            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
+        return shown
+
+    def minus(self, shown: str) -> str:
+        return f"-{shown}"
+
+    def entrywise(self, parts: Sequence[str]) -> str:
+        return r" \circ ".join(parts)
+
+    def beside(self, parts: Sequence[str]) -> str:
+        first, *rest = parts
+        return f"{first} {self.beside(rest)}" if first[0].isdigit() and rest else r" \, ".join(parts)
+
+    def raised(self, base: M, what: str) -> str:
+        return rf"{self.write(base, ATOM)}^{{{self._marks[what]}}}"
+
+    def total(self, what: str, letters: Letters, body: str) -> str:
+        return rf"\{what}_{{{self._letters(letters)}}} {body}"
+
+    def other(self, m: M) -> str:
+        args = [self.write(a) for a in m.args]
+        inside = ", ".join(args)
+        match m.sign:
+            case Sign.ONES:
+                return r"\mathbf{1}"
+            case Sign.IDENTITY:
+                return "I" if self.identity == "I" else r"\mathrm{Id}"
+            case Sign.UNIT:
+                return rf"e_{{{m.text}}}"
+            case Sign.OVER:
+                return rf"\frac{{{args[0]}}}{{{args[1]}}}"
+            case Sign.POWER | Sign.ENTRY_POWER:
+                by_entry = r"\circ " if m.sign is Sign.ENTRY_POWER else ""
+                return rf"{self.write(m.args[0], ATOM)}^{{{by_entry}{self.exponent(m.args[1])}}}"
+            case Sign.NORM:
+                return rf"\left\lVert {inside} \right\rVert"
+            case Sign.ABSOLUTE:
+                return rf"\left|{inside}\right|"
+            case Sign.ROOT:
+                return rf"\sqrt{{{inside}}}"
+            case Sign.TRUTH:
+                sign = self._comparisons.get(m.text, m.text)
+                return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
+            case Sign.AT:
+                return rf"{self.write(m.args[0], ATOM)}_{{{m.text}}}"
+            case Sign.ENTRY:
+                return rf"{{{self.write(m.args[0], ATOM)}}}_{{{self._letters(m.letters)}}}"
+            case Sign.JOINED:
+                before, after = m.text.split("|")
+                return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"
+        escaped = m.text.replace("_", r"\_")
+        head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else self._words.get(m.text, rf"\operatorname{{{escaped}}}")
+        along = rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._letters(m.letters)}}}" if m.letters else ""
+        return rf"{head}{along}\left({inside}\right)"
+
+    def _letters(self, letters: Letters) -> str:
+        return ", ".join(map(self.name, letters))
+
+    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
+        return r" \\ ".join(f"{left} = {right}" for left, right in lines)
+
+    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
+        if order == 1:
+            return rf"\frac{{\partial {self.indexed('f', above)}}}{{\partial {self.indexed(wrt, below)}}}"
+        half = len(below) // 2
+        twice = rf"{self.indexed(wrt, below[:half])} \, \partial {self.indexed(wrt, below[half:])}"
+        return rf"\frac{{\partial^{{2}} f}}{{\partial {twice if below else self.name(wrt) + '^{2}'}}}"
+
+    def indexed(self, name: str, letters: Letters) -> str:
+        shown = self.name(name)
+        return f"{{{shown}}}_{{{self._letters(letters)}}}" if letters else shown
+
+    def product(self, name: str, direction: str, letters: Letters) -> str:
+        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self._letters(letters)}}}" if letters else "")

@@ -1,0 +1,158 @@
+"""Notations: raised signs for a terminal, LaTeX with balanced braces, MathML that is XML."""
+
+import random
+import re
+import xml.etree.ElementTree as ET
+from fractions import Fraction
+
+import pytest
+
+from gradcli.derivation import expression as ex
+from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, transpose
+from gradcli.derivation.mathematics import Writing
+from gradcli.derivation.notation import Latex, Mathml, Unicode
+from gradcli.derivation.sized import Shapes
+from tests.derivation.test_expression import array
+
+DIMS = {
+    "A": "n n",
+    "B": "n n",
+    "S": "n n",
+    "X": "m n",
+    "x": "n",
+    "y": "n",
+    "w": "n",
+    "u1": "n",
+    "b": "n",
+    "s": "m",
+    "lam": "",
+}
+WRITING = Writing(Shapes({name: dims.split() for name, dims in DIMS.items()}))
+A, B, S, X, x, y, w, b, s, u, lam = (name(n) for n in ("A", "B", "S", "X", "x", "y", "w", "b", "s", "u1", "lam"))
+HALF, TWO, ONE = number(Fraction(1, 2)), number(Fraction(2)), number(Fraction(1))
+
+
+def unicode(e: E) -> str:
+    return Unicode().write(WRITING.formula(e))
+
+
+def latex(e: E) -> str:
+    return Latex().write(WRITING.formula(e))
+
+
+def mathml(e: E) -> str:
+    return Mathml().statements([("<mi>G</mi>", Mathml().write(WRITING.formula(e)))])
+
+
+# fmt: off
+SHOWN = [
+    # expression                                    in a terminal          in LaTeX
+    (matmul(transpose(A), x),                       "Aᵀ x",                r"A^{\top} \, x"),
+    (call("inv", S),                                "S⁻¹",                 r"S^{-1}"),
+    (call("inv", ex.add([A, B])),                   "(A + B)⁻¹",           r"\left(A + B\right)^{-1}"),
+    (transpose(call("inv", A)),                     "A⁻ᵀ",                 r"A^{-\top}"),
+    (call("outer", ex.add([x, neg(y)]), x),         "(x - y) xᵀ",          r"\left(x - y\right) \, x^{\top}"),
+    (mul([TWO, x]),                                 "2 x",                 "2 x"),
+    (mul([x, y]),                                   "x ∘ y",               r"x \circ y"),
+    (mul([x], [ex.add([x, y])]),                    "x / (x + y)",         r"\frac{x}{x + y}"),
+    (neg(ex.add([x, y])),                           "-(x + y)",            r"-\left(x + y\right)"),
+    (call("sqrt", ex.add([x, y])),                  "√(x + y)",            r"\sqrt{x + y}"),
+    (call("abs", x),                                "|x|",                 r"\left|x\right|"),
+    (call("eye", name("n")),                        "I",                   "I"),
+    (call("sigmoid", x),                            "sigmoid(x)",          r"\sigma\left(x\right)"),
+    (call("trace", A),                              "tr(A)",               r"\operatorname{tr}\left(A\right)"),
+    (power(X, Fraction(2)),                         "X^∘2",                r"X^{\circ 2}"),
+    (power(matmul(X, w), Fraction(2)),              "(X w)²",              r"\left(X \, w\right)^{2}"),
+    (power(w, Fraction(3, 2)),                      "w^(3/2)",             "w^{3/2}"),
+    (power(ex.dot(x, x), Fraction(2)),              "‖x‖⁴",                r"\left\lVert x \right\rVert^{4}"),
+    (ex.add([X, b]),                                "X + 𝟏 bᵀ",            r"X + \mathbf{1} \, b^{\top}"),
+    (ex.add([X, neg(E("column", (s,)))]),           "X - s 𝟏ᵀ",            r"X - s \, \mathbf{1}^{\top}"),
+    (ex.add([X, lam]),                              "X + λ 𝟏 𝟏ᵀ",          r"X + \lambda \, \mathbf{1} \, \mathbf{1}^{\top}"),
+    (ex.add([x, lam]),                              "x + λ 𝟏",             r"x + \lambda \, \mathbf{1}"),
+    (ex.add([ONE, neg(x)]),                         "1 - x",               "1 - x"),
+    (mul([X, b]),                                   "X diag(b)",           r"X \, \operatorname{diag}\left(b\right)"),
+    (mul([TWO, X, E("column", (s,))]),              "2 diag(s) X",         r"2 \operatorname{diag}\left(s\right) \, X"),
+    (mul([b, call("ones_like", X)]),                "𝟏 bᵀ",                r"\mathbf{1} \, b^{\top}"),
+    (mul([X], [b]),                                 "X diag(1 / b)",       r"X \, \operatorname{diag}\left(\frac{1}{b}\right)"),
+    (call("sum", X, axis="0"),                      "Xᵀ 𝟏",                r"X^{\top} \, \mathbf{1}"),
+    (call("mean", X, axis="1"),                     "X 𝟏 / n",             r"\frac{X \, \mathbf{1}}{n}"),
+    (call("softmax", X, axis="1"),                  "softmax_rows(X)",     r"\operatorname{softmax}_{\mathrm{rows}}\left(X\right)"),
+    (call("softmax", x),                            "softmax(x)",          r"\operatorname{softmax}\left(x\right)"),
+    (mul([matmul(A, B), S]),                        "(A B) ∘ S",           r"\left(A \, B\right) \circ S"),
+    (ex.indexed(call("eye", name("n")), ["0"]),     "e₀",                  "e_{0}"),
+    (mul([ex.indexed(w, ["0"]), w]),                "w[0] w",              r"w_{0} \, w"),
+    (number(1e-5),                                  "10⁻⁵",                "10^{-5}"),
+    (number(2.5e-7),                                "2.5·10⁻⁷",            r"2.5 \cdot 10^{-7}"),
+    (E("compare", (x, y), ">="),                    "𝟏[x >= y]",           r"\mathbf{1}\left[x \geq y\right]"),
+    (u,                                             "u1",                  "u_{1}"),
+    (lam,                                           "λ",                   r"\lambda"),
+]
+NAMES = [("x", "x"), ("x2", "x_{2}"), ("x_1", "x_{1}"), ("alpha", r"\alpha"), ("β", r"\beta"), ("sigma1", r"\sigma_{1}"), ("weights", r"\mathrm{weights}"), ("w_out", r"\mathrm{w\_out}")]
+# fmt: on
+
+
+@pytest.mark.parametrize(("e", "raised", "tex"), SHOWN)
+def test_forms(e: E, raised: str, tex: str) -> None:
+    assert (unicode(e), latex(e)) == (raised, tex)
+
+
+@pytest.mark.parametrize(("text", "tex"), NAMES)
+def test_names_in_latex(text: str, tex: str) -> None:
+    assert Latex().name(text) == tex
+
+
+def test_the_identity_has_another_sign_where_an_input_has_its_name() -> None:
+    eye = WRITING.formula(call("eye", name("n")))
+    assert (Unicode(["I"]).write(eye), Latex(["I"]).write(eye)) == ("Id", r"\mathrm{Id}")
+
+
+OTHERS = [
+    call("log_expit", x), power(ex.add([x, y]), Fraction(3, 2)), power(x, 0.3), number(1e-300),
+    E("pow", (x, ex.add([y, neg(ONE)]))), call("ones", name("m"), name("n")), number(0.7978845608028654), mul([X], [E("column", (s,))]),
+    E("concat", (x,), "[0]|"), ex.indexed(X, ["1:"]),
+]  # fmt: skip
+EVERY = [*(e for e, _, _ in SHOWN), *OTHERS, *(array(3, random.Random(k)) for k in range(60))]
+
+
+@pytest.mark.parametrize("e", EVERY)
+def test_latex_is_balanced(e: E) -> None:
+    tex = latex(e)
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", tex):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    assert depth == 0 and tex.count(r"\left") == tex.count(r"\right")
+    assert not re.search(r"\^\{[^{}]*\}\^|(?<!\\)[#%&~$]", tex)
+
+
+@pytest.mark.parametrize("e", EVERY)
+def test_mathml_is_xml(e: E) -> None:
+    root = ET.fromstring(mathml(e))
+    assert root.tag.endswith("math")
+    children = {"mfrac": 2, "msup": 2, "msub": 2}
+    for element in root.iter():
+        tag = element.tag.split("}")[-1]
+        assert len(element) == children.get(tag, len(element)), tag
+
+
+@pytest.mark.parametrize("e", EVERY)
+def test_a_line_of_text(e: E) -> None:
+    assert unicode(e).isprintable() and unicode(e).count("(") == unicode(e).count(")")
+
+
+APART = [
+    (power(call("inv", A), Fraction(2)), call("inv", power(A, Fraction(2)))),
+    (mul([call("outer", x, y), A]), matmul(x, transpose(mul([y, A])))),
+    (power(call("outer", x, y), Fraction(2)), call("outer", x, power(y, Fraction(2)))),
+    (power(mul([x], [y]), Fraction(2)), mul([x], [power(y, Fraction(2))])),
+    (neg(power(x, Fraction(2))), power(neg(x), Fraction(2))),
+    (mul([A, ex.add([B, S])]), ex.add([mul([A, B]), S])),
+    (mul([X, b]), mul([E("column", (s,)), X])),
+]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_different_things_look_different(one: E, other: E, first: bool) -> None:
+    write = unicode if first else latex
+    assert write(one) != write(other)

@@ -1,0 +1,113 @@
+"""What is printed is what was verified: every notation of a derivative is read back and compared with differences."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradcli
+from gradcli.source.expression import Expression
+from tests.derivation.notation.reading import evaluated
+from tests.derivation.notation.values import Senseless
+
+# fmt: off
+PROBLEMS = [
+    # expression                                      sizes                              by
+    ("sum((X@w - y)**2)/m",                           "X: m n; w: n; y: m",              "w"),
+    ("sum((X + b)**2)",                               "X: m n; b: n",                    "X"),
+    ("sum(tanh(X@W + b)**2)",                         "X: m n; W: n k; b: k",            "b"),
+    ("sum(sigmoid(X@W + b)*C)",                       "X: m n; W: n k; b: k; C: m k",    "W"),
+    ("sum(G*(X - mean(X, axis=0))/sqrt(var(X, axis=0) + 1e-5))", "X: m n; G: m n",       "X"),
+    ("sum(g*(x - mean(x))/sqrt(var(x) + 1e-5))",      "x: n; g: n",                      "x"),
+    ("sum(sum(X, axis=0)**2)",                        "X: m n",                          "X"),
+    ("sum(X)",                                        "X: m n",                          "X"),
+    ("sum(X/s)",                                      "X: m n; s: n",                    "s"),
+    ("sum(C*X/s)",                                    "X: m n; s: n; C: m n",            "X"),
+    ("sum((X - mean(X, axis=1)[:, None])**2)",        "X: m n",                          "X"),
+    ("sum(sqrt(sum(X**2, axis=1)))",                  "X: m n",                          "X"),
+    ("sum(C*softmax(Z, axis=0))",                     "Z: m n; C: m n",                  "Z"),
+    ("sum(R*(softmax(Q@K.T/sqrt(d), axis=1)@V))",     "Q: m d; K: n d; V: n k; R: m k",  "Q"),
+    ("sum(logsumexp(A@B, axis=1))",                   "A: m n; B: n k",                  "A"),
+    ("softmax(z)",                                    "z: n",                            "z"),
+    ("x/norm(x)",                                     "x: n",                            "x"),
+    ("x*y",                                           "x: n; y: n",                      "x"),
+    ("tanh(A@x)",                                     "A: m n; x: n",                    "x"),
+    ("softmax(Z, axis=1)",                            "Z: m n",                          "Z"),
+    ("sum(c*einsum('ijk,j,k->i', T, x, y))",          "T: i j k; x: j; y: k; c: i",      "T"),
+    ("sum(cumsum(x)*y)",                              "x: n; y: n",                      "x"),
+    ("log(det(A.T@A))",                               "A: m n",                          "A"),
+    ("trace(inv(A)@B)",                               "A: n n; B: n n",                  "A"),
+    ("trace(X.T@diag(s)@X)",                          "X: m n; s: m",                    "s"),
+    ("x@A@x + lam*sum(x)",                            "A: n n; x: n; lam:",              "x"),
+    ("sum(exp(alpha*x_1)*w2)",                        "x_1: n; w2: n; alpha:",           "x_1"),
+    ("sum((I@x - b)**2)",                             "I: i j; x: j; b: i",              "I"),
+    ("sum(sqrt(x**2 + 1e-8)) + 2.5e-7*sum(x)",        "x: n",                            "x"),
+    ("exp(-(x - mu)**2/(2*sigma**2))/sqrt(2*pi*sigma**2)", "x:; mu:; sigma:",            "sigma"),
+    ("sum(where(x > 0, x, a*x))",                     "x: n; a:",                        "x"),
+    ("sum(X**3*C)",                                   "X: m n; C: m n",                  "X"),
+    ("prod(x)",                                       "x: n",                            "x"),
+    ("sum(outer(x, y)*C)",                            "x: m; y: n; C: m n",              "x"),
+    ("x@x/(y@y)",                                     "x: n; y: n",                      "y"),
+]
+# fmt: on
+LENGTHS = (5, 3, 6, 4)
+NOTATIONS = ("unicode", "latex", "mathml", "index")
+
+
+def point(shapes: dict[str, str], lengths: tuple[int, ...]) -> dict[str, Any]:
+    """Return values of all inputs and sizes; the sizes are all different, so that no shape fits by chance."""
+    rng = np.random.default_rng(7)
+    names = dict.fromkeys(d for dims in shapes.values() for d in dims.split())
+    sizes = dict(zip(names, lengths, strict=False))
+    inputs = {n: rng.uniform(0.3, 1.1, [sizes[d] for d in dims.split()])[()] for n, dims in shapes.items()}
+    return {**sizes, **inputs}
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+@pytest.mark.parametrize(("expression", "sizes", "wrt"), PROBLEMS)
+def test_what_is_printed_is_the_derivative(expression: str, sizes: str, wrt: str, notation: str) -> None:
+    shapes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in sizes.split(";"))}
+    (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt).results
+    text = result.index if notation == "index" else getattr(result.formula, notation)
+    at = point(shapes, LENGTHS)
+    inputs = {n: x for n, x in at.items() if n in shapes}
+    right = np.asarray(differences(expression, inputs, at, wrt))
+    found = evaluated(notation, text, at, right.shape)
+    np.testing.assert_allclose(found, right, rtol=1e-6, atol=1e-7, err_msg=text)
+
+
+def differences(expression: str, inputs: dict[str, Any], at: dict[str, Any], wrt: str) -> Any:
+    """Return the derivative by extrapolated central differences of the expression's own values, the input's axes last."""
+    f = Expression(expression, frozenset(at))
+    x = np.asarray(inputs[wrt], dtype=float)
+
+    def value(moved: Any) -> Any:
+        return np.asarray(f({**{n: v for n, v in at.items() if n in f.inputs}, wrt: moved[()]}))
+
+    columns = []
+    for k in np.ndindex(*x.shape):
+        unit = np.zeros(x.shape)
+        unit[k] = 1.0
+        row = [(value(x + h * unit) - value(x - h * unit)) / (2 * h) for h in (4e-3, 2e-3, 1e-3)]
+        first, second = ((4 * b - a) / 3 for a, b in itertools.pairwise(row))
+        columns.append((16 * second - first) / 15)
+    y = np.array(columns).reshape(x.shape + columns[0].shape)
+    return np.moveaxis(y, range(x.ndim), range(-x.ndim, 0)) if x.ndim else y
+
+
+@pytest.mark.parametrize(
+    ("notation", "text"),
+    [
+        ("unicode", "∂f/∂X = X + b"),
+        ("unicode", "∂f/∂X = X ∘ b"),
+        ("latex", r"\frac{\partial f}{\partial X} = X - b \, \mathbf{1}^{\top}"),
+        ("index", "G[i,j] = X[j,i]"),
+        ("mathml", "<math><mi>G</mi><mo>=</mo><mi>X</mi><mi>X</mi></math>"),
+        ("unicode", "∂f/∂X = X²"),
+    ],
+)
+def test_the_reader_refuses_what_has_no_meaning(notation: str, text: str) -> None:
+    at = {"X": np.ones((5, 3)), "b": np.ones(3)}
+    with pytest.raises((Senseless, IndexError)):
+        evaluated(notation, text, at, (5, 3))
