@@ -1,7 +1,8 @@
 """The problem to derive: a function of inputs whose sizes have names, assumptions about them, and random points."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -63,6 +64,20 @@ def point_of(
         value = drawn(facts, size, rng)
         values[name] = value if facts or moved is None else moved(value)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
+
+
+_SHAPE = re.compile(r"\((\d+(?:, \d+)*),?\)")
+
+
+def named_shape(lengths: Sequence[int], sizes: Mapping[str, int]) -> str:
+    """Return a shape in the names of sizes: m x n; `a number` for none."""
+    names = {length: name for name, length in reversed(list(sizes.items()))}
+    return " x ".join(names.get(n, str(n)) for n in lengths) or "a number"
+
+
+def in_sizes(text: str, sizes: Mapping[str, int]) -> str:
+    """Return a sentence whose shapes, such as (3, 4), have the names of the sizes: m x n."""
+    return _SHAPE.sub(lambda found: named_shape([int(n) for n in found[1].split(", ")], sizes), text)
 
 
 def first_free(stems: Iterable[str], stem: str, taken: Iterable[str]) -> str:

@@ -4,20 +4,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gradcli.core.shapes import shape
+from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
-from gradcli.derivation.index import add, scaled
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import RECORDINGS, Problem
-from gradcli.derivation.simplify import simplified
+from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
-from gradcli.options import Options
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.reports.derive import Answer, DeriveReport, Result
@@ -27,12 +24,9 @@ from gradcli.source.facts import FACTS, Dims, facts_of
 from gradcli.source.function import Function
 from gradcli.source.loading import load
 from gradcli.source.names import CONSTANTS
-from gradcli.verify.build import Settings, request_for
-from gradcli.verify.check import check
-from gradcli.verify.claims import Claiming
 from gradcli.verify.environment import environment
-from gradcli.verify.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
-from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
+from gradcli.verify.probe import Located, chosen_inputs, function_at
+from gradcli.words import Exit, Kind, Severity
 
 _LETTERS = "nmkdpqrst"
 
@@ -275,84 +269,14 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
 
 
 def _made(problem: Problem) -> Derivation:
+    made, k = Derivation(problem), 0
     try:
-        made = Derivation(problem)
         for k in range(RECORDINGS):
             with np.errstate(all="ignore"):
                 problem.f(made.points[k])
     except BadShape as error:
         given = "; ".join(f"{n}: {' '.join(dims)}" for n, dims in problem.dims.items())
+        error.what = in_sizes(error.what, {n: v[k] for n, v in made.sizes.items()})
         error.do = f'sizes with names: --shapes "{given}"'
         raise
     return made
-
-
-def judged(made: Derivation, result: Result, text: str) -> Answer:
-    """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
-
-    Raises  BadOption if it uses a name that is not an input.
-    """
-    formula = Expression(text)
-    verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
-    unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]
-    if unknown:
-        raise BadOption(
-            f"the answer uses '{unknown[0]}', which is not an input", do=f"inputs: {', '.join(made.problem.dims)}"
-        )
-    what = f"{result.kind} by {result.wrt}" + (f", times {result.direction}" if result.direction else "")
-    error = verifier.error(formula)
-    if not error <= ALLOWED:
-        says = "it has another shape" if error == float("inf") else f"it is off by {error:.2g} of the largest entry"
-        right = f"; the {result.kind} is {result.formula.expression}"
-        mistake = _mistake(made, result, text)
-        likely = f"; likely mistake: {mistake}" if mistake else ""
-        return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {says}{right}{likely}")
-    how: Literal["formulas", "numbers"] = "formulas" if _same(made, result, formula) else "numbers"
-    sure = (
-        "the difference simplifies to zero" if how == "formulas" else f"to {error:.0e} at random points of three sizes"
-    )
-    return Answer(text, "right", how, f"{text} is the {what}: {sure}")
-
-
-def _mistake(made: Derivation, result: Result, text: str) -> str | None:
-    """Return the mistake that `check` names in a wrong answer, at one of the points; None where it names none."""
-    problem = made.problem
-    if result.kind != "gradient" or problem.f.kind != "expression" or problem.layout != "denominator":
-        return None
-    values = {n: x for n, x in made.points[0].items() if n in problem.f.inputs}
-    try:
-        sizes = {n: v[0] for n, v in made.sizes.items()}
-        found = expression_at(problem.f.text, [values], LocateOptions(problem.seed, wrt=result.wrt, sizes=sizes))
-        report = check(
-            request_for(found, Claiming("grad", text), Settings(Options(modes="certified,reverse,finite-difference")))
-        )
-    except GradcliError:
-        return None
-    diagnosis = report.points[0].diagnosis
-    return (
-        diagnosis.message
-        if report.verdict == Verdict.FAIL and diagnosis and diagnosis.kind != DiagnosisKind.UNKNOWN
-        else None
-    )
-
-
-def _same(made: Derivation, result: Result, formula: Expression) -> bool:
-    """Whether the difference of a formula and the result simplifies to zero."""
-    try:
-        both = [_read(made, f) for f in (formula, Expression(result.formula.expression))]
-    except GradcliError:
-        return False
-    (a, axes), (b, others) = both
-    names = {j: i for i, j in zip(axes, others, strict=True) if i is not None and j is not None}
-    difference = add([a, scaled(b.renamed(names), -1)], a.free)
-    return not simplified(difference, lambda t: len(t.terms)).terms
-
-
-def _read(made: Derivation, f: Expression) -> Any:
-    graphs = []
-    for k in range(RECORDINGS):
-        point = made.points[k] | {n: int(v[k]) for n, v in made.sizes.items()}
-        values = {n: Graph.variable(n, x) if n in made.problem.dims else x for n, x in point.items() if n in f.inputs}
-        graphs.append(f(values))
-    value = made.reader().read(graphs)
-    return value.tensor, value.axes

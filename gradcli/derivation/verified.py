@@ -305,11 +305,11 @@ class Verifier:
         Error   relative to the largest entry; inf if the shape differs or an entry is not finite.
         """
 
-        def value(point: dict[str, Any]) -> Any:
-            known = {n: x for n, x in (point | self._named(point)).items() if n in formula.inputs}
-            return formula(known)
+        return self._error_of(lambda point: self.value(formula, point))
 
-        return self._error_of(value)
+    def value(self, formula: Expression, point: dict[str, Any]) -> Any:
+        """Return the value of a formula at a point, whose sizes it may use by their names."""
+        return formula({n: x for n, x in (point | self._named(point)).items() if n in formula.inputs})
 
     def _named(self, point: dict[str, Any]) -> dict[str, Any]:
         found = {}

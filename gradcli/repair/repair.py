@@ -24,7 +24,7 @@ from gradcli.verify.request import Request
 from gradcli.words import DiagnosisKind, Verdict
 
 _SECONDS = 180.0  # a safety net: the search is bounded by evaluations
-_WORDS = {  # by the kind of an edit
+WORDS = {  # by the kind of an edit
     "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
     "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
     "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
@@ -59,17 +59,24 @@ def repaired(report: CheckReport, request: Request, ask: TargetRequest, options:
 
 
 def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetRequest, options: CheckOptions) -> Found:
+    if isinstance(request.claim, ClaimedExpressions):
+        return formula_repair(request, point, names)
     points, further = points_of(request, point, names)
     if len(points) < 2:
         return Found(why=_NO_POINTS)
-    claim = request.claim
-    if isinstance(claim, ClaimedExpressions):
-        formula = FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))
-        search = Search(points, further)
-        repairs = tuple(search.repairs(formula))
-        why = "" if repairs else "no edit, and no two edits, of the claim make it right"
-        return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
     return _in_a_process(Wanted(ask, options, tuple(points), tuple(further), ""))
+
+
+def formula_repair(request: Request, point: Point, names: tuple[str, ...]) -> Found:
+    """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
+    claim = request.claim
+    points, further = points_of(request, point, names)
+    if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
+        return Found(why=_NO_POINTS)
+    search = Search(points, further)
+    repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))))
+    why = "" if repairs else "no edit, and no two edits, of the claim make it right"
+    return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
 
 
 def _in_a_process(wanted: Wanted) -> Found:
@@ -110,7 +117,7 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     first = found.repairs[texts.index(shown[0])]
     edits = edits_in(first)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
-        says = f"{_WORDS.get(edits[0].kind, 'the code')} is wrong, as the repair shows"
+        says = f"{WORDS.get(edits[0].kind, 'the code')} is wrong, as the repair shows"
         diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=says)
         if not formula:
             file, line, source = shown_path(found.path), edits[0].line, edits[0].before

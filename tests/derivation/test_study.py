@@ -19,8 +19,8 @@ ANSWERS = [
     (LEAST,     "x", "(W@x - y)@W",                            0, "right", "formulas", "the difference simplifies to zero"),
     (LOGISTIC,  "x", "1/(1 + exp(-x))",                        0, "right", "formulas", "the difference simplifies to zero"),
     (LOGISTIC,  "x", "0.5*(1 + tanh(x/2))",                    0, "right", "numbers",  "at random points of three sizes"),
-    (LEAST,     "W", "outer(x, W@x - y)",                      1, "wrong", "numbers",  "it has another shape; the gradient is"),
-    (LEAST,     "W", "sum(W@x - y)",                           1, "wrong", "numbers",  "it has another shape; the gradient is"),
+    (LEAST,     "W", "outer(x, W@x - y)",                      1, "wrong", "numbers",  "its shape is "),
+    (LEAST,     "W", "sum(W@x - y)",                           1, "wrong", "numbers",  "its shape is "),
     (LEAST,     "W", "2*outer(W@x - y, x)",                    1, "wrong", "numbers",  "it is off by 1 of the largest entry; the gradient is"),
     (LEAST,     "x", "W.T@(y - W@x)",                          1, "wrong", "numbers",  "it is off by 2 of the largest entry; the gradient is"),
     (LOGISTIC,  "x", "1.0001/(1 + exp(-x))",                   1, "wrong", "numbers",  "it is off by 0.0001 of the largest entry; the gradient is"),
@@ -82,9 +82,42 @@ def test_an_answer_is_of_the_layout(gradcli: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "mistake"),
-    [("A.T@(A@x - b)", "a factor 2 too small"), ("-2*A.T@(A@x - b)", "the sign is flipped"), ("A@x", "has shape (3,)")],
+    [
+        ("A.T@(A@x - b)", "a factor 2 too small"),
+        ("-2*A.T@(A@x - b)", "the sign is flipped"),
+        ("A@x", "its shape is m, not n"),
+    ],
 )
 def test_the_mistake_in_an_answer_is_named(gradcli: Callable[..., Any], answer: str, mistake: str) -> None:
     shapes = ("--shapes", "A: m n; x: n; b: m", "--wrt", "x")
     ran = gradcli("derive", "sum((A@x - b)**2)", *shapes, "--answer", answer, "--json")
     assert mistake in ran.json["results"][0]["answer"]["message"] and ran.exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "wrt", "answer", "says"),
+    [
+        ("x@A@x", "A: n n; x: n", "x", "2*A@x", 'right only if A is symmetric (--assume "A: symmetric")'),
+        ("sum((X@w - y)**2)/m", "X: m n; w: n; y: m", "w", "2*X.T@(X@w - y)/n", "it is m/n times the right one"),
+        ("1/norm(x)", "x: n", "x", "-x/norm(x)**2", "-x/norm(x)**3 is right"),
+        ("0.5*sum((W@x - y)**2)", "W: n n; x: n; y: n", "x", "W@(W@x - y)", "not transposed"),
+        (
+            "0.5*sum((W@x - y)**2)",
+            "W: m n; x: n; y: m",
+            "x",
+            "W@(W@x - y)",
+            "it cannot be computed: shapes m x n and m do not fit",
+        ),
+        ("sum(logsumexp(Z, axis=1))", "Z: m n", "Z", "softmax(Z, axis=0)", "softmax(Z, axis=1) is right"),
+    ],
+)
+def test_classic_mistakes_in_answers_are_named(
+    gradcli: Callable[..., Any], f: str, shapes: str, wrt: str, answer: str, says: str
+) -> None:
+    ran = gradcli("derive", f, "--shapes", shapes, "--wrt", wrt, "--answer", answer, "--json")
+    assert ran.exit_status == 1 and says in ran.json["results"][0]["answer"]["message"]
+
+
+@pytest.mark.parametrize("answer", ["1/abs(x)", "exp(-log(x))", "1/x"])
+def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], answer: str) -> None:
+    assert gradcli("derive", "log(x)", "--answer", answer).exit_status == 0

@@ -1,0 +1,191 @@
+"""A hand derivation: whether it is right, and what is likely to be wrong with it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from gradcli.core.shapes import shape
+from gradcli.derivation.derive import Derivation
+from gradcli.derivation.expression import text as written
+from gradcli.derivation.index import add, scaled
+from gradcli.derivation.matrices import Printer
+from gradcli.derivation.problem import RECORDINGS, in_sizes, named_shape
+from gradcli.derivation.simplify import simplified
+from gradcli.derivation.verified import ALLOWED, Verifier
+from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
+from gradcli.interpreters.graph import Graph
+from gradcli.options import Options
+from gradcli.point import Point
+from gradcli.reports.derive import Answer, Result
+from gradcli.source.expression import Expression
+from gradcli.verify.build import Settings, request_for
+from gradcli.verify.check import check
+from gradcli.verify.claims import Claiming
+from gradcli.verify.probe import LocateOptions, expression_at
+from gradcli.verify.request import Request
+from gradcli.words import DiagnosisKind, Verdict
+
+_SAME = 1e-9  # relative: ratios of entries that are one number
+_OF_ONE_POINT = {DiagnosisKind.SCALED, DiagnosisKind.FACTOR}  # ratios, which say nothing if they differ at other points
+_MODES = "certified,reverse,finite-difference"
+
+
+def judged(made: Derivation, result: Result, text: str) -> Answer:
+    """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
+
+    Raises  BadOption if it uses a name that is not an input.
+    """
+    formula = Expression(text)
+    unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]
+    if unknown:
+        raise BadOption(
+            f"the answer uses '{unknown[0]}', which is not an input", do=f"inputs: {', '.join(made.problem.dims)}"
+        )
+    what = f"{result.kind} by {result.wrt}" + (f", times {result.direction}" if result.direction else "")
+    hand = _Hand(made, result, text, formula)
+    wrong = hand.wrong()
+    if wrong is not None:
+        right = f"; the {result.kind} is {result.formula.expression}"
+        mistake = next(hand.mistakes(), None)
+        likely = f"; likely mistake: {mistake}" if mistake else ""
+        return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {wrong}{right}{likely}")
+    how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
+    sure = f"to {hand.error():.0e} at random points of three sizes"
+    sure = "the difference simplifies to zero" if how == "formulas" else sure
+    return Answer(text, "right", how, f"{text} is the {what}: {sure}")
+
+
+class _Hand:
+    """A hand derivation beside the derivative that was found."""
+
+    def __init__(self, made: Derivation, result: Result, text: str, formula: Expression) -> None:
+        self.made, self.result, self.text, self.formula = made, result, text, formula
+        self.verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
+
+    def error(self) -> float:
+        return self.verifier.error(self.formula)
+
+    def wrong(self) -> str | None:
+        """Return what is wrong with it as a phrase, in the user's sizes; None if nothing is."""
+        point, truth = self.verifier.points()[0]
+        sizes = self.sizes(0)
+        try:
+            found = np.shape(self.verifier.value(self.formula, point))
+            error = self.error()
+        except BadShape as bad:
+            return f"it cannot be computed: {in_sizes(bad.what, sizes)}"
+        if found != np.shape(truth):
+            return f"its shape is {named_shape(found, sizes)}, not {named_shape(np.shape(truth), sizes)}"
+        if error <= ALLOWED:
+            return None
+        return f"it is off by {error:.2g} of the largest entry" if np.isfinite(error) else "it is not finite"
+
+    def sizes(self, k: int) -> dict[str, int]:
+        return {n: v[k] for n, v in self.made.sizes.items()}
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield likely mistakes: what would make the answer right, the likeliest first."""
+        try:
+            ratios = self._ratios()
+            varies = bool(ratios) and not _is_constant(np.asarray(ratios))
+            yield from self._of_sizes(ratios) if varies else ()
+            yield from self._as_a_claim(frozenset(_OF_ONE_POINT) if varies else frozenset())
+        except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+            return
+
+    def _not_symmetric(self) -> Iterator[str]:
+        problem = self.made.problem
+        for name, dims in problem.dims.items():
+            facts = problem.facts.get(name, frozenset())
+            if (
+                len(dims) != 2
+                or dims[0] != dims[1]
+                or name == self.result.wrt
+                or facts & {"symmetric", "spd", "diagonal"}
+            ):
+                continue
+            assumed = replace(problem, facts={**problem.facts, name: facts | {"symmetric"}})
+            other = Verifier(assumed, self.made.sizes, self.result.wrt, self.result.kind)
+            if other.error(self.formula) <= ALLOWED:
+                yield f'it is right only if {name} is symmetric (--assume "{name}: symmetric")'
+
+    def _ratios(self) -> list[float]:
+        """Return the answer over the right derivative at each of the sizes; nothing where that is no single number."""
+        found = []
+        points = self.verifier.points()
+        for k in range(RECORDINGS):
+            point, truth = next((p, t) for p, t in points if self._has(p, self.sizes(k)))
+            with np.errstate(all="ignore"):
+                ratio = np.asarray(self.verifier.value(self.formula, point)) / truth
+            if not _is_constant(ratio):
+                return []
+            found.append(float(np.ravel(ratio)[0]))
+        return found
+
+    def _has(self, point: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
+        dims = self.made.problem.dims
+        return all(
+            n == sizes.get(d, n) for name, own in dims.items() for n, d in zip(shape(point[name]), own, strict=True)
+        )
+
+    def _of_sizes(self, ratios: list[float]) -> Iterator[str]:
+        """Yield the ratio as a formula of the sizes."""
+        try:
+            ratio = self.made.reader().number(ratios)
+        except NotSupported:
+            return
+        yield f"it is {written(Printer({}).write(ratio, ()))} times the right one: a size is mistaken for another"
+
+    def _as_a_claim(self, without: frozenset[DiagnosisKind]) -> Iterator[str]:
+        """Yield the mistake that `check` names at a point, and the edit that makes the answer right there."""
+        problem = self.made.problem
+        if self.result.kind != "gradient" or problem.f.kind != "expression" or problem.layout != "denominator":
+            return
+        values = {n: x for n, x in self.verifier.points()[0][0].items() if n in problem.f.inputs}
+        located = expression_at(
+            problem.f.text, [values], LocateOptions(problem.seed, wrt=self.result.wrt, sizes=self.sizes(0))
+        )
+        request = request_for(located, Claiming("grad", self.text), Settings(Options(modes=_MODES)))
+        report = check(request)
+        diagnosis = report.points[0].diagnosis
+        if report.verdict != Verdict.FAIL or diagnosis is None:
+            return
+        if diagnosis.kind not in {DiagnosisKind.UNKNOWN, DiagnosisKind.SHAPE, *without}:
+            yield diagnosis.message
+        yield from self._not_symmetric()
+        yield from self._repair(request, request.points[0])
+
+    def _repair(self, request: Request, point: Point) -> Iterator[str]:
+        from gradcli.repair.patch import edits_in
+        from gradcli.repair.repair import WORDS, formula_repair
+
+        for repair in formula_repair(request, point, (self.result.wrt,)).repairs:
+            if self.verifier.error(Expression(repair.text)) <= ALLOWED:  # at every size, too
+                yield f"{WORDS.get(edits_in(repair)[0].kind, 'the formula')} is wrong: {repair.text} is right"
+
+    def equals_the_result(self) -> bool:
+        """Whether the difference of the answer and the result simplifies to zero."""
+        try:
+            both = [self._read(f) for f in (self.formula, Expression(self.result.formula.expression))]
+        except GradcliError:
+            return False
+        (a, axes), (b, others) = both
+        names = {j: i for i, j in zip(axes, others, strict=True) if i is not None and j is not None}
+        difference = add([a, scaled(b.renamed(names), -1)], a.free)
+        return not simplified(difference, lambda t: len(t.terms)).terms
+
+    def _read(self, f: Expression) -> Any:
+        made, graphs = self.made, []
+        for k in range(RECORDINGS):
+            point = made.points[k] | self.sizes(k)
+            known = {n: x for n, x in point.items() if n in f.inputs}
+            graphs.append(f({n: Graph.variable(n, x) if n in made.problem.dims else x for n, x in known.items()}))
+        value = made.reader().read(graphs)
+        return value.tensor, value.axes
+
+
+def _is_constant(x: Any) -> bool:
+    x = np.ravel(x)
+    return bool(x.size and np.all(np.isfinite(x)) and np.all(np.abs(x - x[0]) <= _SAME * abs(x[0])) and x[0])
