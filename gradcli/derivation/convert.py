@@ -149,6 +149,8 @@ class Reader:
                 [float(x.number or 0) for x in operands],
                 float(first.value.reshape(-1)[0]) if np.ndim(first.value) else float(first.value),
             )
+        elif first.op == "polygamma":
+            y = function(first.op, [scalar(Fraction(params[0]["n"])), *operands], free)
         elif first.op in FUNCTIONS:
             if any(params):
                 raise NotSupported(f"{first.op} has parameters that formulas do not show")

@@ -272,6 +272,13 @@ class Writing:
         axis = dict(e.options).get("axis")
         if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
             return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
+        if (
+            name == "sum"
+            and axis is None
+            and args[0].sign is Sign.ENTRY_POWER
+            and args[0].args[1] == constant_of(Fraction(2))
+        ):
+            return M(Sign.POWER, (M(Sign.NORM, args[0].args[:1]), args[0].args[1]))
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
@@ -305,8 +312,15 @@ _CALLS: dict[str, Callable[..., M]] = {
     "outer": lambda a, b: beside([a, transposed(b)]),
     "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
     "norm": lambda a: M(Sign.NORM, (a,)),
-    "sqrt": lambda a: M(Sign.ROOT, (a,)),
+    "sqrt": lambda a: _norm_of(a) or M(Sign.ROOT, (a,)),
 }
+
+
+def _norm_of(square: M) -> M | None:
+    """Return the norm of which this is the square, as the sum of the squares of a matrix is; None for anything else."""
+    if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == constant_of(Fraction(2)):
+        return square.args[0]
+    return None
 
 
 def constant_of(x: Number) -> M:

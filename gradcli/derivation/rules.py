@@ -160,7 +160,7 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
             parts = outside(f).terms
             unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
             s = next((t for t in parts if len(t.factors) == 1 and t.factors[0].atom.op == "expit"), None)
-            if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1:
+            if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
                 continue
             beside = any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors)
             if not beside:
@@ -269,7 +269,7 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
         parts = outside(f).terms
         unit = next((t for t in parts if not t.factors and t.coef == 1), None)
         e = next((t for t in parts if len(t.factors) == 1 and t.coef == 1 and t.factors[0].atom.op == "exp"), None)
-        if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1:
+        if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
             continue
         t = scaled(outside(e.factors[0]), Fraction(e.factors[0].power))
         rest = Term(term.coef, (*without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ())))

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+import gradcli
+
 LEAST = ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m")
 LOGISTIC = ("sum(log(1 + exp(x)))", "x: n")
 CROSS = ("-sum(y*log(softmax(z)))", "z: n; y: n")
@@ -121,3 +123,21 @@ def test_classic_mistakes_in_answers_are_named(
 @pytest.mark.parametrize("answer", ["1/abs(x)", "exp(-log(x))", "1/x"])
 def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], answer: str) -> None:
     assert gradcli("derive", "log(x)", "--answer", answer).exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "wrt", "order", "shown"),
+    [
+        ("log(1 + sum(exp(z)))", "z: n", "z", 1, "∂f/∂z = exp(z) / (1 + sum(exp(z)))"),
+        ("log(2 + sum(exp(2*z)))", "z: n", "z", 1, "∂f/∂z = 2 exp(2 z) / (2 + sum(exp(2 z)))"),
+        ("sum(gamma(x))", "x: n", "x", 1, "∂f/∂x = gamma(x) ∘ digamma(x)"),
+        ("sum(gammaln(x))", "x: n", "x", 2, "∂²f/∂x² = diag(polygamma(1, x))"),
+        ("beta(a, b)", "a:; b:", "a", 1, "∂f/∂a = beta(a, b) (digamma(a) - digamma(a + b))"),
+        ("j0(x)", "x:", "x", 1, "∂f/∂x = -j1(x)"),
+        ("norm(X)", "X: m n", "X", 1, "∂f/∂X = X / ‖X‖"),
+    ],
+)
+def test_closed_forms_of_further_functions(f: str, shapes: str, wrt: str, order: int, shown: str) -> None:
+    sizes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in shapes.split(";"))}
+    (result,) = gradcli.derive(f, shapes=sizes, wrt=wrt, order=order).results
+    assert result.formula.unicode == shown and result.check.verdict == "pass"

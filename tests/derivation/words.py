@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {
     "S": np.eye(3) + 0.3, "X": rng.normal(size=(2, 3)), "s": np.float64(0.7),
 }  # fmt: skip
 _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}  # written with signs
-_PAIRS = {"maximum", "minimum", "hypot", "arctan2", "logaddexp", "heaviside", "xlogy"}
+_PAIRS = {"maximum", "minimum", "hypot", "arctan2", "logaddexp", "heaviside", "xlogy", "beta"}
 _WORDS = {"absolute": "abs", "expit": "sigmoid"}
 ELEMENTWISE = sorted({_WORDS.get(f, f) for f in FUNCTIONS - _TRUTHS - _PAIRS} | {"sqrt", "exp", "log", "softplus"})
 

@@ -35,7 +35,8 @@ C = Dialect(
     | named("{}", "relu sign heaviside sigmoid softplus logaddexp logit xlogy")
     | {
         "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-        "abs": "fabs", "arctan2": "atan2", "gammaln": "lgamma", "maximum": "larger", "minimum": "smaller", "ndtr": "normal_cdf",
+        "abs": "fabs", "arctan2": "atan2", "gamma": "tgamma", "gammaln": "lgamma",
+        "maximum": "larger", "minimum": "smaller", "ndtr": "normal_cdf",
         "entr": "entropy", "log_expit": "(-softplus(-({0})))", "pow": "pow", "compare": "(double)({0})",
     },
     "", "",

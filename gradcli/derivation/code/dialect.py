@@ -50,7 +50,7 @@ _SAME = (
     "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp log log1p expm1 exp2 log2 log10 sqrt sign abs "
     "floor ceil trunc maximum minimum hypot arctan2 logaddexp heaviside sum mean outer diag trace einsum ones_like zeros_like"
 )
-_SPECIAL = "erf erfc gammaln digamma logit ndtr log_ndtr xlogy entr"
+_SPECIAL = "erf erfc gammaln digamma polygamma logit ndtr log_ndtr xlogy entr"
 _MATH = "sin cos tan sinh cosh tanh exp log log1p expm1 log2 log10 sqrt floor ceil trunc hypot erf erfc"
 
 NUMPY = Dialect(
@@ -58,7 +58,7 @@ NUMPY = Dialect(
     {"np.": "import numpy as np", "special.": "from scipy import special"},
     frozenset({"np", "special"}),
     named("np.{}", f"{_SAME} cbrt rint var")
-    | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit")
+    | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1")
     | {
         "inv": "np.linalg.inv", "solve": "np.linalg.solve", "det": "np.linalg.det", "norm": "np.linalg.norm",
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
@@ -78,6 +78,8 @@ TORCH = Dialect(
     | {
         "inv": "torch.linalg.inv", "solve": "torch.linalg.solve", "det": "torch.linalg.det", "norm": "torch.linalg.norm",
         "sigmoid": "torch.sigmoid", "relu": "torch.relu", "softplus": "torch.nn.functional.softplus({0}, threshold=40)",
+        **{name: f"torch.special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")},
+        **named("torch.special.{}", "i0 i1"), "k0": "torch.special.modified_bessel_k0", "k1": "torch.special.modified_bessel_k1",
         "log_expit": "torch.nn.functional.logsigmoid", "rint": "torch.round",
         "cbrt": "torch.copysign(torch.abs({0})**(1/3), {0})",
         "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})",
@@ -103,7 +105,7 @@ JAX = Dialect(
     {"jax.": "import jax", "jnp.": "import jax.numpy as jnp"},
     frozenset({"jax", "jnp"}),
     named("jnp.{}", f"{_SAME} cbrt rint var")
-    | named("jax.scipy.special.{}", f"{_SPECIAL} logsumexp")
+    | named("jax.scipy.special.{}", f"{_SPECIAL} logsumexp gamma beta i0 i1")
     | {
         "inv": "jnp.linalg.inv", "solve": "jnp.linalg.solve", "det": "jnp.linalg.det", "norm": "jnp.linalg.norm",
         "sigmoid": "jax.scipy.special.expit", "relu": "jax.nn.relu", "softplus": "jax.nn.softplus",
