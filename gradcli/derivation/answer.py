@@ -1,6 +1,6 @@
 """A hand derivation: whether it is right, and what is likely to be wrong with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from gradcli.derivation.problem import RECORDINGS, in_sizes, named_shape
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
 from gradcli.options import Options
 from gradcli.point import Point
 from gradcli.reports.derive import Answer, Result
@@ -168,22 +167,19 @@ class _Hand:
     def equals_the_result(self) -> bool:
         """Whether the difference of the answer and the result simplifies to zero."""
         try:
-            both = [self._read(f) for f in (self.formula, Expression(self.result.formula.expression))]
+            both = [
+                self.made.read(self._of_inputs(f)) for f in (self.formula, Expression(self.result.formula.expression))
+            ]
         except GradcliError:
             return False
-        (a, axes), (b, others) = both
-        names = {j: i for i, j in zip(axes, others, strict=True) if i is not None and j is not None}
-        difference = add([a, scaled(b.renamed(names), -1)], a.free)
+        one, other = both
+        names = {j: i for i, j in zip(one.axes, other.axes, strict=True) if i is not None and j is not None}
+        difference = add([one.tensor, scaled(other.tensor.renamed(names), -1)], one.tensor.free)
         return not simplified(difference, lambda t: len(t.terms)).terms
 
-    def _read(self, f: Expression) -> Any:
-        made, graphs = self.made, []
-        for k in range(RECORDINGS):
-            point = made.points[k] | self.sizes(k)
-            known = {n: x for n, x in point.items() if n in f.inputs}
-            graphs.append(f({n: Graph.variable(n, x) if n in made.problem.dims else x for n, x in known.items()}))
-        value = made.reader().read(graphs)
-        return value.tensor, value.axes
+    @staticmethod
+    def _of_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
+        return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
 
 
 def _is_constant(x: Any) -> bool:

@@ -18,7 +18,7 @@ from gradcli.derivation.jacobians import OPEN, Begun, directed, unseeded
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.operands import with_single_axes
-from gradcli.derivation.printed import Derivative, formula
+from gradcli.derivation.printed import Derivative, formula, in_latex
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
 from gradcli.derivation.record import SEED, Sweep, gradient_of, sizes_of, swept
@@ -28,6 +28,7 @@ from gradcli.derivation.steps import QUIET, assigned, letter_for, told
 from gradcli.derivation.structure import Value
 from gradcli.derivation.verified import ALLOWED, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
+from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.derive import DerivedKind, Formula, Result
@@ -160,6 +161,24 @@ class Derivation:
             indexed(found.small, found.axes, self.letter, self.problem.dims), uncoded=uncoded,
             direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
+
+    def function_in_latex(self) -> str:
+        """Return f as a formula with a left side; nothing where it has none."""
+        printer = Printer(self._likes())
+        try:
+            value = self.read(self.problem.f)
+            return in_latex("f", printer.write(value.tensor, value.axes), self.problem.dims)
+        except (GradcliError, np.linalg.LinAlgError):
+            return ""
+
+    def read(self, f: Callable[[Mapping[str, Any]], Any]) -> Value:
+        """Return the value of a function of the inputs as a tensor. Raises NotSupported."""
+        graphs = []
+        for k in range(RECORDINGS):
+            point = self.points[k] | {n: v[k] for n, v in self.sizes.items()}
+            with np.errstate(all="ignore"):
+                graphs.append(f({n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}))
+        return self.reader().read(graphs)
 
     def _formula(self, wrt: str, found: Closed) -> Formula:
         of_input = sum(d != "1" for d in self.problem.dims[wrt])

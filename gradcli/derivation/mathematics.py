@@ -4,7 +4,7 @@ An expression of arrays (`expression.E`) becomes a tree of signs that textbooks 
 a column; a product of neighbours is the matrix product, and the elementwise product has a sign of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
@@ -39,6 +39,8 @@ class Sign(Enum):
     AT = auto()  # entries of an array, `text` the places
     ENTRY = auto()  # one entry, `letters` its indices
     TOTAL = auto()  # a sum over `letters`
+    DIFFERENTIAL = auto()  # dx, of a name
+    ADJOINT = auto()  # of a name, in a reverse sweep
     JOINED = auto()  # a vector with zeros at its ends
 
 
@@ -116,15 +118,16 @@ def function(name: str, *args: M, along: str = "") -> M:
 
 
 class Writing:
-    """Turns expressions into mathematics; `shapes` knows the sizes of their names."""
+    """Turns expressions into mathematics; `shapes` knows the sizes of their names, `symbols` those that stand for a sign."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, symbols: Mapping[str, M] | None = None) -> None:
         self.shapes = shapes
+        self.symbols = {} if symbols is None else symbols
 
     def formula(self, e: E) -> M:
         """Return an expression as mathematics. Raises NotSupported for what only indices can write."""
         if e.op == "name":
-            return M(Sign.NAME, text=e.text)
+            return self.symbols.get(e.text) or M(Sign.NAME, text=e.text)
         if e.op == "number":
             return constant_of(e.number)
         if e.op == Op.NEG:

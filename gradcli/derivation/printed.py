@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gradcli.derivation.expression import E
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.index_notation import entry_of
 from gradcli.derivation.mathematics import M, Writing
-from gradcli.derivation.notation import NOTATIONS, Notation
+from gradcli.derivation.notation import NOTATIONS, Latex, Notation
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
@@ -42,6 +43,12 @@ def formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]])
     taken = [*dims, *(d for own in dims.values() for d in own), *(n for n, _ in made.parts)]
     shown = {key: _written(kind(taken), lines, of) for key, kind in NOTATIONS.items()}
     return Formula(made.text(), shown["unicode"], shown["latex"], shown["mathml"])
+
+
+def in_latex(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> str:
+    """Return an expression in LaTeX with its name. Raises NotSupported for what only indices can write."""
+    notation = Latex()
+    return notation.statements([(notation.name(name), notation.write(Writing(Shapes(dims)).formula(e)))])
 
 
 def _matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool) -> list[Line]:

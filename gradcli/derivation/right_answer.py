@@ -1,5 +1,8 @@
 """The right gradient as code, to be shown beside a claim that no edit repairs."""
 
+import re
+from collections.abc import Mapping
+
 import numpy as np
 
 from gradcli.derivation.study import DeriveOptions, derive, given_at
@@ -34,17 +37,19 @@ def right_answer(request: Request, point: Point, names: tuple[str, ...], languag
     for result in found.results:
         if result.check.verdict != "pass" or (isinstance(result.value_error, float) and result.value_error > 1e-6):
             continue
-        text = result.formula.expression if language == "expression" else _function(result.code.get(language, ""))
-        if language == "expression" and not _stands_alone(text, point):
-            continue
+        text = _function(result.code.get(language, ""))
+        if language == "expression":
+            text = _with_lengths(result.formula.expression, given.named)
+            if not set(Expression(text).inputs) <= set(point.values):
+                continue
         if text and len(text) <= _MOST_CHARACTERS:
             made[result.wrt] = text
     return made
 
 
-def _stands_alone(text: str, point: Point) -> bool:
-    """Whether an expression can be a claim as it is: it has no names but those of the inputs."""
-    return set(Expression(text).inputs) <= set(point.values)
+def _with_lengths(text: str, sizes: Mapping[str, int]) -> str:
+    """Return an expression with the lengths of its sizes, which have names in the derivation alone."""
+    return re.sub(r"[^\W\d]\w*", lambda found: str(sizes.get(found[0], found[0])), text)
 
 
 def _function(code: str) -> str:

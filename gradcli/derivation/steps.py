@@ -9,33 +9,23 @@ import numpy as np
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer
 from gradcli.core.shapes import spread_like
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import text
+from gradcli.derivation.expression import E, text
 from gradcli.derivation.index import Index, Tensor
-from gradcli.derivation.index_notation import indexed
 from gradcli.derivation.jacobians import Begun
 from gradcli.derivation.matrices import Printer
+from gradcli.derivation.narration import Lines
+from gradcli.derivation.plan import Plan
 from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import RULES, Sweep
+from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.lines import names, products, where
+from gradcli.interpreters.lines import names, where
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.reports.derive import Step
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one
-_NAMES = {
-    "add": "sum rule", "subtract": "sum rule", "sum": "linearity", "multiply": "product rule", "divide": "quotient rule",
-    "matmul": "product rule", "einsum": "product rule", "inv": "inverse", "det": "determinant", "logdet": "determinant",
-    "solve": "solve", "square": "power rule", "integer_power": "power rule", "power": "power rule", "sqrt": "power rule",
-    "reciprocal": "power rule", "norm": "norm", "negative": "linearity", "prod": "product rule", "cumsum": "linearity",
-    "concatenate": "linearity", "transpose": "linearity", "reshape": "linearity",
-}  # fmt: skip
-_CONDITIONS = {
-    "inv": "invertible", "solve": "invertible", "det": "invertible", "log": "positive", "sqrt": "positive",
-    "divide": "divisor not 0", "reciprocal": "not 0", "absolute": "not 0", "sign": "not 0", "maximum": "no tie",
-    "minimum": "no tie", "relu": "not 0", "norm": "not 0", "prod": "not 0", "power": "base positive",
-}  # fmt: skip
 
 
 @dataclass
@@ -43,7 +33,8 @@ class _Named:
     """A named line of the program: its definition, and its differential or adjoint, in every recording."""
 
     name: str
-    operation: str
+    rules: tuple[str, ...]
+    conditions: tuple[str, ...]
     definition: list[Any]
     moved: list[Any]
     slot: int = 0
@@ -75,22 +66,32 @@ def told(
     printer: Printer, axes: Sequence[Index | None],
 ) -> tuple[Step, ...]:  # fmt: skip
     """Return the steps from the function to the result."""
-    steps = [Step("gradient", made.problem.f.text, made.begun.text(made.function))] if made.begun else []
+    lines = Lines(made.problem.dims)
+    steps = [_begun(made, made.begun, lines)] if made.begun else []
     if len(sweeps[0].tape.lines) <= _MOST:
         try:
-            steps += _differentials(made, wrt, sweeps, printer)
+            steps += _differentials(made, wrt, sweeps, printer, lines)
         except NotSupported:
             steps = steps[:1] if made.begun else []
     letter = made.letter
     last = _written(printer, tensor, axes)
     if last is not None:
-        steps.append(Step("read off", _pairing(made, wrt), f"{letter} = {last}"))
-    before = last or ""
+        steps.append(lines.step("read off", _pairing(made, wrt), letter, last, Value(tuple(axes), tensor)))
+    before = last
     assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in made.problem.facts.items()) or None
     for rule, after in moves:
         shown = _written(printer, after, axes)
         if shown is not None and shown != before:
-            steps.append(Step(rule, before, f"{letter} = {shown}", condition=assumed))
+            steps.append(
+                lines.step(
+                    rule,
+                    "" if before is None else text(before),
+                    letter,
+                    shown,
+                    Value(tuple(axes), after),
+                    condition=assumed,
+                )
+            )
             before = shown
     return tuple(steps)
 
@@ -112,35 +113,45 @@ def _pairing(made: Explained, wrt: str) -> str:
     return f"d{made.function} = {made.letter}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
 
 
-def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> str | None:
+def _begun(made: Explained, begun: Begun, lines: Lines) -> Step:
+    """Return the first step of a second derivative: the gradient."""
+    return lines.program("gradient", made.problem.f.text, made.function, begun.made)
+
+
+def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> E | None:
     try:
-        return text(printer.write(x, axes))
+        return printer.write(x, axes)
     except NotSupported:
         return None
 
 
-def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[Step]:
+def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, lines: Lines) -> list[Step]:
     style = made.problem.style
     named = _lines(made, wrt, sweeps, backward=style == "graph")
     reader = made.reader()
+    lines.moved(wrt, "_bar" if style == "graph" else "d")
 
-    def shown(graphs: list[Any], name: str) -> str:
+    def shown(
+        rule: str, before: str, graphs: list[Any], name: str, where: str | None, condition: str | None = None
+    ) -> Step:
         value = reader.read(graphs)
         if style == "index":
-            return indexed(value.tensor, value.axes, name, made.problem.dims)
-        return f"{name} = {text(printer.write(value.tensor, value.axes))}"
+            return lines.entry(rule, before, name, value, where, condition)
+        return lines.step(rule, before, name, printer.write(value.tensor, value.axes), value, where, condition)
 
-    steps = [Step("name", "", shown(line.definition, line.name), line.where) for line in named if line.definition]
+    steps = [shown("name", "", line.definition, line.name, line.where) for line in named if line.definition]
+    defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
     for line in reversed(named) if style == "graph" else named:
         mark = f"{line.name}_bar" if style == "graph" else f"d{line.name}"
-        rule = "adjoint" if style == "graph" else _NAMES.get(line.operation, f"chain rule: {line.operation}")
-        before = shown(line.definition, line.name) if line.definition else line.name
-        steps.append(Step(rule, before, shown(line.moved, mark), line.where, _CONDITIONS.get(line.operation)))
+        rule = "adjoint" if style == "graph" else ", ".join(line.rules)
+        lines.moved(line.name, "_bar" if style == "graph" else "d")
+        before = defined.get(line.name, line.name)
+        steps.append(shown(rule, before, line.moved, mark, line.where, "; ".join(line.conditions) or None))
     return steps
 
 
 def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
-    """Return the named lines of the program, each in terms of those before it; lines that only move entries have no name.
+    """Return the named lines of the program, each in terms of those before it; the others are written where they are used.
 
     A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
     """
@@ -150,7 +161,7 @@ def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -
     values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     result = _last(sweeps[0])
-    given, within = names(sweeps[0].tape.lines), products(sweeps[0].tape.lines)
+    plan = Plan(sweeps[0].tape, result, QUIET, merged=not backward)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
         if primitive is None:
@@ -158,16 +169,19 @@ def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -
                 x = sweep.tape.value(k)
                 values[k][r], dots[k][r] = x, Graph.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
             continue
+        if plan.first[k] != k:
+            values[k], dots[k] = values[plan.first[k]], dots[plan.first[k]]
+            continue
         pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
-        if k != result and (primitive.name in QUIET or k in within or _adds_nothing(sweeps[0].tape.lines[k])):
+        if k != result and k not in plan.named:
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue
-        name = made.function if k == result else _free(given[k] or "t", taken)
+        name = made.function if k == result else _free(plan.given[k] or "t", taken)
         taken.add(name)
         here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
-        operation = "prod" if k - 1 in within else primitive.name
-        named.append(_Named(name, operation, [y for y, _ in pairs], [d for _, d in pairs], k, here))
+        rules, conditions = plan.rules(k)
+        named.append(_Named(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, here))
         for r, (y, ydot) in enumerate(pairs):
             values[k][r] = Graph.variable(name, y.value)
             dots[k][r] = Graph.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
@@ -202,7 +216,7 @@ def _adjoints(
         sweep_back(lines, bars, result)
         for k, (primitive, *_) in enumerate(lines):
             if primitive is None and bars[k] is not None:
-                by_slot.setdefault(k, _Named(wrt, "input", [], [], k)).moved.append(bars[k])
+                by_slot.setdefault(k, _Named(wrt, ("adjoint",), (), [], [], k)).moved.append(bars[k])
     return [by_slot[k] for k in sorted(by_slot)]
 
 
@@ -239,14 +253,6 @@ def assigned(lines: Sequence[Line]) -> dict[int, str]:
     found = {k: word for k, word in enumerate(names(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
-
-
-def _adds_nothing(line: Line) -> bool:
-    """Whether a line adds zero, such as a shift that would keep an exponential from overflowing."""
-    primitive, slots, xs, _, _, _ = line
-    if primitive is None or primitive.name not in ("add", "subtract"):
-        return False
-    return slots[-1] == CONSTANT and not isinstance(xs[-1], Graph) and not np.any(xs[-1])
 
 
 def _free(stem: str, taken: set[str]) -> str:

@@ -2,38 +2,80 @@
 
 from typing import Any
 
+from gradcli.derivation.notation import Latex
 from gradcli.forms import Page
+from gradcli.reports.derive import bare
 from gradcli.reports.escape import visible
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
 _HEAD = r"""\documentclass{article}
 \usepackage{amsmath}
 \usepackage{amssymb}
+\setlength{\parindent}{0pt}
+\sloppy
+\allowdisplaybreaks
 \begin{document}
 """
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the results of a derivation as a LaTeX document."""
-    lines = [_HEAD, r"\noindent\texttt{" + escaped(f"f = {report.target.text}") + "}\n"]
+    """Return the results of a derivation as a LaTeX document: the function, its variables, the steps, the results, the code."""
+    lines = [_HEAD]
+    if report.function:
+        lines += [r"\begin{equation*}", f"  {report.function}", r"\end{equation*}"]
+    variables = "; ".join(f"{escaped(name)}: {_described(report, name)}" for name in report.shapes)
+    lines += [f"Variables: {variables}.\n", f"Layout: {escaped(report.layout)}.\n"]
     for result in report.results:
-        lines.append(rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}")
-        shown = [line.replace(" = ", " &= ", 1) for line in result.formula.latex.split(r" \\ ")]
-        lines += [r"\begin{align*}", *(rf"  {line} \\" for line in shown), r"\end{align*}"]
-        if result.direction:
-            lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
-        if result.steps:
-            lines.append(r"\begin{enumerate}")
-            lines += [rf"  \item {escaped(s.rule)}: \texttt{{{escaped(s.after)}}}" for s in result.steps]
-            lines.append(r"\end{enumerate}")
-        error = f"{result.check.max_relative_error:.0e}"
-        lines.append(escaped(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
-    for f in report.findings:
-        lines.append(escaped(f"{f.kind}: {f.message}") + "\n")
+        lines += _result(report, result)
+    lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
     return "\n".join([*lines, r"\end{document}", ""])
+
+
+def _described(report: Any, name: str) -> str:
+    sizes = r" \(\times\) ".join(map(escaped, report.shapes[name])) or "a number"
+    return sizes + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
+
+
+def _result(report: Any, result: Any) -> list[str]:
+    lines = [rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}"]
+    if result.steps:
+        lines += [r"\begin{enumerate}", *(f"  \\item {_step(step)}" for step in result.steps), r"\end{enumerate}"]
+    *parts, last = result.formula.latex.split(r" \\ ")
+    if result.direction:
+        parts = [_along(last, result), *parts]
+    shown = [*(part.replace(" = ", " &= ", 1) + r" \\" for part in parts), rf"& \boxed{{{last}}}"]
+    lines += [r"\begin{align*}", *(f"  {line}" for line in shown), r"\end{align*}"]
+    if result.direction:
+        lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
+    error = f"{result.check.max_relative_error:.0e}"
+    lines.append(escaped(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
+    for language in report.shown:
+        if language in result.code:
+            lines += [r"\begin{verbatim}", _plain(bare(result.code[language]).rstrip()), r"\end{verbatim}"]
+    return lines
+
+
+def _along(last: str, result: Any) -> str:
+    """Return what the product of a Hessian and a direction is, as a formula."""
+    x = Latex().name(result.wrt)
+    moved = rf"{x} + t \, {Latex().name(result.direction)}"
+    gradient = rf"\frac{{\partial f}}{{\partial {x}}}\left({moved}\right)"
+    return rf"{last.partition(' = ')[0]} = \left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
+
+
+def _step(step: Any) -> str:
+    condition = f" ({escaped(step.condition)})" if step.condition else ""
+    said = rf"\(\displaystyle {step.latex}\)" if step.latex else rf"\texttt{{{escaped(step.after)}}}"
+    return f"{escaped(step.rule)}{condition}: {said}"
+
+
+def _plain(text: str) -> str:
+    """Return text for a verbatim block, whose end no text can write."""
+    return visible(text).encode("ascii", "replace").decode().replace(r"\end{verbatim}", r"\end {verbatim}")
 
 
 def escaped(text: str) -> str:

@@ -39,6 +39,8 @@ class Step:
     after      What came of it.
     where      The file and line of the code, or the columns of the expression; null where it is not known.
     condition  What has to hold for the rule; null where nothing has.
+    unicode    What came of it, for people, with signs such as ᵀ.
+    latex      What came of it in LaTeX.
     """
 
     rule: str
@@ -46,6 +48,8 @@ class Step:
     after: str
     where: str | None = None
     condition: str | None = None
+    unicode: str = ""
+    latex: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,7 @@ class DeriveReport(Printed):
     drawn        The inputs whose values were drawn at random, where --at gives a point.
     sizes        The lengths at the point that got names, by name.
     refused      Why there is no closed form, by the input.
+    function     What was differentiated, in LaTeX; empty where it has no formula.
     """
 
     target: Target
@@ -186,6 +191,7 @@ class DeriveReport(Printed):
     drawn: tuple[str, ...] | Absent = ABSENT
     sizes: dict[str, int] | Absent = ABSENT  # the names that were given to lengths at the point
     refused: dict[str, ErrorDetail] | Absent = ABSENT
+    function: str = ""
     shown: tuple[str, ...] = field(default=("numpy",), metadata={TEXT_ONLY: True})  # the languages whose code is text
 
     def blocks(self) -> tuple[Block, ...]:
@@ -222,7 +228,7 @@ def _steps(steps: tuple[Step, ...]) -> Table:
     """Return the steps, those of a program with its lines; its file is not said where it is the only one."""
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
-    rows = [(str(k), s.rule, s.after, s.condition or "") for k, s in enumerate(steps, 1)]
+    rows = [(str(k), s.rule, s.unicode, s.condition or "") for k, s in enumerate(steps, 1)]
     if not files:
         return Table(("", "step", "", "where"), tuple(rows), frozenset({0}))
     lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places]
@@ -269,7 +275,7 @@ _TESTS = ("\n\nif __name__", "\n\n#include <stdio.h>")
 
 def _assured(result: Result) -> str:
     """Return what is known of the code in each language."""
-    tested = [_SPELLED.get(name, name) for name, code in result.code.items() if name != "numpy" and _bare(code) != code]
+    tested = [_SPELLED.get(name, name) for name, code in result.code.items() if name != "numpy" and bare(code) != code]
     said = "the numpy code was run against certified values"
     if not tested:
         return said
@@ -287,11 +293,11 @@ def _code(result: Result, shown: tuple[str, ...]) -> list[Block]:
         if name in result.code:
             if len(shown) > 1:
                 found.append(Paragraph(f"in {_SPELLED.get(name, name)}:"))
-            found.append(Code(_bare(result.code[name]).rstrip(), "c" if name == "c" else "python"))
+            found.append(Code(bare(result.code[name]).rstrip(), "c" if name == "c" else "python"))
     return found
 
 
-def _bare(code: str) -> str:
+def bare(code: str) -> str:
     for test in _TESTS:
         code = code.partition(test)[0]
     return code

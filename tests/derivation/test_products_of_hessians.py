@@ -138,9 +138,9 @@ def test_the_text_says_what_the_direction_is(gradcli: Gradcli) -> None:
     argv = ("derive", LEAST[0], "--shapes", LEAST[1], "--wrt", "W", "--order", "2")
     shown = " ".join(gradcli(*argv).stdout.split())
     assert "hessian by W, n x k H[V] = Xᵀ X V V has the shape of W" in shown
-    assert "read off H[V] = X.T@X@V" in shown and "def hessian(*, X, W, Y, V):" in shown
+    assert "read off H[V] = Xᵀ X V" in shown and "def hessian(*, X, W, Y, V):" in shown
     latex = gradcli(*argv, "--format", "latex").stdout
-    assert r"H[V] &= X^{\top} \, X \, V \\" in latex and "V has the shape of W." in latex
+    assert r"\boxed{H[V] = X^{\top} \, X \, V}" in latex and "V has the shape of W." in latex
 
 
 def test_the_code_tests_itself(gradcli: Gradcli, capsys: pytest.CaptureFixture[str]) -> None:

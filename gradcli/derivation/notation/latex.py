@@ -73,6 +73,10 @@ class Latex(Notation):
                 return "I" if self.identity == "I" else r"\mathrm{Id}"
             case Sign.UNIT:
                 return rf"e_{{{m.text}}}"
+            case Sign.DIFFERENTIAL:
+                return rf"\mathrm{{d}}{inside}"
+            case Sign.ADJOINT:
+                return rf"\bar{{{inside}}}"
             case Sign.OVER:
                 return rf"\frac{{{args[0]}}}{{{args[1]}}}"
             case Sign.POWER | Sign.ENTRY_POWER:

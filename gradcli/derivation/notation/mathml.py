@@ -83,6 +83,10 @@ class Mathml(Notation):
                 return f"<mi>{self.identity}</mi>"
             case Sign.UNIT:
                 return f"<msub><mi>e</mi><mn>{escape(m.text)}</mn></msub>"
+            case Sign.DIFFERENTIAL:
+                return f"<mrow><mi>d</mi>{inside}</mrow>"
+            case Sign.ADJOINT:
+                return f"<mover>{inside}<mo>&#175;</mo></mover>"
             case Sign.OVER:
                 return f"<mfrac>{args[0]}{args[1]}</mfrac>"
             case Sign.POWER | Sign.ENTRY_POWER:

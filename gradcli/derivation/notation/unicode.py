@@ -60,6 +60,10 @@ class Unicode(Notation):
                 return self.identity
             case Sign.UNIT:
                 return f"e{m.text.translate(_LOWERED)}"
+            case Sign.DIFFERENTIAL:
+                return f"d{inside}"
+            case Sign.ADJOINT:
+                return f"{inside}_bar"
             case Sign.OVER:
                 return f"{self.write(m.args[0], BESIDE)} / {self.write(m.args[1], RAISED)}"
             case Sign.POWER | Sign.ENTRY_POWER:

@@ -1,0 +1,93 @@
+"""The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gradcli.derivation.expression import E, text
+from gradcli.derivation.index_notation import entry_of
+from gradcli.derivation.mathematics import M, Sign, Writing
+from gradcli.derivation.notation import Latex, Notation, Plain, Unicode
+from gradcli.derivation.sized import Shapes
+from gradcli.derivation.statements import Statements
+from gradcli.derivation.structure import Value
+from gradcli.errors import NotSupported
+from gradcli.reports.derive import Step
+
+_NOTATIONS: tuple[Notation, ...] = (Unicode(), Latex())
+
+
+class Lines:
+    """Writes the lines of a derivation; it learns the shape of each name, and what is a differential or an adjoint."""
+
+    def __init__(self, dims: Mapping[str, Sequence[str]]) -> None:
+        self.dims = dims
+        self.symbols: dict[str, M] = {}
+        self.shapes = Shapes(dims)
+        self.writing = Writing(self.shapes, self.symbols)
+
+    def moved(self, name: str, how: str) -> None:
+        """Note that the differential (`d`) or the adjoint (`_bar`) of a name is used from here on, with its shape."""
+        sign, mark = (Sign.DIFFERENTIAL, f"d{name}") if how == "d" else (Sign.ADJOINT, f"{name}_bar")
+        self.symbols[mark] = M(sign, (M(Sign.NAME, text=name),))
+        self.shapes.known[mark] = self.shapes.known.get(name, ())
+
+    def step(
+        self,
+        rule: str,
+        before: str,
+        name: str,
+        e: E,
+        value: Value,
+        where: str | None = None,
+        condition: str | None = None,
+    ) -> Step:
+        """Return a step whose outcome is an expression with a name, and the same as a tensor."""
+        said = f"{name} = {text(e)}"
+        self.shapes.add(name, e)
+        both = self._both([(name, e)]) or self._entry(name, value, Unicode())
+        return Step(rule, before, said, where, condition, *both)
+
+    def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
+        """Return a step whose outcome is a program of several statements."""
+        lines = [*made.parts, (name, made.result)]
+        for n, e in lines:
+            self.shapes.add(n, e)
+        said = "; ".join(f"{n} = {text(e)}" for n, e in lines)
+        return Step(rule, before, said, None, None, *(self._both(lines) or (said, "")))
+
+    def _both(self, lines: Sequence[tuple[str, E]]) -> tuple[str, str] | None:
+        """Return statements in Unicode and in LaTeX; None where only indices can write one."""
+        try:
+            formulas = [(self._symbol(n), self.writing.formula(e)) for n, e in lines]
+        except NotSupported:
+            return None
+        unicode, latex = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in _NOTATIONS)
+        return unicode, latex
+
+    def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
+        """Return a step whose outcome is written with indices."""
+        self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.axes)
+        plain, latex = self._entry(name, value, Plain())
+        return Step(rule, before, plain, where, condition, plain, latex)
+
+    def _entry(self, name: str, value: Value, plain: Notation) -> tuple[str, str]:
+        """Return one entry as a line of text and in LaTeX."""
+        entry = entry_of(value.tensor, value.axes, self.dims, name)
+        left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
+        shown, latex = (w.statements([(w.write(left), w.write(right))]) for w in (plain, Latex()))
+        return shown, latex
+
+    def _with_symbols(self, m: M) -> M:
+        """Return a formula with the signs of differentials and adjoints for their names."""
+        if m.sign is Sign.NAME:
+            return self.symbols.get(m.text, m)
+        return replace(m, args=tuple(map(self._with_symbols, m.args)))
+
+    def _symbol(self, name: str) -> M:
+        letter, bracket, direction = name.partition("[")
+        if bracket:
+            return M(Sign.AT, (M(Sign.NAME, text=letter),), direction.rstrip("]"))
+        return self.symbols.get(name, M(Sign.NAME, text=name))
+
+    def _at(self, name: str, letters: tuple[str, ...]) -> M:
+        return M(Sign.ENTRY, (M(Sign.NAME, text=name),), letters=letters) if letters else M(Sign.NAME, text=name)
