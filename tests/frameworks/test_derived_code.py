@@ -17,7 +17,7 @@ import pytest
 from gradcli.derivation.code.dialect import JAX, TORCH, Dialect
 from gradcli.derivation.code.languages import in_arrays
 from gradcli.derivation.code.writer import Writer
-from tests.derivation.test_code import FORM_OF, value
+from tests.derivation.test_code import FORM_OF, LACKING, value
 from tests.derivation.words import CASES, NUMBERS, RANKS, SIZES, VALUES, derived
 
 BOTH = pytest.mark.parametrize("name", ["torch", "jax"])
@@ -101,6 +101,8 @@ def test_every_word_says_what_the_language_says(name: str) -> None:
     arrays, scope = (_torch if name == "torch" else _jax)(np.float64)
     with _wide(name):
         for word, e in FORM_OF.items():
+            if word in LACKING[name]:
+                continue
             found = eval(Writer(here, RANKS, "x").result(e), {**scope, **arrays(VALUES), **SIZES})
             right = value(e)
             assert tuple(found.shape) == right.shape, word
