@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.derivation.matrices import NAMES
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, products
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
@@ -103,7 +104,7 @@ class Plan:
         if self._is_quiet(k) or self._is_linear(k):
             return
         name = "prod" if k - 1 in self.within else primitive.name
-        found.setdefault(_RULES.get(name, f"chain rule: {name}"))
+        found.setdefault(_RULES.get(name, f"chain rule: {NAMES.get(name, name)}"))
         if name in _CONDITIONS:
             conditions.setdefault(_CONDITIONS[name])
 
