@@ -88,7 +88,10 @@ def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv:
         assert list(result["formula"]) == ["expression", "unicode", "latex", "mathml"]
         assert f"def {result['kind']}(" in result["code"]["numpy"]
         assert result["check"]["verdict"] == "pass" and result["check"]["max_relative_error"] < 1e-9
-        assert all({"rule", "before", "after", "where", "condition"} == set(step) for step in result["steps"])
+        assert all(
+            {"rule", "before", "after", "where", "condition", "unicode", "latex"} == set(step)
+            for step in result["steps"]
+        )
 
 
 def test_the_document_is_validated_for_real(gradcli: Gradcli, validator: Any) -> None:
@@ -109,7 +112,7 @@ def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> 
 
 
 @pytest.mark.parametrize(("argv", "says"), [
-    ((*LEAST, "--wrt", "W"), "gradient by W, m x n (W x - y) xᵀ"), ((*LEAST, "--wrt", "x"), "Wᵀ (W x - y)"), ((*LEAST, "--wrt", "W"), "variables W m x n; x n; y m"),
+    ((*LEAST, "--wrt", "W"), "gradient by W, m x n ∂f/∂W = (W x - y) xᵀ"), ((*LEAST, "--wrt", "x"), "Wᵀ (W x - y)"), ((*LEAST, "--wrt", "W"), "variables W m x n; x n; y m"),
     ((*LEAST, "--wrt", "W"), "layout denominator: a gradient has the shape of its input"), ((*LEAST, "--layout", "numerator"), "layout numerator:"),
     ((*GAUSS, "--wrt", "S"), "S n x n (spd)"), ((*LEAST, "--wrt", "W"), "against certified"), ((*LEAST, "--wrt", "W"), "return np.outer(W@x - y, x)"),
     (("max(x)", "--shapes", "x: n"), "refused: by x:"), (("softmax(z)", "--shapes", "z: n"), "jacobian by z, n"),
