@@ -115,7 +115,10 @@ class _Hand:
         found = []
         points = self.verifier.points()
         for k in range(RECORDINGS):
-            point, truth = next((p, t) for p, t in points if self._has(p, self.sizes(k)))
+            here = next(((p, t) for p, t in points if self._has(p, self.sizes(k))), None)
+            if here is None:
+                return []
+            point, truth = here
             with np.errstate(all="ignore"):
                 ratio = np.asarray(self.verifier.value(self.formula, point)) / truth
             if not _is_constant(ratio):

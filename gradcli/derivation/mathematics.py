@@ -71,9 +71,9 @@ _CONSTANTS = {
 
 def beside(parts: Sequence[M]) -> M:
     """Return a product of neighbours, without ones and in one row."""
-    flat = [x for p in parts for x in (p.args if p.sign is Sign.BESIDE else (p,)) if x != ONE]
-    minus = sum(x.sign is Sign.MINUS for x in flat) % 2
-    flat = [y for x in flat for y in [x.args[0] if x.sign is Sign.MINUS else x] if y != ONE]
+    minus = sum(p.sign is Sign.MINUS for p in parts) % 2
+    bare = [p.args[0] if p.sign is Sign.MINUS else p for p in parts]
+    flat = [x for p in bare for x in (p.args if p.sign is Sign.BESIDE else (p,)) if x != ONE]
     y = ONE if not flat else flat[0] if len(flat) == 1 else M(Sign.BESIDE, tuple(flat))
     return M(Sign.MINUS, (y,)) if minus else y
 
@@ -109,11 +109,13 @@ def transposed(x: M) -> M:
 
 
 def entrywise(parts: Sequence[M]) -> M:
+    """Return a product entry by entry."""
     kept = [p for p in parts if p != ONES] or [ONES]
     return kept[0] if len(kept) == 1 else M(Sign.ENTRYWISE, tuple(kept))
 
 
 def function(name: str, *args: M, along: str = "") -> M:
+    """Return the value of a function by its usual name; `along` says whether it is taken in rows or in columns."""
     return M(Sign.FUNCTION, args, _NAMES.get(name, name), along=along)
 
 
@@ -170,32 +172,30 @@ class Writing:
         if e.op == Op.DIV and not self.shapes.of(e.args[1]):
             return M(Sign.OVER, (self.row(e.args[0]), self.formula(e.args[1])))
         x = self.formula(e)
-        summed = e.op == "call" and e.text == "sum" and e.options
-        return beside([transposed(p) for p in reversed(x.args)]) if summed or e.op == Op.MATMUL else transposed(x)
+        factors = 2 if e.op == "call" and e.text == "sum" and e.options else len(e.args) if e.op == Op.MATMUL else 0
+        if x.sign is Sign.BESIDE and len(x.args) == factors:  # no number is among them, which has no transpose
+            return beside([transposed(p) for p in reversed(x.args)])
+        return transposed(x)
 
     def _product(self, e: E, shape: Shape) -> M:
-        return self._factors(e.args, shape)
-
-    def _factors(self, parts: Sequence[E], shape: Shape) -> M:
         """Return a product in the shape that it has: rows and columns that are broadcast over a matrix are diagonal ones."""
-        found: dict[str, list[M]] = {"numbers": [], "matrices": [], "rows": [], "columns": []}
-        for a in parts:
+        numbers: list[M] = []
+        matrices: list[M] = []
+        rows: list[M] = []
+        columns: list[M] = []
+        for a in e.args:
             own = self.shapes.of(a)
-            kind = (
-                "numbers"
-                if not own
-                else "rows"
-                if len(own) == 1 or own[0] == "1"
-                else "columns"
-                if own[-1] == "1"
-                else "matrices"
-            )
-            found[kind].append(self.formula(a))
-        numbers, rows, columns = found["numbers"], found["rows"], found["columns"]
+            if not own:
+                kind = numbers
+            elif len(own) == 1 or own[0] == "1":
+                kind = rows
+            else:
+                kind = columns if own[-1] == "1" else matrices
+            kind.append(self.formula(a))
         numbers.sort(key=_place)
         if is_vector(shape) or not shape:
             return beside([*numbers, *([entrywise([*rows, *columns])] if shape else [])])
-        matrices = [x for x in found["matrices"] if x != _OF_ONES]
+        matrices = [x for x in matrices if x != _OF_ONES]
         if not matrices:
             left, right = (entrywise(x) if x else ONES for x in (columns, rows))
             return beside([*numbers, left, transposed(right)])
@@ -236,15 +236,14 @@ class Writing:
 
     def _power(self, e: E, shape: Shape) -> M:
         base, p = (self._operand(a, shape) for a in e.args)
-        if (
-            base.sign is Sign.POWER and base.args[0].sign is Sign.NORM and p.sign is Sign.NUMBER
-        ):  # a squared norm, raised
+        squared_norm = base.sign is Sign.POWER and base.args[0].sign is Sign.NORM
+        if squared_norm and p.sign is Sign.NUMBER:
             base, p = base.args[0], constant_of(base.args[1].number * p.number)
         return M(Sign.ENTRY_POWER if len(shape) == 2 and not is_vector(shape) else Sign.POWER, (base, p))
 
     def _transpose(self, e: E, shape: Shape) -> M:
         inner = self.formula(e.args[0])
-        return inner if is_vector(shape) else transposed(inner)
+        return inner if e.args[0].op == "column" else transposed(inner)
 
     def _comparison(self, e: E, shape: Shape) -> M:
         return M(Sign.TRUTH, tuple(self._term(a, shape) for a in e.args), e.text)
@@ -275,12 +274,8 @@ class Writing:
         axis = dict(e.options).get("axis")
         if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
             return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
-        if (
-            name == "sum"
-            and axis is None
-            and args[0].sign is Sign.ENTRY_POWER
-            and args[0].args[1] == constant_of(Fraction(2))
-        ):
+        squares = args[0].sign is Sign.ENTRY_POWER and args[0].args[1] == constant_of(Fraction(2))
+        if name == "sum" and axis is None and squares:
             return M(Sign.POWER, (M(Sign.NORM, args[0].args[:1]), args[0].args[1]))
         made = _CALLS.get(name)
         if made is not None:

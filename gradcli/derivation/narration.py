@@ -43,7 +43,7 @@ class Lines:
     ) -> Step:
         """Return a step whose outcome is an expression with a name, and the same as a tensor."""
         said = f"{name} = {text(e)}"
-        self.shapes.add(name, e)
+        self.shapes.known[name] = tuple(i.dim for i in value.axes if i is not None)
         both = self._both([(name, e)]) or self._entry(name, value, Unicode())
         return Step(rule, before, said, where, condition, *both)
 

@@ -82,3 +82,9 @@ def test_a_product_is_one_step(gradcli: Callable[..., Any]) -> None:
 def test_results_stand_in_the_order_of_wrt(gradcli: Callable[..., Any], wrt: str) -> None:
     ran = gradcli("derive", "sum((W@x - y)**2)", "--shapes", "W: m n; x: n; y: m", "--wrt", wrt, "--no-steps", "--json")
     assert [r["wrt"] for r in ran.json["results"]] == wrt.replace("*", "").split(",")
+
+
+def test_an_adjoint_of_a_vector_is_multiplied_entry_by_entry(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("derive", "tanh(A@x)", "--shapes", "A: m n; x: n", "--wrt", "x", "--style", "graph", "--json")
+    shown = [s["unicode"] for s in ran.json["results"][0]["steps"]]
+    assert "t1_bar = f_bar ∘ (1 - f²)" in shown and "x_bar = Aᵀ t1_bar" in shown

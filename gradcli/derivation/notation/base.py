@@ -45,15 +45,11 @@ class Notation(ABC):
     def number_level(self, m: M) -> int:
         """Return how tightly a number binds: a fraction as a quotient, one with a power of ten as a product."""
         shown = written(m.number)
-        return (
-            self.line
-            if "/" in shown
-            else ENTRYWISE
-            if "e" in shown and not shown.startswith("1e")
-            else RAISED
-            if "e" in shown
-            else ATOM
-        )
+        if "/" in shown:
+            return self.line
+        if "e" not in shown:
+            return ATOM
+        return RAISED if shown.startswith("1e") else ENTRYWISE
 
     @property
     def identity(self) -> str:
@@ -86,7 +82,7 @@ class Notation(ABC):
     @staticmethod
     def entrywise_level(a: M) -> int:
         """Return how tightly a factor of an elementwise product must bind: a product of matrices is put in brackets."""
-        arrays = [x for x in a.args if x.sign not in (Sign.NUMBER,)] if a.sign is Sign.BESIDE else []
+        arrays = [x for x in a.args if x.sign is not Sign.NUMBER] if a.sign is Sign.BESIDE else []
         return LINE if len(arrays) > 1 else BESIDE
 
     def exponent(self, m: M) -> str:
@@ -108,10 +104,19 @@ class Notation(ABC):
     def name(self, text: str) -> str: ...
     @abstractmethod
     def number(self, text: str) -> str: ...
-    @abstractmethod
-    def sum(self, terms: Sequence[tuple[str, M]]) -> str: ...
-    @abstractmethod
-    def minus(self, shown: str) -> str: ...
+
+    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
+        """Return a sum of terms, each with its sign."""
+        shown = ""
+        for sign, m in terms:
+            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
+            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
+        return shown
+
+    def minus(self, shown: str) -> str:
+        """Return a formula with a minus before it."""
+        return f"-{shown}"
+
     @abstractmethod
     def entrywise(self, parts: Sequence[str]) -> str: ...
     @abstractmethod

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from gradcli.derivation.mathematics import M, Sign
 from gradcli.derivation.names import GREEK, parts_of
-from gradcli.derivation.notation.base import ATOM, ENTRYWISE, LINE, SUM, Letters, Notation
+from gradcli.derivation.notation.base import ATOM, LINE, SUM, Letters, Notation
 
 _PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
 _TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}
@@ -39,16 +39,6 @@ class Latex(Notation):
         mantissa, e, exponent = text.partition("e")
         ten = f"10^{{{int(exponent)}}}" if e else ""
         return text if not e else ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
-
-    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
-        shown = ""
-        for sign, m in terms:
-            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
-            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
-        return shown
-
-    def minus(self, shown: str) -> str:
-        return f"-{shown}"
 
     def entrywise(self, parts: Sequence[str]) -> str:
         return r" \circ ".join(parts)

@@ -28,16 +28,6 @@ class Unicode(Notation):
         ten = f"10{str(int(exponent)).translate(_RAISED)}" if e else ""
         return text if not e else ten if mantissa == "1" else f"{mantissa}·{ten}"
 
-    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
-        shown = ""
-        for sign, m in terms:
-            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
-            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
-        return shown
-
-    def minus(self, shown: str) -> str:
-        return f"-{shown}"
-
     def entrywise(self, parts: Sequence[str]) -> str:
         return " ∘ ".join(parts)
 

@@ -70,6 +70,7 @@ SHOWN = [
     (ex.add([X, lam]),                              "X + λ 𝟏 𝟏ᵀ",          r"X + \lambda \, \mathbf{1} \, \mathbf{1}^{\top}"),
     (ex.add([x, lam]),                              "x + λ 𝟏",             r"x + \lambda \, \mathbf{1}"),
     (ex.add([ONE, neg(x)]),                         "1 - x",               "1 - x"),
+    (ex.add([X, call("sum", neg(X), axis="0")]),    "X - 𝟏 𝟏ᵀ X",          r"X - \mathbf{1} \, \mathbf{1}^{\top} \, X"),
     (mul([X, b]),                                   "X diag(b)",           r"X \, \operatorname{diag}\left(b\right)"),
     (mul([TWO, X, E("column", (s,))]),              "2 diag(s) X",         r"2 \operatorname{diag}\left(s\right) \, X"),
     (mul([b, call("ones_like", X)]),                "𝟏 bᵀ",                r"\mathbf{1} \, b^{\top}"),
