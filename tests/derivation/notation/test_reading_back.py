@@ -1,6 +1,7 @@
 """What is printed is what was verified: every notation of a derivative is read back and compared with differences."""
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,30 @@ def test_the_reader_refuses_what_has_no_meaning(notation: str, text: str) -> Non
     at = {"X": np.ones((5, 3)), "b": np.ones(3)}
     with pytest.raises((Senseless, IndexError)):
         evaluated(notation, text, at, (5, 3))
+
+
+STEPPED = [
+    ("sum((X@w - y)**2)/m", "X: m n; w: n; y: m", "w"),
+    ("sum(G*(X - mean(X, axis=0))/sqrt(var(X, axis=0) + 1e-5))", "X: m n; G: m n", "X"),
+    ("sum(tanh(X@W + b)**2)", "X: m n; W: n k; b: k", "b"),
+    ("sum(c*log(x@x + exp(x)))", "x: n; c: n", "x"),
+    ("trace(inv(A)@B)", "A: n n; B: n n", "A"),
+]
+DIFFERENTIAL = re.compile(r"\\mathrm\{d\}([A-Za-z])(?:_\{(\d+)\})?")  # of a letter, with its subscript
+
+
+@pytest.mark.parametrize("notation", ["unicode", "latex"])
+@pytest.mark.parametrize(("expression", "sizes", "wrt"), STEPPED)
+def test_every_step_says_in_signs_what_it_says_in_code(expression: str, sizes: str, wrt: str, notation: str) -> None:
+    shapes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in sizes.split(";"))}
+    (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt).results
+    scope = point(shapes, LENGTHS)
+    scope[f"d{wrt}"] = np.random.default_rng(1).normal(size=np.shape(scope[wrt]))[()]
+    for step in result.steps:
+        name, _, code = step.after.partition(" = ")
+        f = Expression(code, frozenset(scope))
+        value = np.asarray(f({n: x for n, x in scope.items() if n in f.inputs}))
+        shown = step.unicode if notation == "unicode" else DIFFERENTIAL.sub(r"\\mathrm{d\1\2}", step.latex)
+        found = evaluated(notation, shown, scope, value.shape)
+        np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-9, err_msg=shown)
+        scope[name] = value[()]
