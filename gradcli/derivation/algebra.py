@@ -67,7 +67,7 @@ def _exponent(x: Tensor, p: Tensor) -> Tensor:
 def logarithm(x: Tensor) -> Tensor:
     """Return log(x); log(exp(u)) is u, and log(1) is 0."""
     f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
-    if f is not None and f.atom.op == "exp" and f.power == 1 and x.terms[0].coef == 1:
+    if f is not None and f.atom.op == "exp" and f.power == 1 and x.terms[0].coef == 1 and set(f.at) <= set(x.free):
         return f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
     return scalar(Fraction(0)) if x.number == 1 else function("log", [x], x.free)
 

@@ -13,6 +13,7 @@ from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import RECORDINGS, in_sizes, named_shape
 from gradcli.derivation.simplify import simplified
+from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.options import Options
@@ -176,8 +177,8 @@ class _Hand:
         except GradcliError:
             return False
         one, other = both
-        names = {j: i for i, j in zip(one.axes, other.axes, strict=True) if i is not None and j is not None}
-        difference = add([one.tensor, scaled(other.tensor.renamed(names), -1)], one.tensor.free)
+        again = other.tensor.renamed(matched(other.axes, one.axes))
+        difference = add([one.tensor, scaled(again, -1)], one.tensor.free)
         return not simplified(difference, lambda t: len(t.terms)).terms
 
     @staticmethod

@@ -1,6 +1,7 @@
 """Conversion of graphs recorded at several sizes to tensors: linear operations become products and sums."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,8 +13,10 @@ from gradcli.derivation import rules  # noqa: F401  (products are simplified by 
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
 from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
 from gradcli.derivation.indexing import INDEXING, named
+from gradcli.derivation.problem import RECORDINGS
 from gradcli.derivation.products import ONE, multiply, power, product
-from gradcli.derivation.structure import STRUCTURE, Axis, Value, placed
+from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed
+from gradcli.derivation.whole import WHOLE
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
@@ -21,7 +24,7 @@ Sizes = Mapping[str, Sequence[int]]  # for each name, its value in every recordi
 _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
-OPERATIONS = by_name(STRUCTURE) | INDEXING
+OPERATIONS = by_name(STRUCTURE) | INDEXING | WHOLE
 _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
 
 
@@ -30,7 +33,7 @@ class Reader:
 
     def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]]) -> None:
         self.sizes = sizes
-        self.facts = facts
+        self.facts = dict(facts)
         self.seen: dict[int, Value] = {}
         self.kept: list[Any] = []
 
@@ -67,7 +70,10 @@ class Reader:
         return self.constant([np.asarray(x) for x in operand])
 
     def dim(self, sizes: Sequence[int]) -> str:
-        """Return the size (n, n - 1 or a number) that has these lengths in the recordings. Raises NotSupported if none has."""
+        """Return the size (n, n - 1, n + k - 1, n*m or a number) that has these lengths in the recordings.
+
+        Raises  NotSupported if none has.
+        """
         if len(set(sizes)) == 1:
             return str(sizes[0])
         for name, known in self.sizes.items():
@@ -75,7 +81,22 @@ class Reader:
             if len(apart) == 1:
                 d = apart.pop()
                 return name if d == 0 else f"{name} - {-d}" if d < 0 else f"{name} + {d}"
+        for names in itertools.combinations_with_replacement(self.sizes, 2):
+            apart = {s - sum(own) for s, *own in zip(sizes, *(self.sizes[name] for name in names), strict=True)}
+            if len(apart) == 1 and abs(d := apart.pop()) <= 2:
+                return " + ".join(names) + (f" - {-d}" if d < 0 else f" + {d}" if d else "")
+            if all(math.prod(own) == n for n, *own in zip(sizes, *(self.sizes[name] for name in names), strict=True)):
+                return "*".join(names)
         raise NotSupported("an axis has a length that is no named size", do="give sizes as numbers: --shapes x:3")
+
+    def lengths(self, dim: str) -> list[int]:
+        """Return the lengths that a size, such as n - 1, has in the recordings."""
+        if "*" in dim:
+            return [math.prod(own) for own in zip(*map(self.lengths, dim.split("*")), strict=True)]
+        name, *moved = dim.split()
+        base = [int(name)] * RECORDINGS if name.isdecimal() else self.sizes[name]
+        more = [(-1 if sign == "-" else 1, self.lengths(n)) for sign, n in zip(moved[::2], moved[1::2], strict=True)]
+        return [n + sum(sign * own[k] for sign, own in more) for k, n in enumerate(base)]
 
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]:
         """Return a fresh index for each axis, and None for an axis of length 1."""
@@ -88,10 +109,12 @@ class Reader:
         Raises  NotSupported for any other array.
         """
         axes = self.axes([x.shape for x in arrays])
-        free = tuple(i for i in axes if i is not None)
+        free = indices(*axes)
         if all(x.size and np.all(x == x.flat[0]) for x in arrays):
             number = self.number([float(x.flat[0]) for x in arrays])
             return Value(axes, Tensor(free, number.terms))
+        if any("*" in i.dim for i in free):
+            raise NotSupported("an array of constants along a product of sizes has no formula", do="make it an input")
         found = (
             named(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays]) if len(free) in (1, 2) else None
         )
@@ -127,7 +150,7 @@ class Reader:
         if first.op.startswith("input "):
             name = first.op.removeprefix("input ")
             axes = self.axes([g.shape for g in graphs])
-            at = [i for i in axes if i is not None]
+            at = indices(*axes)
             atom = Atom("input", name, dims=tuple(i.dim for i in at), facts=self.facts.get(name, frozenset()))
             return Value(axes, of_atom(atom, at))
         if first.op == "constant":
@@ -136,9 +159,9 @@ class Reader:
         params = [g.params or {} for g in graphs]
         if first.op in OPERATIONS:
             return OPERATIONS[first.op](self, xs, params, graphs)
-        axes = self._broadcast(xs, graphs)
+        axes = broadcast(self, xs, graphs)
         operands = [placed(x, axes) for x in xs]
-        free = tuple(i for i in axes if i is not None)
+        free = indices(*axes)
         if first.op in ALGEBRA:
             y = ALGEBRA[first.op](*operands, **params[0])
         elif first.op in ("equal", "not_equal"):
@@ -158,9 +181,6 @@ class Reader:
         else:
             raise NotSupported(f"{first.op} has no closed form here", do="gradcli check verifies its gradient")
         return Value(axes, Tensor(free, y.terms))
-
-    def _broadcast(self, xs: Sequence[Value], graphs: Sequence[Graph]) -> tuple[Axis, ...]:
-        return self.axes([g.shape for g in graphs])
 
 
 def _compared(node: Graph, a: Tensor, b: Tensor) -> Tensor:

@@ -21,12 +21,12 @@ from gradcli.derivation.operands import with_single_axes
 from gradcli.derivation.printed import Derivative, formula, in_latex
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
-from gradcli.derivation.record import SEED, Sweep, gradient_of, sizes_of, swept
+from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.simplify import bulk, simplified
 from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, told
-from gradcli.derivation.structure import Value
-from gradcli.derivation.verified import ALLOWED, Verifier, self_test
+from gradcli.derivation.structure import Value, single
+from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
@@ -120,7 +120,8 @@ class Derivation:
             value = reader.read([s.xbars[0] for s in sweeps])
         except NotSupported as error:
             raise error if self.begun else first_refused(sweeps, self.reader(), error) from None
-        output = reader.axes([shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps])
+        shapes = [shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps]
+        output = tuple(map(single, reader.axes(shapes)))
         kind, axes, tensor = self._kind(value, output)
         if "tied" in self.problem.facts.get(wrt, ()) and (kind == "gradient" or self.problem.direction):
             tensor = _tied(tensor)
@@ -151,7 +152,13 @@ class Derivation:
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
-        check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
+        try:
+            check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
+        except Unverified:
+            if (reads := one_sided(found.sweeps[0].tape)) is None:
+                raise
+            says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
+            raise NotSupported(says, do=f'--assume "{wrt}: symmetric"') from None
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = told(self, wrt, found.sweeps, found.tensor, found.moves, found.printer, found.axes)
         code, uncoded = languages.every(wanted, test)
@@ -167,7 +174,7 @@ class Derivation:
         printer = Printer(self._likes())
         try:
             value = self.read(self.problem.f)
-            return in_latex("f", printer.write(value.tensor, value.axes), self.problem.dims)
+            return in_latex("f", printer.write(value.tensor, value.singles), self.problem.dims)
         except (GradcliError, np.linalg.LinAlgError):
             return ""
 
@@ -198,7 +205,7 @@ class Derivation:
         for k, name in assigned(sweeps[0].tape.lines).items():
             try:
                 value = reader.read([sweep.tape.value(k) for sweep in sweeps])
-                found.setdefault(printer.write(value.tensor, value.axes), name)
+                found.setdefault(printer.write(value.tensor, value.singles), name)
             except NotSupported:
                 continue
         return {e: n for e, n in found.items() if e.size and n not in self.taken}
@@ -207,12 +214,12 @@ class Derivation:
         self, value: Value, output: Sequence[Index | None]
     ) -> tuple[DerivedKind, tuple[Index | None, ...], Tensor]:
         if not output:
-            return ("hessian" if self.problem.order == 2 else "gradient"), value.axes, value.tensor
+            return ("hessian" if self.problem.order == 2 else "gradient"), value.singles, value.tensor
         if self.problem.direction:
-            return "hessian", value.axes, value.tensor
+            return "hessian", value.singles, value.tensor
         free = tuple(i for i in output if i is not None)
         tensor = unseeded(value.tensor, SEED, free)
-        return ("hessian" if self.problem.order == 2 else "jacobian"), (*output, *value.axes), tensor
+        return ("hessian" if self.problem.order == 2 else "jacobian"), (*output, *value.singles), tensor
 
     def _swept(self, wrt: str, k: int) -> Sweep:
         f = self.begun.f if self.begun else self.problem.f

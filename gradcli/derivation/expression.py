@@ -87,8 +87,16 @@ _NUMBERS = {
     "logsumexp",
     "sum",
     "prod",
+    "max",
+    "min",
 }  # calls that give a number, unless an axis is given
 _ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
+_SPELLED = {  # functions that are a part of what another one returns
+    "eigenvectors": "eigh({0})[1]",
+    "left_vectors": "svd({0}, full_matrices=False)[0]",
+    "right_vectors": "svd({0}, full_matrices=False)[2].T",
+    "mirrored": "(tril({0}) + tril({0}, -1).T)",  # the lower triangle, and its mirror image above
+}
 
 
 def is_scalar(e: E) -> bool:
@@ -302,8 +310,15 @@ def _python(e: E) -> tuple[str, int]:
         return f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE
     if e.op == "column":
         return f"{text(e.args[0], ATOM)}[:, None]", ATOM
+    return _called(e), ATOM
+
+
+def _called(e: E) -> str:
+    """Return the call of a function."""
     if e.text.rpartition(".")[2] in ("ones", "zeros") and len(e.args) > 1:
-        return f"{e.text}([{', '.join(text(a) for a in e.args)}])", ATOM
+        return f"{e.text}([{', '.join(text(a) for a in e.args)}])"
+    if e.text in _SPELLED:
+        return _SPELLED[e.text].format(text(e.args[0]))
     inside = [*(text(a) for a in e.args), *(f"{k}={v}" if k != "first" else v for k, v in e.options if k != "first")]
     lead = [v for k, v in e.options if k == "first"]
-    return f"{e.text}({', '.join([*lead, *inside])})", ATOM
+    return f"{e.text}({', '.join([*lead, *inside])})"

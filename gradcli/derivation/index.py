@@ -69,11 +69,13 @@ class Atom:
         """Whether exchanging its two indices changes nothing."""
         if len(self.dims) != 2 or self.dims[0] != self.dims[1]:
             return False
+        if self.op == "mirrored":
+            return True
         if self.op == "input":
             return bool(self.facts & {"symmetric", "spd", "diagonal", "tied"})
         if self.op == "delta":
             return True
-        if self.op not in ("group", "inv") and self.axes:
+        if (self.op not in ("group", "inv") and self.axes) or any(-i.id > 2 for arg in self.args for i in arg.free):
             return False
         swap = {slot(0, self.dims[0]): slot(1, self.dims[0]), slot(1, self.dims[0]): slot(0, self.dims[0])}
         return bool(self.args) and all(arg.renamed(swap).key == arg.key for arg in self.args)
@@ -243,12 +245,12 @@ def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
 
 
 def size_of(dim: str) -> Tensor:
-    """Return a size, such as n or n - 1, as a number."""
-    name, _, less = dim.replace("+ ", "- -").partition("- ")
-    if dim.isdecimal():
-        return scalar(Fraction(int(dim)))
-    whole = of_atom(Atom("size", name.strip()), ())
-    return add([whole, scalar(-Fraction(less.strip()))]) if less else whole
+    """Return a size, such as n, n - 1 or n*m, as a number."""
+    if "*" in dim:
+        return Tensor((), (Term(Fraction(1), tuple(Factor(Atom("size", name), ()) for name in dim.split("*"))),))
+    parts = [scalar(Fraction(w)) if w.isdecimal() else of_atom(Atom("size", w), ()) for w in dim.split()[::2]]
+    signs = [1, *(-1 if w == "-" else 1 for w in dim.split()[1::2])]
+    return parts[0] if len(parts) == 1 else add([scaled(x, sign) for x, sign in zip(parts, signs, strict=True)])
 
 
 def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:

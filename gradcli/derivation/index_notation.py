@@ -11,8 +11,18 @@ from gradcli.derivation.names import index_letters
 from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
 from gradcli.derivation.sized import Shapes
+from gradcli.derivation.whole import OPAQUE
 
-_PARTS = {"slice", "pad", "inv", "det"}  # atoms that are written as arrays, with indices after them
+_PARTS = {
+    "slice",
+    "pad",
+    "inv",
+    "det",
+    "expm",
+    "sqrtm",
+    "pinv",
+    *OPAQUE,
+}  # atoms that are written as arrays, with indices after them
 Dims = Mapping[str, Sequence[str]]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, of_atom, slot
 from gradcli.derivation.products import identity, multiply, sum_over
-from gradcli.derivation.structure import Axis, Sized, Value, ordered
+from gradcli.derivation.structure import Axis, Sized, Value, alike, indices, matched, ordered, single
 from gradcli.derivation.units import cut, rows, triangle, unit
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
@@ -112,11 +112,10 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             continue
         i = next(own)
         if pick.kind == "at":
-            tensor = (
-                tensor if i is None else sum_over(multiply(tensor, of_atom(unit(i.dim, int(pick.text)), (i,))), [i])
-            )
+            place = single(i)
+            tensor = tensor if place is None else sum_over(multiply(tensor, _unit_at(place, int(pick.text))), [place])
         elif pick.kind == "diagonal" and diagonal is not None:
-            tensor = tensor.renamed({i: diagonal}) if i is not None else tensor
+            tensor = tensor.renamed(matched([i], [diagonal]))
             tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
         elif pick.kind == "span":
             new = next(after)
@@ -129,13 +128,18 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
     return ordered(axes, tensor)
 
 
-def _cut(x: Tensor, i: Axis, new: Axis, span: str) -> Tensor:
+def _cut(x: Tensor, axis: Axis, after: Axis, span: str) -> Tensor:
     """Return the span of a tensor along an axis; a span of length 1 has no index."""
+    i, new = single(axis), single(after)
     if i is None:
         return x
     if new is None:
-        return sum_over(multiply(x, of_atom(unit(i.dim, _single(span)), (i,))), [i])
+        return sum_over(multiply(x, _unit_at(i, _single(span))), [i])
     return cut(x, i, new, span)
+
+
+def _unit_at(i: Index, place: int) -> Tensor:
+    return of_atom(unit(i.dim, place), (i,))
 
 
 def _single(span: str) -> int:
@@ -160,11 +164,12 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             continue
         j = next(to)
         if pick.kind == "at":
-            tensor = tensor if j is None else multiply(tensor, of_atom(unit(j.dim, int(pick.text)), (j,)))
+            place = single(j)
+            tensor = tensor if place is None else multiply(tensor, _unit_at(place, int(pick.text)))
             axes.append(j)
         elif pick.kind == "diagonal" and diagonal is not None:
-            assert j is not None
-            tensor = multiply(tensor, of_atom(identity(j.dim), (diagonal, j)))
+            for one, other in zip(indices(diagonal), indices(j), strict=True):
+                tensor = multiply(tensor, of_atom(identity(one.dim), (one, other)))
             axes.append(j)
         elif pick.kind == "span" and j is not None:
             tensor = _among_zeros(tensor, next(own), j, pick.text)
@@ -176,16 +181,18 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
     return ordered(axes, tensor)
 
 
-def _among_zeros(x: Tensor, i: Axis, j: Index, span: str) -> Tensor:
+def _among_zeros(x: Tensor, axis: Axis, into: Axis, span: str) -> Tensor:
+    i, j = single(axis), single(into)
+    assert j is not None
     if i is None:
-        return multiply(x, of_atom(unit(j.dim, _single(span)), (j,)))
+        return multiply(x, _unit_at(j, _single(span)))
     picks = rows(span, j, i) if span == "::-1" else rows(span, i, j)  # the reversal is a symmetric matrix
     return sum_over(multiply(x, picks), [i])
 
 
-def _padded(x: Value, span: str, j: Axis) -> Value | None:
+def _padded(x: Value, span: str, into: Axis) -> Value | None:
     """Return a vector padded with zeros, if the numbers of zeros before and after are known; else None."""
-    i = x.axes[0]
+    i, j = single(x.axes[0]), single(into)
     start, colon, stop = span.partition(":")
     if i is None or j is None or not colon or ":" in stop or start.startswith("-"):
         return None
@@ -208,15 +215,15 @@ def _concatenate(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequ
     if len(full) == 1 and len(into) == 1 and (padded := _padded(full[0][0], full[0][1], into[0])) is not None:
         return padded
     j = into[k]
-    assert j is not None
     axes = [j if n == k else i for n, i in enumerate(into)]
     parts = []
     for x, span in full:
-        names = {mine: to for n, (mine, to) in enumerate(zip(x.axes, axes, strict=True)) if n != k and mine and to}
+        others = [(mine, to) for n, (mine, to) in enumerate(zip(x.axes, axes, strict=True)) if n != k]
         i = x.axes[k]
-        own = {i: fresh(i.dim)} if i is not None else {}
-        parts.append(_among_zeros(x.tensor.renamed(names | own), own.get(i) if i is not None else None, j, span))
-    return ordered(axes, add(parts, tuple(i for i in axes if i is not None)) if parts else Tensor((), ()))
+        new = alike(i)
+        names = matched([i, *(mine for mine, _ in others)], [new, *(to for _, to in others)])
+        parts.append(_among_zeros(x.tensor.renamed(names), new, j, span))
+    return ordered(axes, add(parts, indices(*axes)) if parts else Tensor((), ()))
 
 
 def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
@@ -241,7 +248,7 @@ def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
 def _cumsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     """Return running sums, as the product with a triangle of ones."""
     k = params[0]["axis"]
-    i = xs[0].axes[k]
+    i = single(xs[0].axes[k])
     if i is None:
         return xs[0]
     new = fresh(i.dim)

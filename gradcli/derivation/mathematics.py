@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from gradcli.derivation.expression import E, Number, Op, constant
 from gradcli.derivation.sized import SHAPELESS, Shape, Shapes, is_vector
+from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import NotSupported
 
 
@@ -246,7 +247,7 @@ class Writing:
         return inner if e.args[0].op == "column" else transposed(inner)
 
     def _comparison(self, e: E, shape: Shape) -> M:
-        return M(Sign.TRUTH, tuple(self._term(a, shape) for a in e.args), e.text)
+        return M(Sign.TRUTH, tuple(self._operand(a, shape) for a in e.args), e.text)
 
     def _part(self, e: E, shape: Shape) -> M:
         inner = e.args[0]
@@ -280,7 +281,7 @@ class Writing:
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
-        if len(args) > 1:
+        if len(args) > 1 and name not in OPAQUE:
             args = [self._operand(a, shape) for a in e.args]
         along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
         return function(name, *args, along=along)
@@ -310,6 +311,9 @@ _CALLS: dict[str, Callable[..., M]] = {
     "outer": lambda a, b: beside([a, transposed(b)]),
     "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
     "norm": lambda a: M(Sign.NORM, (a,)),
+    "mirrored": lambda a: M(
+        Sign.SUM, (function("tril", a), transposed(function("tril", a, constant_of(Fraction(-1)))))
+    ),
     "sqrt": lambda a: _norm_of(a) or M(Sign.ROOT, (a,)),
 }
 

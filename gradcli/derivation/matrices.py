@@ -20,6 +20,7 @@ from gradcli.derivation.operands import (
     triangle_of,
 )
 from gradcli.derivation.products import is_product
+from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import NotSupported
 
 NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
@@ -255,8 +256,13 @@ class Printer:
             return self.write(atom.args[0], axes)
         if atom.op == "det":
             return call("det", self.write(atom.args[0], sorted(atom.args[0].free, reverse=True)))
-        if atom.op == "inv":
-            return self._inverse(atom, axes)
+        if atom.op in ("inv", "expm", "sqrtm"):
+            return self._of_matrix(atom, axes)
+        if atom.op == "pinv":
+            inner = self.write(atom.args[0], axes[::-1])
+            return E(Op.TRANSPOSE, (call("pinv", *inner.args),)) if inner.op == Op.TRANSPOSE else call("pinv", inner)
+        if atom.op in OPAQUE:
+            return self._whole(atom, order)
         if atom.op == "slice":
             return slice_of(atom, order, self.atom)
         if atom.op == "pad":
@@ -276,12 +282,20 @@ class Printer:
             return call("softmax", *args, axis=str(order.index(atom.axes[0])))
         return call(NAMES.get(atom.op, atom.op), *args)
 
-    def _inverse(self, atom: Atom, axes: list[Index]) -> E:
-        """Return the inverse of a matrix, or the transposed inverse of its transpose, whichever is shorter."""
+    def _of_matrix(self, atom: Atom, axes: list[Index]) -> E:
+        """Return f(X), or the transpose of f(X.T), whichever is shorter, where one is the other."""
         if atom.symmetric:
-            return call("inv", self.write(atom.args[0], axes))
+            return call(atom.op, self.write(atom.args[0], axes))
         straight, turned = (self.write(atom.args[0], order) for order in (axes, axes[::-1]))
-        return call("inv", straight) if straight.size <= turned.size else E(Op.TRANSPOSE, (call("inv", turned),))
+        return call(atom.op, straight) if straight.size <= turned.size else E(Op.TRANSPOSE, (call(atom.op, turned),))
+
+    def _whole(self, atom: Atom, order: tuple[int, ...]) -> E:
+        """Return a function of whole arrays; one that reduces an axis says which."""
+        args = [self.write(a, a.free) for a in atom.args]
+        gone = [k for k, i in enumerate(atom.args[0].free) if -i.id > len(atom.dims)]
+        along = {"axis": str(gone[0])} if atom.dims and len(gone) < len(atom.args[0].free) else {}
+        e = call(atom.op, *args, **along)
+        return e if order == tuple(sorted(order)) else transpose(e)
 
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
         """Return an argument of an elementwise function, with its axes aligned with those of the others."""
@@ -350,4 +364,6 @@ def _total(vector: Part) -> E:
             return ex.dot(a.args[0], a.args[0])
         if a.op == "call" and a.text == "sum" and a.options:
             return call("sum", *a.args)
+        if a.op == "call" and a.text == "diag":
+            return call("trace", *a.args)
     return call("sum", vector.e())

@@ -43,7 +43,7 @@ class Lines:
     ) -> Step:
         """Return a step whose outcome is an expression with a name, and the same as a tensor."""
         said = f"{name} = {text(e)}"
-        self.shapes.known[name] = tuple(i.dim for i in value.axes if i is not None)
+        self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
         both = self._both([(name, e)]) or self._entry(name, value, Unicode())
         return Step(rule, before, said, where, condition, *both)
 
@@ -66,13 +66,13 @@ class Lines:
 
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
-        self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.axes)
+        self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
         plain, latex = self._entry(name, value, Plain())
         return Step(rule, before, plain, where, condition, plain, latex)
 
     def _entry(self, name: str, value: Value, plain: Notation) -> tuple[str, str]:
         """Return one entry as a line of text and in LaTeX."""
-        entry = entry_of(value.tensor, value.axes, self.dims, name)
+        entry = entry_of(value.tensor, value.singles, self.dims, name)
         left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
         shown, latex = (w.statements([(w.write(left), w.write(right))]) for w in (plain, Latex()))
         return shown, latex

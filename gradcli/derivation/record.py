@@ -2,19 +2,20 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
-from gradcli.core.shapes import shape
+from gradcli.core.primitive import Value
+from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.indexing import picks
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
+from gradcli.source.derived import OfSymmetric
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
@@ -27,38 +28,6 @@ class Sweep:
     xbars: list[Value]
     tape: Tape
     inputs: list[Recorded]
-
-
-@dataclass(frozen=True, slots=True)
-class _DetRule:
-    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas; the numerical rule avoids the inverse."""
-
-    of_log: bool
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        part = np.sum(np.transpose(np.linalg.inv(xs[0])) * xdot)
-        return part if self.of_log else y * part
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return (ybar if self.of_log else ybar * y) * np.transpose(np.linalg.inv(xs[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class _CumsumRule:
-    """The rule of running sums as a product with a triangle of ones, whose transpose pulls back without reversing an axis."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return primitive(xdot, **params)
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        lengths, axis = shape(xs[0]), params["axis"]
-        if len(lengths) > 2:
-            raise NotSupported("cumsum of an array of more than two axes has no closed form here")
-        ones = np.tri(lengths[axis])
-        return ybar @ ones if axis == 1 else ones.T @ ybar
-
-
-RULES: dict[str, Rule] = {"det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule()}
 
 
 def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str], seed: str = SEED) -> Sweep:
@@ -102,8 +71,11 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 
 def _swept_back(program: Program, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules for formulas."""
-    known = {k: primitive.name for k, (primitive, *_) in enumerate(program.lines) if primitive is not None}
-    rules = {k: {0: RULES[name]} for k, name in known.items() if name in RULES}
+    rules = {
+        k: dict.fromkeys(range(len(slots)), RULES[primitive.name])
+        for k, (primitive, slots, *_) in enumerate(program.lines)
+        if primitive is not None and primitive.name in RULES
+    }
     return program.with_rules(rules).pull(one)
 
 
@@ -145,6 +117,31 @@ def _suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
         if not np.all(np.abs(value) < _HUGE) or any(_singular(node) or _cut_off(node) for node in _nodes(y)):
             return False
     return True
+
+
+_TRIANGULAR = {"cholesky", "eigvalsh", "eigenvectors"}  # functions that read one triangle of their argument
+
+
+def one_sided(tape: Tape) -> str | None:
+    """Return a function that a program takes, and that reads one triangle of its argument; None if there is none."""
+    names = (primitive.name for primitive, *_ in tape.lines if primitive is not None)
+    return next((name for name in names if name in _TRIANGULAR), None)
+
+
+def symmetrised(problem: Problem) -> Problem:
+    """Return the problem with f of the symmetric parts of symmetric inputs, if f reads one triangle of a matrix."""
+    names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
+    if not names:
+        return problem
+    sizes = {n: v[0] for n, v in next(_all(problem.names)).items()}
+    point = point_of(problem, sizes, np.random.default_rng(0))
+    held = {n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()}
+    try:
+        with np.errstate(all="ignore"):
+            reads = any(node.op in _TRIANGULAR for node in _nodes(problem.f(held)))
+    except (np.linalg.LinAlgError, GradcliError):
+        return problem
+    return replace(problem, f=OfSymmetric(problem.f, names)) if reads else problem
 
 
 def _nodes(y: Any) -> Iterator[Graph]:

@@ -1,5 +1,6 @@
 """Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from gradcli.derivation.algebra import inverse_of_product, over_itself
@@ -20,6 +21,7 @@ from gradcli.derivation.index import (
 )  # fmt: skip
 from gradcli.derivation.products import COUNTING, ONE, RULES, identity, one, power, sum_over, summed_still, without
 from gradcli.derivation.units import at_rows, at_unit
+from gradcli.derivation.whole import inverse_factors, picks_one, spectral, triangular
 
 
 def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -105,6 +107,7 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
             over = [f.at[0]]
         if f.atom.op == "input" and f.atom.facts & {"onehot rows", "simplex rows"}:
             over = [f.at[-1]]
+        over = over or picks_one(f)
         alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
         if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
             return Term(term.coef, without(term, f))
@@ -241,13 +244,24 @@ def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
                 continue
             k = min(abs(e.power), abs(total.power))
             step = k if e.power > 0 else -k
-            p = function("softmax", [outside(e)], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
+            p = (
+                function("softmax", [_unshifted(outside(e), ours)], e.at, axes=ours)
+                .terms[0]
+                .factors[0]
+                ._replace(power=step)
+            )
             rest = [
                 f._replace(power=f.power - step) if f is e else f._replace(power=f.power + step) if f is total else f
                 for f in term.factors
             ]
             return Term(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
     return None
+
+
+def _unshifted(z: Tensor, over: Sequence[Index]) -> Tensor:
+    """Return the argument of a softmax without what is added to all of its entries, which changes nothing."""
+    kept = tuple(t for t in z.terms if t.indices & set(over))
+    return Tensor(z.free, kept) if kept and set(z.free) <= {i for t in kept for i in t.indices} else z
 
 
 def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
@@ -284,6 +298,7 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 COUNTING |= {
     at_unit, at_rows, over_itself, _delta, _inverse, inverse_of_product, _diagonal, _facts, _signs, _sums_to_one, _centred,
+    spectral, triangular, inverse_factors,
 }  # fmt: skip
 RULES[:] = [
     _numbers,
@@ -301,4 +316,7 @@ RULES[:] = [
     _sums_to_one,
     _centred,
     over_itself,
+    spectral,
+    triangular,
+    inverse_factors,
 ]

@@ -65,8 +65,16 @@ class Shapes:
             return (*args[0], *args[1])
         if name == "diag":
             return args[0] * 2 if len(args[0]) == 1 else args[0][:1]
-        if name == "solve":
-            return args[1]
+        if name in ("solve", "correlate"):
+            return args[1] if name == "solve" else (SHAPELESS,)
+        if name == "eigvalsh":
+            return args[0][:1]
+        if name in ("svdvals", "convolve"):
+            return (SHAPELESS,)
+        if name in ("left_vectors", "right_vectors"):
+            return (args[0][0 if name == "left_vectors" else 1], SHAPELESS)
+        if name == "pinv":
+            return args[0][::-1]
         if name == "einsum":
             inside, _, output = options["first"].strip('"').partition("->")
             letters = {

@@ -1,6 +1,6 @@
 """The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Params, Primitive, Rule, Transposer
 from gradcli.core.shapes import spread_like
+from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.expression import E, text
 from gradcli.derivation.index import Index, Tensor
@@ -16,13 +17,14 @@ from gradcli.derivation.matrices import Printer
 from gradcli.derivation.narration import Lines
 from gradcli.derivation.plan import Plan
 from gradcli.derivation.problem import Problem
-from gradcli.derivation.record import RULES, Sweep
+from gradcli.derivation.record import Sweep
 from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, where
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.reports.derive import Step
+from gradcli.source.derived import OfSymmetric
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one
@@ -127,8 +129,10 @@ def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> E | N
 
 def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, lines: Lines) -> list[Step]:
     style = made.problem.style
-    named = _lines(made, wrt, sweeps, backward=style == "graph")
     reader = made.reader()
+    if isinstance(made.problem.f, OfSymmetric) and wrt in made.problem.f.names:
+        reader.facts[f"d{wrt}"] = frozenset({"symmetric"})
+    named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), backward=style == "graph")
     lines.moved(wrt, "_bar" if style == "graph" else "d")
 
     def shown(
@@ -137,7 +141,7 @@ def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: 
         value = reader.read(graphs)
         if style == "index":
             return lines.entry(rule, before, name, value, where, condition)
-        return lines.step(rule, before, name, printer.write(value.tensor, value.axes), value, where, condition)
+        return lines.step(rule, before, name, printer.write(value.tensor, value.singles), value, where, condition)
 
     steps = [shown("name", "", line.definition, line.name, line.where) for line in named if line.definition]
     defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
@@ -150,7 +154,18 @@ def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: 
     return steps
 
 
-def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -> list[_Named]:
+def _is_named(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
+    """Whether a value is a name already, or cannot be written by itself."""
+    try:
+        value = reader.read(graphs)
+        return printer.write(value.tensor, value.singles).op == "name"
+    except NotSupported:
+        return True
+
+
+def _lines(
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], is_named: Callable[[Sequence[Any]], bool], backward: bool
+) -> list[_Named]:
     """Return the named lines of the program, each in terms of those before it; the others are written where they are used.
 
     A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
@@ -173,7 +188,7 @@ def _lines(made: Explained, wrt: str, sweeps: Sequence[Sweep], backward: bool) -
             values[k], dots[k] = values[plan.first[k]], dots[plan.first[k]]
             continue
         pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
-        if k != result and k not in plan.named:
+        if k != result and (k not in plan.named or is_named([y for y, _ in pairs])):
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue

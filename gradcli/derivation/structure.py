@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gradcli.core.primitive import Primitive
-from gradcli.derivation.algebra import HALF, absolute, inverse, logarithm
-from gradcli.derivation.index import Index, Tensor, add, fresh, function, of_matrix, scalar, scaled  # fmt: skip
-from gradcli.derivation.products import multiply, power, product, sum_over
+from gradcli.derivation.algebra import HALF, absolute, exponential, inverse, logarithm
+from gradcli.derivation.index import Factor, Index, Tensor, Term, add, fresh, of_matrix, scalar, scaled
+from gradcli.derivation.products import identity, multiply, power, product, sum_over
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
@@ -16,7 +16,14 @@ from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
 from gradcli.primitives.reductions import LOGSUMEXP, NORM, SUM
 from gradcli.primitives.shaping import BROADCAST, RESHAPE, SELECT, TRANSPOSE
 
-Axis = Index | None  # an axis of length 1 has no index
+
+class Joined(NamedTuple):
+    """An axis along which several indices run, the last one fastest, as in a flattened matrix or a Kronecker product."""
+
+    parts: tuple[Index, ...]
+
+
+Axis = Index | Joined | None  # an axis of length 1 has no index
 
 
 @dataclass(frozen=True)
@@ -26,51 +33,150 @@ class Value:
     axes: tuple[Axis, ...]
     tensor: Tensor
 
+    @property
+    def singles(self) -> tuple[Index | None, ...]:
+        """The axes, none of which is joined. Raises NotSupported."""
+        return tuple(map(single, self.axes))
+
 
 class Sized(Protocol):
-    """What can turn lengths at several sizes into sizes with names."""
+    """What can turn lengths at several sizes into sizes with names, and back."""
 
     def dim(self, sizes: Sequence[int]) -> str: ...
+
+    def lengths(self, dim: str) -> Sequence[int]: ...
 
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]: ...
 
 
 def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
     """Return a value with the indices of a result that it is broadcast to; axes are aligned from the right."""
-    names = {
-        mine: theirs
-        for mine, theirs in zip(reversed(x.axes), reversed(axes), strict=False)
-        if mine is not None and theirs is not None
-    }
-    return x.tensor.renamed(names)
+    return x.tensor.renamed(matched(x.axes[::-1], axes[::-1]))
 
 
-def _renamed(x: Value) -> Value:
+def indices(*axes: Axis) -> tuple[Index, ...]:
+    """Return the indices that run along axes, in order."""
+    found = (() if a is None else a.parts if isinstance(a, Joined) else (a,) for a in axes)
+    return tuple(dict.fromkeys(i for parts in found for i in parts))
+
+
+def single(axis: Axis) -> Index | None:
+    """Return the index of an axis that has at most one. Raises NotSupported."""
+    if isinstance(axis, Joined):
+        raise NotSupported("this function of an array whose axes were joined has no formula")
+    return axis
+
+
+def alike(axis: Axis) -> Axis:
+    """Return an axis of the same sizes with fresh indices."""
+    if isinstance(axis, Joined):
+        return Joined(tuple(fresh(i.dim) for i in axis.parts))
+    return None if axis is None else fresh(axis.dim)
+
+
+def matched(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, Index]:
+    """Return the indices of axes by those of others that have the same lengths. Raises NotSupported."""
+    names: dict[Index, Index] = {}
+    for a, b in zip(mine, theirs, strict=False):
+        if a is None or b is None:
+            continue
+        own, other = indices(a), indices(b)
+        if any(map(_is_product, (*own, *other))):  # of a constant, which has no index there
+            continue
+        if [i.dim for i in own] != [i.dim for i in other] and len(own) + len(other) > 2:
+            raise NotSupported("an axis is one size in one place, and a product of sizes in another")
+        names |= dict(zip(own, other, strict=True))
+    return names
+
+
+def _constants_last(axis: Axis) -> bool:
+    return any(map(_is_product, indices(axis)))
+
+
+def broadcast(reader: Sized, xs: Sequence[Value], graphs: Sequence[Graph]) -> tuple[Axis, ...]:
+    """Return the axes, with fresh indices, of an operation entry by entry."""
+    axes: list[Axis] = []
+    rank = len(graphs[0].shape)
+    for k in range(rank):
+        own = [x.axes[k - rank] for x in xs if len(x.axes) >= rank - k]
+        here = min((a for a in own if a is not None), key=_constants_last, default=None)
+        axes.append(reader.axes([g.shape[k : k + 1] for g in graphs])[0] if here is None else alike(here))
+    return tuple(axes)
+
+
+def renewed(x: Value) -> Value:
     """Return a value with fresh indices, so that it can be multiplied by itself."""
-    names = {i: fresh(i.dim) for i in dict.fromkeys(x.axes) if i is not None}
-    return Value(tuple(names[i] if i is not None else None for i in x.axes), x.tensor.renamed(names))
+    found: dict[Axis, Axis] = {a: alike(a) for a in x.axes}
+    axes = tuple(found[a] for a in x.axes)
+    return Value(axes, x.tensor.renamed(matched(x.axes, axes)))
 
 
 def ordered(axes: Sequence[Axis], tensor: Tensor) -> Value:
     """Return a tensor as a value whose axes have these indices."""
-    return Value(tuple(axes), Tensor(tuple(dict.fromkeys(i for i in axes if i is not None)), tensor.terms))
+    return Value(tuple(axes), Tensor(indices(*axes), tensor.terms))
 
 
 def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    over = [xs[0].axes[k] for k in gone]
-    return ordered(axes, sum_over(xs[0].tensor, [i for i in over if i is not None]))
+    return ordered(axes, sum_over(xs[0].tensor, indices(*(xs[0].axes[k] for k in gone))))
 
 
 def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Return a reshape that only adds or removes axes of length 1. Raises NotSupported for any other."""
-    dims = [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
-    kept = [a for a in xs[0].axes if a is not None]
-    if [d for d in dims if d != "1"] != [i.dim for i in kept]:
-        raise NotSupported("a reshape that joins or parts axes has no formula", do="leave the axes as they are")
-    rest = iter(kept)
-    return ordered([None if d == "1" else next(rest) for d in dims], xs[0].tensor)
+    """Return a reshape that adds or removes axes of length 1, joins axes, or parts joined ones. Raises NotSupported."""
+    rest = list(indices(*xs[0].axes))
+    if not set(rest) & set(xs[0].tensor.indices):  # a constant, whose axes are as they are wanted
+        return ordered(reader.axes([g.shape for g in graphs]), xs[0].tensor)
+    shapes = list(zip(*(g.shape for g in graphs), strict=True))
+    tensor = xs[0].tensor
+    if any(_is_product(i) for i in rest):
+        dims = [d for lengths in shapes if (d := reader.dim(lengths)) != "1"]
+        tensor, rest = _parted(tensor, rest, dims)
+    axes: list[Axis] = []
+    for lengths in shapes:
+        parts: list[Index] = []
+        so_far = [1] * len(lengths)
+        while so_far != list(lengths) and rest:
+            parts.append(rest.pop(0))
+            so_far = [n * own for n, own in zip(so_far, reader.lengths(parts[-1].dim), strict=True)]
+        if so_far != list(lengths):
+            raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
+        axes.append(None if not parts else parts[0] if len(parts) == 1 else Joined(tuple(parts)))
+    return ordered(axes, tensor)
+
+
+def _is_product(i: Index) -> bool:
+    """Whether an index runs over a product of sizes, as those of ones and of identities can."""
+    return "*" in i.dim
+
+
+def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tensor, list[Index]]:
+    """Return ones and identities with their indices over products of sizes parted, and the indices of all axes.
+
+    Raises  NotSupported for other arrays.
+    """
+    rest = list(dims)
+    parts: dict[Index, list[Index]] = {}
+    for i in axes:
+        own = len(i.dim.split("*"))
+        parts[i] = [fresh(d) for d in rest[:own]] if _is_product(i) else [i]
+        rest = rest[own:]
+        if sorted(p.dim for p in parts[i]) != sorted(i.dim.split("*")):
+            raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
+    terms = []
+    for term in x.terms:
+        factors: list[Factor] = []
+        for f in term.factors:
+            if not any(map(_is_product, f.at)):
+                factors.append(f)
+                continue
+            if f.atom.op != "delta":
+                raise NotSupported("an array along a product of sizes has no formula here")
+            pairs = zip(*(parts[i] for i in f.at), strict=True)
+            factors += [Factor(identity(one.dim), (one, other)) for one, other in pairs]
+        terms.append(Term(term.coef, tuple(factors)))
+    every = [p for i in axes for p in parts[i]]
+    return Tensor(tuple(every), tuple(terms)), every
 
 
 def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
@@ -78,21 +184,24 @@ def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequen
 
 
 def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    axes = list(reader.axes([g.shape for g in graphs]))
-    for k, mine in enumerate(reversed(xs[0].axes), 1):
-        if mine is not None:
-            axes[-k] = mine
+    own = xs[0].axes
+    count = len(graphs[0].shape) - len(own)
+    axes = [
+        own[k - count]
+        if k >= count and own[k - count] is not None
+        else reader.axes([g.shape[k : k + 1] for g in graphs])[0]
+        for k in range(len(graphs[0].shape))
+    ]
     return ordered(axes, xs[0].tensor)
 
 
 def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    a, b = _renamed(xs[0]), _renamed(xs[1])
+    a, b = renewed(xs[0]), renewed(xs[1])
     if len(a.axes) != 2 or len(b.axes) != 2:
         raise NotSupported("a product of stacks of matrices has no formula here", do="use einsum")
     inner, other = a.axes[1], b.axes[0]
-    right = b.tensor.renamed({other: inner}) if inner is not None and other is not None else b.tensor
-    whole = multiply(a.tensor, right)
-    return ordered([a.axes[0], b.axes[1]], sum_over(whole, [inner]) if inner is not None else whole)
+    whole = multiply(a.tensor, b.tensor.renamed(matched([other], [inner])))
+    return ordered([a.axes[0], b.axes[1]], sum_over(whole, indices(inner)))
 
 
 def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
@@ -100,63 +209,61 @@ def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
     letters: dict[str, Axis] = {}
     parts = []
     for x, names in zip(xs, inside.split(","), strict=True):
-        own = _renamed(x)
+        own = renewed(x)
         renaming: dict[Index, Index] = {}
         for axis, letter in zip(own.axes, names, strict=True):
-            if axis is None:
-                letters.setdefault(letter, None)
-            elif letters.get(letter) is None:
+            if letters.get(letter) is None:
                 letters[letter] = axis
             else:
-                renaming[axis] = letters[letter]  # type: ignore[assignment]
+                renaming |= matched([axis], [letters[letter]])
         tensor = own.tensor.renamed(renaming)
         parts.append(Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms))
-    gone = [i for letter, i in letters.items() if letter not in out and i is not None]
-    return ordered([letters[letter] for letter in out], sum_over(product(parts), gone))
+    gone = [axis for letter, axis in letters.items() if letter not in out]
+    return ordered([letters[letter] for letter in out], sum_over(product(parts), indices(*gone)))
 
 
 def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    return Value(xs[0].axes, inverse(xs[0].tensor, *_square(xs[0])))
+    return Value(xs[0].axes, inverse(xs[0].tensor, *square(xs[0])))
 
 
-def _square(x: Value) -> tuple[Index, Index]:
-    if len(x.axes) != 2 or x.axes[0] is None or x.axes[1] is None:
+def square(x: Value) -> tuple[Index, Index]:
+    found = tuple(map(single, x.axes))
+    if len(found) != 2 or found[0] is None or found[1] is None:
         raise NotSupported("a matrix of one entry, or a stack of matrices, has no formula here")
-    return x.axes[0], x.axes[1]
+    return found[0], found[1]
 
 
 def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    i, j = _square(xs[0])
+    i, j = square(xs[0])
     if graphs[0].op == "logdet":
         return Value((), logarithm(absolute(of_matrix("det", xs[0].tensor, i, j))))
     return Value((), of_matrix("det", xs[0].tensor, i, j))
 
 
 def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    a, b = _renamed(xs[0]), _renamed(xs[1])
-    i, j = _square(a)
+    a, b = renewed(xs[0]), renewed(xs[1])
+    i, j = square(a)
     found = inverse(a.tensor, i, j)
     if b.axes[0] is None:
         raise NotSupported("solve of a single equation has no formula here")
-    return ordered([i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed({b.axes[0]: j})), [j]))
+    return ordered([i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed(matched(b.axes[:1], [j]))), [j]))
 
 
 def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    free = tuple(i for i in xs[0].axes if i is not None)
-    total = sum_over(function("exp", [xs[0].tensor], free), [i for k in gone if (i := xs[0].axes[k]) is not None])
-    return ordered(axes, function("log", [total], tuple(i for i in axes if i is not None)))
+    total = sum_over(exponential(xs[0].tensor), indices(*(xs[0].axes[k] for k in gone)))
+    return ordered(axes, logarithm(total))
 
 
 def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     squares = multiply(xs[0].tensor, xs[0].tensor)
-    return Value((), power(sum_over(squares, [i for i in xs[0].axes if i is not None]), HALF))
+    return Value((), power(sum_over(squares, indices(*xs[0].axes)), HALF))
 
 
 def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    axes = reader.axes([g.shape for g in graphs])
-    free = tuple(i for i in axes if i is not None)
+    axes = broadcast(reader, xs, graphs)
+    free = indices(*axes)
     condition, a, b = (placed(x, axes) for x in xs)
     rest = complement(condition) or add([scalar(Fraction(1)), scaled(condition, -1)], free)
     return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))

@@ -11,7 +11,7 @@ from gradcli.core.bind import handles
 from gradcli.core.cost import factored
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
+from gradcli.core.tracer import arithmetic, plain
 from gradcli.errors import NoRule
 from gradcli.primitives.kinds import constant, differential
 from gradcli.primitives.linalg import T, solved, square
@@ -212,11 +212,16 @@ SINGULAR_VECTOR_SIGNS = constant(_singular_vector_signs, name="singular_vector_s
 def symmetric(a: Value, name: str, uplo: str = "L") -> Value:
     """Return the symmetric matrix that one triangle of `a` defines; the other triangle is not read.
 
+    In a formula, which is for symmetric matrices, it is the mean of `a` and its transpose.
+
     Raises  ValueError if `a` is not square, or `uplo` is neither 'L' nor 'U'.
     """
     a = square(a, name)
     if uplo not in _TRIANGLES:
         raise ValueError("UPLO argument must be 'L' or 'U'")
+    system = arithmetic(a)
+    if system is not None and system.symbolic:
+        return (a + T(a)) / 2
     return np.triu(a) + T(np.triu(a, 1)) if uplo == "U" else np.tril(a) + T(np.tril(a, -1))
 
 

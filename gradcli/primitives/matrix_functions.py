@@ -72,6 +72,11 @@ def expm(A: Value) -> Value:
     return EXPM(square(as_value(A), "expm"))
 
 
+def expm_frechet(A: Value, E: Value) -> Value:
+    """Return the derivative of the matrix exponential at `A` in the direction `E`."""
+    return Frechet("expm").derivative(square(as_value(A), "expm_frechet"), square(as_value(E), "expm_frechet"))
+
+
 def logm(A: Value) -> Value:
     """Return the principal logarithm of a square matrix."""
     return LOGM(square(as_value(A), "logm"))

@@ -103,6 +103,22 @@ class Weighted(_Derived):
         return np.sum(self.f(values) * self.w)
 
 
+class OfSymmetric(_Derived):
+    """The function of the symmetric parts of some inputs, which are symmetric matrices.
+
+    A function that reads one triangle alone, such as a Cholesky factor, gets a gradient that is symmetric, too.
+    """
+
+    def __init__(self, f: Function, names: tuple[str, ...]) -> None:
+        super().__init__(f)
+        self.names = names
+        self.text = f.text
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        means = {name: (values[name] + np.transpose(values[name])) / 2 for name in self.names if name in values}
+        return self.f({**values, **means})
+
+
 class Completed(_Derived):
     """The function with fixed values for the arguments that are not differentiated."""
 

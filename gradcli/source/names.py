@@ -51,7 +51,8 @@ _OURS: dict[str, Callable[..., Any]] = {
     # numpy's versions take the modulus of complex numbers, which is not analytic: the complex step would fail
     "var": reductions.var, "std": reductions.std, "norm": norms.norm, "vdot": linalg.vdot,
     "logdet": linalg.logdet, "vec": linalg.vec, "einsum": linalg.einsum,
-    "expm": matrix_functions.expm, "logm": matrix_functions.logm, "sqrtm": matrix_functions.sqrtm,
+    "expm": matrix_functions.expm, "expm_frechet": matrix_functions.expm_frechet,
+    "logm": matrix_functions.logm, "sqrtm": matrix_functions.sqrtm,
     "zeros_like": composites.zeros_like, "ones_like": composites.ones_like, "power": np.power, "float_power": np.power,
     "pad": adapted.pad, "select": adapted.select, "take_along_axis": adapted.take_along_axis,
     "compress": adapted.conditional(np.compress), "extract": adapted.conditional(np.extract),

@@ -47,8 +47,8 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
         return eval(f"whole[{', '.join(spans)}]", {"whole": at_point(atom.args[0], values)})
     if atom.op in ("size", "number", "pi"):
         return np.asarray({"size": SIZES.get(atom.name), "pi": np.pi}.get(atom.op) or float(atom.name))
-    if atom.op == "det":
-        return np.linalg.det(at_point(atom.args[0], values))
+    if atom.op in _WHOLE:
+        return _WHOLE[atom.op](at_point(atom.args[0], values))
     slots = [slot(k, d) for k, d in enumerate(atom.dims)]
     args = [at_point(a, values, slots) for a in atom.args]
     if atom.op in ("group", "inv"):
@@ -57,6 +57,13 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
         return special.softmax(*args, axis=atom.axes)
     made = getattr(np, atom.op, None) or getattr(special, atom.op)
     return np.asarray(made(*args), dtype=float)
+
+
+_WHOLE = {  # functions of a whole array
+    "det": np.linalg.det, "max": np.max, "cholesky": np.linalg.cholesky, "eigvalsh": np.linalg.eigvalsh, "svdvals": np.linalg.svdvals,
+    "eigenvectors": lambda s: np.linalg.eigh(s)[1], "left_vectors": lambda x: np.linalg.svd(x, full_matrices=False)[0],
+    "right_vectors": lambda x: np.linalg.svd(x, full_matrices=False)[2].T,
+}  # fmt: skip
 
 
 def known(name: str, dims: str = "", *facts: str) -> Atom:

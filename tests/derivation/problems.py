@@ -166,6 +166,40 @@ PROBLEMS = {
         ("sum(exp(x)[1:])",                                          "x", "eye(n)[:, 1:]@diag(exp(x[1:]))@eye(n)[1:]", ""),
         order=2,
     ),
+    # factorisations, functions of matrices, Kronecker products, convolutions, the largest entry
+    **rows("A: n n; B: m k; C: n n; S: n n; X: m n; Y: n k; Z: m k; b: m; x: n; y: n; z: n; h: 3; q: k",
+        ("trace(expm(A))",                                           "A", "expm(A).T", ""),
+        ("x@expm(A)@y",                                              "x", "expm(A)@y", ""),
+        ("x@expm(A)@y",                                              "A", "expm_frechet(A.T, outer(x, y), compute_expm=False)", ""),
+        ("trace(sqrtm(S))",                                          "S", "0.5*inv(sqrtm(S))", "S: spd"),
+        ("sum(cholesky(S)**2)",                                      "S", "eye(n)", "S: spd"),
+        ("sum(log(diag(cholesky(S))))",                              "S", "0.5*inv(S)", "S: spd"),
+        ("norm(solve(cholesky(S), x))**2",                           "x", "2*inv(S)@x", "S: spd"),
+        ("sum(log(eigvalsh(S)))",                                    "S", "inv(S)", "S: spd"),
+        ("sum(eigvalsh(S)**2)",                                      "S", "2*S", "S: symmetric"),
+        ("sum(exp(eigvalsh(S)))",                                    "S", "expm(S)", "S: symmetric"),
+        ("max(eigvalsh(S))",                                         "S", "outer(eigh(S)[1][:, -1], eigh(S)[1][:, -1])", "S: symmetric"),
+        ("sum(eigvalsh(X.T@X)**2)",                                  "X", "4*X@X.T@X", ""),
+        ("sum(svdvals(X))",                                          "X", "svd(X, full_matrices=False)[0]@svd(X, full_matrices=False)[2]", ""),
+        ("norm(X, 2)",                                               "X", "outer(svd(X)[0][:, 0], svd(X)[2][0])", ""),
+        ("sum(svdvals(X)**2)",                                       "X", "2*X", ""),
+        ("norm(pinv(X)@b)**2",                                       "b", "2*pinv(X).T@pinv(X)@b", ""),
+        ("sum(kron(A, B))",                                          "A", "sum(B)*ones((n, n))", ""),
+        ("norm(kron(A, B))**2",                                      "B", "2*norm(A)**2*B", ""),
+        ("trace(kron(A, C))",                                        "A", "trace(C)*eye(n)", ""),
+        ("norm(kron(Y.T, X)@vec(C) - vec(Z))**2",                    "C", "2*X.T@(X@C@Y - Z)@Y.T", ""),
+        ("norm(ravel(X))",                                           "X", "X/norm(X)", ""),
+        ("sum(convolve(x, h)**2)",                                   "x", "2*correlate(convolve(x, h), h, 'valid')", ""),
+        ("sum(convolve(x, q))",                                      "q", "sum(x)*ones(k)", ""),
+        ("sum(convolve(x, h, mode='same')*y)",                       "y", "convolve(x, h)[1:-1]", ""),
+        ("max(x)",                                                   "x", "1.0*(x == max(x))", ""),
+        ("min(x*y)",                                                 "x", "(x*y == min(x*y))*y", ""),
+        ("sum(max(X, axis=1))",                                      "X", "1.0*(X == max(X, axis=1)[:, None])", ""),
+        ("norm(x, inf)",                                             "x", "(abs(x) == max(abs(x)))*sign(x)", ""),
+        ("y@(exp(z - max(z))/sum(exp(z - max(z))))",                 "z", "softmax(z)*(y - y@softmax(z))", ""),
+        ("log(sum(exp(z - max(z)))) + max(z)",                       "z", "softmax(z)", ""),
+        ("logsumexp(X)**2",                                          "X", "2*log(sum(exp(X)))*softmax(X)", ""),
+    ),
     # layers and losses
     **rows(NETWORKS,
         ("-sum(Y*log_softmax(X@W, axis=1))",                         "W", "X.T@(rowsoftmax(X@W) - Y)", "Y: onehot rows"),
@@ -218,6 +252,9 @@ PROBLEMS = {
 LARGER = {  # what is right and is not so small as in the textbook: how much larger it may be
     "g@((x - mean(x))/std(x)) by x": 2.0,  # (x - mean(x))/std(x) has no name of its own
     "sum(M*((X - mean(X, axis=0))/std(X, axis=0))) by X": 2.0,
+    "norm(X, 2) by X": 2.0,  # singular vectors are parts of what svd returns
+    "norm(ravel(X)) by X": 2.0,  # the norm is that of a matrix
+    "max(eigvalsh(S)) by S, S: symmetric": 2.0,  # the largest one is found again
     "sum((X - mean(X, axis=0))**2) by X": 2.0,  # a mean over one axis is a sum over a size
 }
 PROBLEMS |= {name: replace(PROBLEMS[name], larger=larger) for name, larger in LARGER.items()}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import linalg, special
 
 from gradcli.derivation.code import c, languages
 from gradcli.derivation.code.c import C, c_code, spelled
@@ -61,7 +61,9 @@ def value(e: E) -> Any:
 @pytest.mark.parametrize("word", FORM_OF)
 def test_numpy_says_what_the_language_says(word: str) -> None:
     e = FORM_OF[word]
-    found = eval(Writer(NUMPY, RANKS, "x").result(e), {"np": np, "special": special, **VALUES, **SIZES})
+    found = eval(
+        Writer(NUMPY, RANKS, "x").result(e), {"np": np, "special": special, "linalg": linalg, **VALUES, **SIZES}
+    )
     right = value(e)
     assert np.shape(found) == right.shape
     np.testing.assert_allclose(found, right, rtol=1e-13, atol=1e-15)

@@ -57,7 +57,7 @@ WRITTEN = [
     (tensor((i, k), (1, factor(A, i, j), factor(B, j, k))),                                  (k, i), "B.T@A.T"),
     (tensor((), (1, factor(A, i, j), factor(B, j, i))),                                      (),     "trace(A@B)"),
     (tensor((), (1, factor(A, i, j), factor(B, i, j))),                                      (),     "sum(A*B)"),
-    (tensor((), (1, factor(A, i, i))),                                                       (),     "sum(diag(A))"),
+    (tensor((), (1, factor(A, i, i))),                                                       (),     "trace(A)"),
     (tensor((i,), (1, factor(A, i, i))),                                                     (i,),   "diag(A)"),
     (tensor((i, j), (1, factor(I, i, j), factor(x, i))),                                     (i, j), "diag(x)"),
     (tensor((p,), (1, factor(X, p, i))),                                                     (p,),   "sum(X, axis=1)"),

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, slot
 from gradcli.derivation.products import identity, tidied
 from gradcli.derivation.rules import RULES
+from gradcli.derivation.structure import Value
 from gradcli.derivation.units import rows, triangle, unit
+from gradcli.derivation.whole import opaque
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
 
 i, j, k, l, r = (fresh("n") for _ in range(5))
@@ -75,6 +77,23 @@ LOGISTIC, ABS, SGN = of("expit", linear(t, i)), of("absolute", linear(x, i)), of
 SOFTMAX = of("softmax", linear(z, i), over=[i])
 SOFT_ROWS, SOFT_COLUMNS = of("softmax", linear(Z, p, i), over=[i]), of("softmax", linear(Z, p, i), over=[p])
 CENTRED = grouped((1, factor(x, i)), (-1, factor(x, k), factor(SIZE, power=-1)), free=(i,))
+
+
+def whole(op: str, atom: Atom, *at: Index) -> Factor:
+    """Return a function of a whole matrix as a factor."""
+    made = opaque(
+        op,
+        [Value((i, j) if atom is S else (p, i), linear(atom, *((i, j) if atom is S else (p, i))))],
+        [a.dim for a in at],
+    )
+    return made.tensor.terms[0].factors[0]._replace(at=at)
+
+
+VECTORS, VALUES_OF_S, CHOLESKY = whole("eigenvectors", S, i, j), whole("eigvalsh", S, j), whole("cholesky", S, i, j)
+LEFT, SINGULAR, RIGHT = whole("left_vectors", Z, p, j), whole("svdvals", Z, j), whole("right_vectors", Z, k, j)
+INV_L = of("inv", Tensor((i, j), (Term(ONE, (CHOLESKY,)),)))
+MAX_X = Tensor((), (Term(ONE, (Factor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
+LARGEST = of("equal", linear(x, i), MAX_X)
 
 # fmt: off
 APPLIES = {  # what a rule must change: its name, the free indices, and the factors
@@ -172,6 +191,16 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "all of an indicator":          ("_sums_to_one", (), [factor(HOT, i)]),
     "what is centred":              ("_centred", (), [CENTRED]),
     "what is centred, and more":    ("_centred", (j,), [CENTRED, factor(x, j)]),
+    "V diag(w) V'":                 ("spectral", (i, k), [VECTORS, VALUES_OF_S, Factor(VECTORS.atom, (k, j))]),
+    "V V'":                         ("spectral", (i, k), [VECTORS, Factor(VECTORS.atom, (k, j))]),
+    "V diag(1/w) V' x":             ("spectral", (i,), [VECTORS, raised(VALUES_OF_S, -1), Factor(VECTORS.atom, (k, j)), factor(x, k)]),
+    "V diag(w)^3 V'":               ("spectral", (i, k), [VECTORS, raised(VALUES_OF_S, 3), Factor(VECTORS.atom, (k, j))]),
+    "U diag(s) V'":                 ("spectral", (p, k), [LEFT, SINGULAR, RIGHT]),
+    "tril(L)":                      ("triangular", (i, j), [factor(TRI, i, j), CHOLESKY]),
+    "tril(L')":                     ("triangular", (i, j), [factor(TRI, j, i), CHOLESKY]),
+    "inv(L)' inv(L)":               ("inverse_factors", (j, k), [INV_L, Factor(INV_L.atom, (i, k))]),
+    "inv(L)' inv(L) x":             ("inverse_factors", (j,), [INV_L, Factor(INV_L.atom, (i, k)), factor(x, k)]),
+    "all of the largest":           ("_sums_to_one", (), [LARGEST]),
     "2 cubed":                      ("_numbers", (), [factor(TWO, power=3)]),
     "2 to the 3/2":                 ("_numbers", (), [factor(TWO, power=Fraction(3, 2))]),
     "2 to the -5/2":                ("_numbers", (i,), [factor(TWO, power=Fraction(-5, 2)), factor(x, i)]),
@@ -217,6 +246,14 @@ STAYS = {  # what looks like it and is not: the free indices, and the factors
     "1 + sigmoid(t)":               ((i,), [grouped((1,), (1, LOGISTIC), free=(i,))]),
     "1/(2 + exp(t))":               ((i,), [raised(sum_of(tensor((i,), (2,), (1, exps(t, i))))[1], -1)]),
     "1/(1 + exp(t)) of two":        ((i, j), [exps(t, j), raised(ONE_PLUS, -1)]),
+    "V diag(w) x":                  ((i,), [VECTORS, VALUES_OF_S, factor(x, j)]),
+    "V diag(x) V'":                 ((i, k), [VECTORS, factor(x, j), Factor(VECTORS.atom, (k, j))]),
+    "V diag(w)^(1/2) V'":           ((i, k), [VECTORS, raised(VALUES_OF_S, Fraction(1, 2)), Factor(VECTORS.atom, (k, j))]),
+    "U V'":                         ((p, k), [LEFT, RIGHT]),
+    "U diag(s) U'":                 ((p, r_m), [LEFT, SINGULAR, Factor(LEFT.atom, (r_m, j))]),
+    "tril(A)":                      ((i, j), [factor(TRI, i, j), factor(A, i, j)]),
+    "inv(L) inv(L)'":               ((i, k), [INV_L, Factor(INV_L.atom, (k, j))]),
+    "the largest, weighted":        ((), [LARGEST, factor(x, i)]),
     "what is centred, weighted":    ((), [CENTRED, factor(y, i)]),
 }
 # fmt: on

@@ -58,6 +58,11 @@ ARRAYS: dict[str, E] = {  # by what they show
     "unit": mul([s, E("index", (call("eye", n),), "[0]")]), "entry": E("index", (x,), "[0]"), "entry of a matrix": E("index", (X,), "[1, -1]"), "row": E("index", (X,), "[-1]"),
     "column of it": E("index", (X,), "[:, 0]"), "places": E("index", (x,), "[[0, 2]]"), "places of columns": E("index", (X,), "[:, [0, 2]]"), "steps": E("index", (x,), "[::2]"),
     "more than a size": mul([s, call("ones", name("n + 1"))]),
+    "largest": call("max", x), "largest along": call("max", X, axis="1"), "smallest": call("min", X), "smallest along": call("min", X, axis="0"),
+    "eigenvalues": call("eigvalsh", S), "eigenvectors": call("abs", call("eigenvectors", S)), "cholesky": call("cholesky", S),
+    "singular values": call("svdvals", X), "left vectors": call("abs", call("left_vectors", X)), "right vectors": call("abs", call("right_vectors", X)),
+    "pinv": call("pinv", X), "expm": call("expm", A), "sqrtm": call("sqrtm", S), "expm_frechet": call("expm_frechet", A, S), "mirrored": call("mirrored", A),
+    "convolve": call("convolve", x, u), "correlate": call("correlate", x, u),
     "a number": number(Fraction(3)), "a size": mul([TWO, n]), "larger size": mul([call("maximum", n, m), s]), "relu of a size": mul([call("relu", n), s]),
 }
 SCALARS: dict[str, E] = {

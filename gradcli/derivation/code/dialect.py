@@ -55,8 +55,8 @@ _MATH = "sin cos tan sinh cosh tanh exp log log1p expm1 log2 log10 sqrt floor ce
 
 NUMPY = Dialect(
     "numpy",
-    {"np.": "import numpy as np", "special.": "from scipy import special"},
-    frozenset({"np", "special"}),
+    {"np.": "import numpy as np", "special.": "from scipy import special", "linalg.": "from scipy import linalg"},
+    frozenset({"np", "special", "linalg"}),
     named("np.{}", f"{_SAME} cbrt rint var")
     | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1")
     | {
@@ -64,7 +64,14 @@ NUMPY = Dialect(
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
         "compare": "np.float64({0})", "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
         "pad": "np.pad({0}, ({before}, {after}))", "prod": "np.prod", "cumsum": "np.cumsum", "flip": "np.flip",
-        "tril": "np.tril", "triu": "np.triu",
+        "tril": "np.tril", "triu": "np.triu", "max": "np.max", "min": "np.min",
+        "eigvalsh": "np.linalg.eigvalsh", "eigenvectors": "np.linalg.eigh({0})[1]",
+        "svdvals": "np.linalg.svd({0}, compute_uv=False)", "left_vectors": "np.linalg.svd({0}, full_matrices=False)[0]",
+        "right_vectors": "np.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "np.linalg.cholesky",
+        "pinv": "np.linalg.pinv", "expm": "linalg.expm", "sqrtm": "linalg.sqrtm",
+        "expm_frechet": "linalg.expm_frechet({0}, {1}, compute_expm=False)",
+        "mirrored": "(np.tril({0}) + np.tril({0}, -1).T)", "convolve": "np.convolve",
+        "correlate": 'np.correlate({0}, {1}, "valid")',
     },
     "np.shape({0})[{1}]", "np.",
 )  # fmt: skip
@@ -92,6 +99,12 @@ TORCH = Dialect(
         "softmax": "torch.softmax", "softmax of a matrix": "torch.softmax(torch.flatten({0}), dim=0).view_as({0})",
         "logsumexp of a vector": "torch.logsumexp({0}, dim=0)", "logsumexp": "torch.logsumexp",
         "logsumexp of a matrix": "torch.logsumexp({0}, dim=(0, 1))",
+        "max of a vector": "torch.max", "max of a matrix": "torch.max", "max": "torch.amax",
+        "min of a vector": "torch.min", "min of a matrix": "torch.min", "min": "torch.amin",
+        "eigvalsh": "torch.linalg.eigvalsh", "eigenvectors": "torch.linalg.eigh({0})[1]", "svdvals": "torch.linalg.svdvals",
+        "left_vectors": "torch.linalg.svd({0}, full_matrices=False)[0]",
+        "right_vectors": "torch.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "torch.linalg.cholesky",
+        "mirrored": "(torch.tril({0}) + torch.tril({0}, -1).T)", "pinv": "torch.linalg.pinv", "expm": "torch.linalg.matrix_exp",
     },
     "{0}.shape[{1}]", "math.", "dim", "{like}.dtype", "{like}.dtype", "{like}.new_tensor({0})",
     named("math.{}", _MATH)
@@ -114,6 +127,13 @@ JAX = Dialect(
         "eye": "jnp.eye({0}, dtype={dtype})", "pad": "jnp.pad({0}, ({before}, {after}))", "softmax": "jax.nn.softmax",
         "prod": "jnp.prod", "cumsum": "jnp.cumsum", "flip": "jnp.flip", "tril": "jnp.tril", "triu": "jnp.triu",
         "softmax of a vector": "jax.nn.softmax", "softmax of a matrix": "jax.nn.softmax({0}, axis=None)",
+        "max": "jnp.max", "min": "jnp.min", "eigvalsh": "jnp.linalg.eigvalsh", "eigenvectors": "jnp.linalg.eigh({0})[1]",
+        "svdvals": "jnp.linalg.svd({0}, compute_uv=False)", "left_vectors": "jnp.linalg.svd({0}, full_matrices=False)[0]",
+        "right_vectors": "jnp.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "jnp.linalg.cholesky",
+        "pinv": "jnp.linalg.pinv", "expm": "jax.scipy.linalg.expm", "sqrtm": "jax.scipy.linalg.sqrtm",
+        "expm_frechet": "jax.scipy.linalg.expm_frechet({0}, {1}, compute_expm=False)",
+        "mirrored": "(jnp.tril({0}) + jnp.tril({0}, -1).T)", "convolve": "jnp.convolve",
+        "correlate": 'jnp.correlate({0}, {1}, mode="valid")',
     },
     "{0}.shape[{1}]", "jnp.", dtype="{like}.dtype", dtype_of_number="jnp.result_type({like})", array="jnp.asarray({0}, {dtype})",
     places="jnp.array({0})",

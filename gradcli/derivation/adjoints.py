@@ -1,0 +1,135 @@
+"""The rules of a derivation where those that compute numbers are not what a textbook writes.
+
+A numerical rule avoids an inverse, or takes a matrix of twice the size; a formula names the function. Functions that only
+formulas have, such as the adjoint of a Cholesky factor, are nodes that `derivation/whole.py` reads.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.core.shapes import shape
+from gradcli.errors import NotSupported
+from gradcli.interpreters.graph import Graph
+from gradcli.primitives.linalg import T
+from gradcli.primitives.matrix_functions import expm_frechet
+from gradcli.primitives.reductions import PEAKS
+
+
+def node(op: str, value: Callable[..., Any], *xs: Value) -> Graph:
+    """Return a node of a function that only formulas have. Raises NotSupported within a second sweep."""
+    if not all(isinstance(x, Graph | np.ndarray | float) for x in xs):
+        raise NotSupported(f"the derivative of {op} has no closed form here", do="gradcli check verifies its gradient")
+    plain = [np.asarray(x.value if isinstance(x, Graph) else x) for x in xs]
+    try:
+        found = value(*plain)
+    except np.linalg.LinAlgError:  # values give shapes and branches only
+        found = np.full(plain[-1].shape, np.nan)
+    return Graph(op, tuple(Graph.lift(x) for x in xs), {}, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _DetRule:
+    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas; the numerical rule avoids the inverse."""
+
+    of_log: bool
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        part = np.sum(np.transpose(np.linalg.inv(xs[0])) * xdot)
+        return part if self.of_log else y * part
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return (ybar if self.of_log else ybar * y) * np.transpose(np.linalg.inv(xs[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _CumsumRule:
+    """The rule of running sums as a product with a triangle of ones, whose transpose pulls back without reversing an axis."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return primitive(xdot, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        lengths, axis = shape(xs[0]), params["axis"]
+        if len(lengths) > 2:
+            raise NotSupported("cumsum of an array of more than two axes has no closed form here")
+        ones = np.tri(lengths[axis])
+        return ybar @ ones if axis == 1 else ones.T @ ybar
+
+
+class _Pulled:
+    """Base of the rules that differ from those for numbers in the adjoint alone."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        own: Rule = primitive.rules[0]
+        return own.push(primitive, i, y, xs, xdot, params)
+
+
+class _ExpmRule:
+    """The derivative of a matrix exponential in a direction, by its name."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return node("expm_frechet", expm_frechet, xs[0], xdot)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return node("expm_frechet", expm_frechet, T(xs[0]), ybar)
+
+
+class _SqrtmRule(_Pulled):
+    """The adjoint of a square root of a matrix, which is simple for a trace."""
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
+
+
+class _CholeskyRule(_Pulled):
+    """The adjoint of a Cholesky factor, as a function of the factor."""
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar)
+
+
+class _SingularValuesRule:
+    """A singular value moves with u.T @ dX @ v, its own two vectors."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        u, v = _singular_vectors(xs[0])
+        return np.sum(u * (xdot @ v), axis=0)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        u, v = _singular_vectors(xs[0])
+        return (u * ybar) @ T(v)
+
+
+def _singular_vectors(x: Value) -> tuple[Graph, Graph]:
+    left = node("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], x)
+    return left, node("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2].T, x)
+
+
+class _MaxRule:
+    """The largest entry has slope 1, all others have slope 0."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return np.sum(PEAKS(xs[0], **params) * xdot, axis=params["axis"])
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return np.expand_dims(ybar, params["axis"]) * PEAKS(xs[0], **params)
+
+
+class _ConvolveRule:
+    """A convolution pulls back by a correlation with the other operand."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return primitive(xdot, xs[1]) if i == 0 else primitive(xs[0], xdot)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, xs[1 - i])
+
+
+RULES: dict[str, Rule] = {
+    "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
+    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
+}  # fmt: skip

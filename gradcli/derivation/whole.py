@@ -1,0 +1,320 @@
+"""Functions of whole arrays as tensors: factorisations, functions of matrices, convolutions, the largest entry.
+
+Such a function has no formula by entries, so it stays a function of its argument. Where its adjoint simplifies, that is done
+here: the adjoint of expm in direction I is expm, and that of cholesky needs no mask where L.T @ Lbar is symmetric.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from gradcli.derivation.algebra import HALF, inverse
+from gradcli.derivation.index import (
+    Atom,
+    Factor,
+    Index,
+    Tensor,
+    Term,
+    add,
+    fresh,
+    function,
+    of_atom,
+    scalar,
+    scaled,
+    slot,
+)
+from gradcli.derivation.products import ONE, identity, multiply, product, sum_over
+from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
+from gradcli.derivation.units import triangle
+from gradcli.errors import NotSupported
+from gradcli.interpreters.graph import Graph
+
+Read = Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]
+OPPOSITE = {"max": "min", "min": "max"}
+
+
+def opaque(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
+    """Return a function of whole arrays whose value has axes of these sizes; its operands keep indices of their own."""
+    at = tuple(fresh(d) for d in dims)
+    args, used = [], len(at)
+    for x in operands:
+        own = x.singles
+        if None in own or len(set(own)) < len(own):
+            raise NotSupported(f"{op} of an array with an axis of length 1 has no formula here")
+        slots = {i: slot(used + k, i.dim) for k, i in enumerate(own) if i is not None}
+        args.append(Tensor(tuple(slots.values()), x.tensor.renamed(slots).terms))
+        used += len(own)
+    return Value(at, of_atom(Atom(op, args=tuple(args), dims=tuple(dims)), at))
+
+
+def _opaque(op: str) -> Read:
+    """Return the reading of a function of arrays of fixed sizes."""
+
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+        if max(len(x.axes) for x in xs) > 2:
+            raise NotSupported(f"{op} of a stack of matrices has no formula here")
+        return opaque(op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
+
+    return read
+
+
+def _bilinear(op: str) -> Read:
+    """Return the reading of a convolution or correlation: numbers are taken out, and one with a constant is a sum."""
+
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+        number = scalar(ONE)
+        operands = []
+        for x in xs:
+            if len(x.tensor.terms) == 1:
+                (term,) = x.tensor.terms
+                apart = [f for f in term.factors if not f.at]
+                number = multiply(number, Tensor((), (Term(term.coef, tuple(apart)),)))
+                x = Value(x.axes, Tensor(x.tensor.free, (Term(ONE, tuple(f for f in term.factors if f.at)),)))
+            operands.append(x)
+        axes = reader.axes([g.shape for g in graphs])
+        if op == "correlate" and operands[0].tensor.number == 1:
+            return ordered(axes, multiply(number, sum_over(operands[1].tensor, indices(*operands[1].axes))))
+        y = opaque(op, operands, [i.dim for i in indices(*axes)])
+        return Value(y.axes, multiply(number, y.tensor))
+
+    return read
+
+
+def _of_matrix(op: str) -> Read:
+    """Return the reading of a function of a matrix for which f(X.T) is f(X).T."""
+
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+        i, j = square(xs[0])
+        turned = xs[0].axes[::-1] if op == "pinv" else xs[0].axes
+        return ordered(turned, function(op, [xs[0].tensor], (i, j)))
+
+    return read
+
+
+def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return the derivative of expm in a direction: expm itself, times a number, where the direction is an identity."""
+    i, j = square(xs[0])
+    number = _times_identity(xs[1])
+    if number is None:
+        return _opaque("expm_frechet")(reader, xs, params, graphs)
+    return ordered((i, j), multiply(number, function("expm", [xs[0].tensor], (i, j))))
+
+
+def _root_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return the adjoint of sqrtm in a direction that is a number times the identity: half the inverse of the root."""
+    i, j = square(xs[0])
+    number = _times_identity(xs[1])
+    if number is None:
+        raise NotSupported(
+            "sqrtm has no closed form here unless its trace is taken", do="gradcli check verifies its gradient"
+        )
+    return ordered((i, j), scaled(multiply(number, inverse(xs[0].tensor, i, j)), HALF))
+
+
+def _times_identity(x: Value) -> Tensor | None:
+    """Return c where a matrix is c times the identity, else None."""
+    axes = set(x.singles)
+    if len(x.tensor.terms) != 1 or len(axes) != 2:
+        return None
+    (term,) = x.tensor.terms
+    eye = next((f for f in term.factors if f.atom.op == "delta" and set(f.at) == axes and f.power == 1), None)
+    rest = tuple(f for f in term.factors if f is not eye)
+    if eye is None or any(axes & set(f.at) for f in rest):
+        return None
+    return Tensor((), (Term(term.coef, rest),))
+
+
+def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return inv(L).T @ M @ inv(L) / 2, where M has the lower triangle of L.T @ Lbar, and is symmetric.
+
+    Source  Murray (2016), arXiv 1602.07527.
+    """
+    factor, adjoint = xs[0], renewed(xs[1])
+    (k, i), (m, j) = square(factor), square(adjoint)
+    lower, bar = factor.tensor, adjoint.tensor.renamed({m: k})
+    inside = sum_over(multiply(lower, bar), [k])
+    turned = inside.renamed({i: j, j: i})  # the transpose
+    if inside.key == Tensor(inside.free, turned.terms).key:
+        both = scaled(inside, HALF)
+    else:
+        mask, diagonal = of_atom(triangle((i.dim, i.dim), 0), (i, j)), of_atom(identity(i.dim), (i, j))
+        low = multiply(mask, inside)
+        both = add([low, low.renamed({i: j, j: i}), scaled(multiply(diagonal, inside), -1)], (i, j))
+        if any(f.atom.op == "tri" for term in low.terms for f in term.factors):
+            mirrored = opaque("mirrored", [Value((i, j), inside)], (i.dim, i.dim))
+            both = mirrored.tensor.renamed(matched(mirrored.axes, (i, j)))
+        both = scaled(both, HALF)
+    a, b = fresh(i.dim), fresh(i.dim)
+    inverted = inverse(lower, k, i)
+    left, right = inverted.renamed({k: i, i: a}), inverted.renamed({k: j, i: b})
+    return ordered((a, b), sum_over(product([left, both, right]), [i, j]))
+
+
+def _largest(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return the largest entries along axes; that of -x is -min(x)."""
+    gone = params[0]["axis"]
+    kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
+    return ordered(kept, _extreme(xs[0], gone, kept))
+
+
+def _extreme(x: Value, gone: Sequence[int], kept: Sequence[Index | None]) -> Tensor:
+    least = _is_negative(x.tensor)
+    own = [i for i in kept if i is not None]
+    slots = {i: slot(n, i.dim) for n, i in enumerate([*own, *(i for i in x.singles if i is not None and i not in own)])}
+    inside = x.tensor.renamed(slots)
+    arg = Tensor(
+        tuple(slots[i] for i in x.singles if i is not None), scaled(inside, -1).terms if least else inside.terms
+    )
+    found = of_atom(Atom("min" if least else "max", args=(arg,), dims=tuple(i.dim for i in own)), own)
+    return scaled(found, -1) if least else found
+
+
+def _is_negative(x: Tensor) -> bool:
+    return all(t.coef < 0 for t in x.terms)
+
+
+def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return 1 where an entry is the largest along axes, and 0 elsewhere."""
+    gone = params[0]["axis"]
+    kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
+    sign = -1 if _is_negative(xs[0].tensor) else 1
+    ends = scaled(xs[0].tensor, sign), scaled(_extreme(xs[0], gone, kept), sign)
+    return ordered(xs[0].axes, function("equal", ends, tuple(i for i in xs[0].singles if i is not None)))
+
+
+WHOLE: dict[str, Read] = {
+    **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky")},
+    "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
+    "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "pinv": _of_matrix("pinv"),
+    "expm_frechet": _frechet, "sqrtm_adjoint": _root_adjoint, "cholesky_adjoint": _cholesky_adjoint,
+    "max": _largest, "peaks": _peaks,
+}  # fmt: skip
+OPAQUE = frozenset({
+    "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
+    "max", "min", "mirrored",
+})  # fmt: skip
+
+
+def spectral(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write V diag(w)^p V.T as a power of the matrix, V diag(exp(w)) V.T as expm of it, and U diag(s) V.T as the matrix."""
+    for n, f in enumerate(term.factors):
+        if f.atom.op not in _VECTORS or f.power != 1:
+            continue
+        for g in term.factors[n + 1 :]:
+            found = _recomposed(term, f, g, free)
+            if found is not None:
+                return found
+    return None
+
+
+_VECTORS = {"eigenvectors": "eigvalsh", "left_vectors": "svdvals", "right_vectors": "svdvals"}
+
+
+def _recomposed(term: Term, f: Factor, g: Factor, free: tuple[Index, ...]) -> Term | None:
+    (i, k), (j, m) = f.at, g.at if len(g.at) == 2 else (None, None)
+    if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None or not _of_same(f, g):
+        return None
+    values = [h for h in term.factors if h is not f and h is not g and k in h.at]
+    (x,) = f.atom.args
+    row, column = x.free
+    if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exponential(values[0], f):
+        return _replaced(term, (f, g, *values), function("expm", [x], (row, column)).renamed({row: i, column: j}), free)
+    if any(h.atom.op != _VECTORS[f.atom.op] or not _of_same(f, h) for h in values) or len(values) > 1:
+        return None
+    p = values[0].power if values else Fraction(0)
+    if f.atom.op == g.atom.op == "eigenvectors" and p.denominator == 1 and abs(p) <= _MOST:
+        whole = _to_power(x, int(p), i, j)
+    elif {f.atom.op, g.atom.op} == {"left_vectors", "right_vectors"} and p == 1:
+        left, right = (i, j) if f.atom.op == "left_vectors" else (j, i)
+        whole = x.renamed({row: left, column: right})
+    else:
+        return None
+    return _replaced(term, (f, g, *values), whole, free)
+
+
+def _replaced(term: Term, gone: Sequence[Factor], whole: Tensor, free: tuple[Index, ...]) -> Term | None:
+    """Return a term with a tensor in place of some of its factors."""
+    kept = Term(term.coef, tuple(h for h in term.factors if not any(h is f for f in gone)))
+    own = tuple(dict.fromkeys((*free, *kept.indices, *whole.free)))
+    joined = multiply(Tensor(own, (kept,)), whole)
+    return joined.terms[0] if len(joined.terms) == 1 else None
+
+
+def _is_exponential(h: Factor, vectors: Factor) -> bool:
+    """Whether a factor is the exponential of the eigenvalues that belong to eigenvectors."""
+    terms = h.atom.args[0].terms if h.atom.op == "exp" and h.power == 1 else ()
+    if len(terms) != 1 or terms[0].coef != 1 or len(terms[0].factors) != 1:
+        return False
+    (w,) = terms[0].factors
+    return w.atom.op == "eigvalsh" and w.power == 1 and _of_same(vectors, w)
+
+
+def _of_same(f: Factor, g: Factor) -> bool:
+    """Whether two functions are of the same matrix."""
+    row, column = fresh(""), fresh("")
+    one, other = (h.atom.args[0].renamed(dict(zip(h.atom.args[0].free, (row, column), strict=True))) for h in (f, g))
+    return one.key == other.key
+
+
+_MOST = 3  # the highest power of a matrix that is written as a product
+
+
+def _to_power(x: Tensor, p: int, i: Index, j: Index) -> Tensor:
+    """Return an entry of the p-th power of a matrix."""
+    row, column = x.free
+    if p == 0:
+        return of_atom(identity(i.dim), (i, j))
+    places = [i, *(fresh(i.dim) for _ in range(abs(p) - 1)), j]
+    one = x if p > 0 else inverse(x, row, column)
+    parts = [one.renamed({row: a, column: b}) for a, b in itertools.pairwise(places)]
+    return sum_over(product(parts), places[1:-1])
+
+
+def triangular(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Use that a Cholesky factor is lower triangular: a mask keeps all of it, or only its diagonal."""
+    for mask in term.factors:
+        if mask.atom.op != "tri" or mask.atom.name != "0" or mask.power != 1:
+            continue
+        for f in term.factors:
+            if f.atom.op == "cholesky" and f.power == 1 and f.at in (mask.at, mask.at[::-1]):
+                kept = tuple(g for g in term.factors if g is not mask)
+                diagonal = Factor(identity(f.at[0].dim), f.at)
+                return Term(term.coef, kept if f.at == mask.at else (*kept, diagonal))
+    return None
+
+
+def inverse_factors(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write inv(L).T @ inv(L) as the inverse of the matrix whose Cholesky factor L is."""
+    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and _of_cholesky(f.atom)]
+    for n, f in enumerate(inverses):
+        for g in inverses[n + 1 :]:
+            k = f.at[0]
+            alone = sum(k in h.at for h in term.factors) == 2 and k not in free
+            if f.atom == g.atom and g.at[0] == k and alone and k not in (f.at[1], g.at[1]):
+                (inner,) = f.atom.args[0].terms[0].factors
+                (x,) = inner.atom.args
+                whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
+                kept = tuple(h for h in term.factors if h is not f and h is not g)
+                (one,) = whole.terms
+                return Term(term.coef * one.coef, (*kept, *one.factors))
+    return None
+
+
+def _of_cholesky(atom: Atom) -> bool:
+    terms = atom.args[0].terms
+    if len(terms) != 1 or terms[0].coef != 1 or len(terms[0].factors) != 1:
+        return False
+    (f,) = terms[0].factors
+    return f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
+
+
+def picks_one(f: Factor) -> list[Index]:
+    """Return the indices over which an indicator of the largest entry sums to one, if the factor is one."""
+    if f.atom.op != "equal" or len(f.atom.args) != 2:
+        return []
+    for end, extreme in (f.atom.args, f.atom.args[::-1]):
+        g = extreme.terms[0].factors[0] if len(extreme.terms) == 1 and len(extreme.terms[0].factors) == 1 else None
+        if g is not None and g.atom.op in OPPOSITE and set(g.at) < set(end.free):
+            return [f.at[-1 - i.id] for i in end.free if i not in g.at]
+    return []
