@@ -127,6 +127,8 @@ class Derivation:
             tensor = _tied(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
+        if self.squeezed is False and kind != "gradient":
+            return self._squeezed().closed(wrt)
         printer = Printer(self._likes())
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: _measure(printer, t, axes), moves)
@@ -135,12 +137,16 @@ class Derivation:
             right = None if self.problem.direction else sweeps[0].xbars[0]
             e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
             if not (fits or self.squeezed):
-                own = copy(self)
-                own.squeezed = True
-                return own.closed(wrt)
+                return self._squeezed().closed(wrt)
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
         made = program(e, self.taken, known)
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, made)
+
+    def _squeezed(self) -> "Derivation":
+        """Return the derivation with the inputs without their axes of length 1."""
+        own = copy(self)
+        own.squeezed = True
+        return own
 
     def result(self, wrt: str) -> Result:
         """Return the derivative with respect to one input, verified. Raises NotSupported, Unverified."""

@@ -106,6 +106,7 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
     own, tensor = iter(xs[0].axes), xs[0].tensor
     axes: list[Axis] = []
     diagonal: Axis = None
+    met = False  # the first axis of a diagonal
     for pick in wanted:
         if pick.kind == "new":
             axes.append(next(after))
@@ -114,7 +115,7 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
         if pick.kind == "at":
             place = single(i)
             tensor = tensor if place is None else sum_over(multiply(tensor, _unit_at(place, int(pick.text))), [place])
-        elif pick.kind == "diagonal" and diagonal is not None:
+        elif pick.kind == "diagonal" and met:
             tensor = tensor.renamed(matched([i], [diagonal]))
             tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
         elif pick.kind == "span":
@@ -123,7 +124,8 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             axes.append(new)
         else:
             next(after)
-            diagonal = i if pick.kind == "diagonal" else diagonal
+            if pick.kind == "diagonal":
+                diagonal, met = i, True
             axes.append(i)
     return ordered(axes, tensor)
 
@@ -158,6 +160,7 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
     own, to, tensor = iter(xs[0].axes), iter(into), xs[0].tensor
     axes: list[Axis] = []
     diagonal: Axis = None
+    met = False  # the first axis of a diagonal
     for pick in wanted:
         if pick.kind == "new":
             next(own)
@@ -167,7 +170,7 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             place = single(j)
             tensor = tensor if place is None else multiply(tensor, _unit_at(place, int(pick.text)))
             axes.append(j)
-        elif pick.kind == "diagonal" and diagonal is not None:
+        elif pick.kind == "diagonal" and met:
             for one, other in zip(indices(diagonal), indices(j), strict=True):
                 tensor = multiply(tensor, of_atom(identity(one.dim), (one, other)))
             axes.append(j)
@@ -176,7 +179,8 @@ def _scatter(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             axes.append(j)
         else:
             i = next(own)
-            diagonal = i if pick.kind == "diagonal" else diagonal
+            if pick.kind == "diagonal":
+                diagonal, met = i, True
             axes.append(i)
     return ordered(axes, tensor)
 

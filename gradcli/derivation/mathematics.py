@@ -253,6 +253,12 @@ class Writing:
         inner = e.args[0]
         if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
             return M(Sign.UNIT, text=e.text[1:-1])
+        parts = [p.strip() for p in e.text[1:-1].split(",")]
+        lengths = self.shapes.of(inner)[: len(parts)]
+        if inner.op == "name" and all(
+            p == ":" or (p == "0" and d == "1") for p, d in zip(parts, lengths, strict=False)
+        ):
+            return self.formula(inner)  # without its axis of length 1
         return M(Sign.AT, (self.formula(inner),), e.text[1:-1])
 
     def _column(self, e: E, shape: Shape) -> M:

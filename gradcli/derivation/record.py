@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.indexing import picks
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
@@ -15,7 +16,7 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
-from gradcli.source.derived import OfSymmetric
+from gradcli.source.derived import OfSymmetric, Weighted
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
@@ -128,20 +129,27 @@ def one_sided(tape: Tape) -> str | None:
     return next((name for name in names if name in _TRIANGULAR), None)
 
 
-def symmetrised(problem: Problem) -> Problem:
-    """Return the problem with f of the symmetric parts of symmetric inputs, if f reads one triangle of a matrix."""
-    names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
-    if not names:
-        return problem
+def prepared(problem: Problem) -> Problem:
+    """Return the problem with f as it is derived.
+
+    A value of one entry is a number, whatever its shape. If f reads one triangle of a matrix, it is a function of the
+    symmetric parts of the symmetric inputs.
+    """
     sizes = {n: v[0] for n, v in next(_all(problem.names)).items()}
     point = point_of(problem, sizes, np.random.default_rng(0))
     held = {n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()}
     try:
         with np.errstate(all="ignore"):
-            reads = any(node.op in _TRIANGULAR for node in _nodes(problem.f(held)))
+            y = problem.f(held)
     except (np.linalg.LinAlgError, GradcliError):
         return problem
-    return replace(problem, f=OfSymmetric(problem.f, names)) if reads else problem
+    f = problem.f
+    if shape(y) and set(shape(y)) == {1}:
+        f = Weighted(f, 1.0, f.text)
+    names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
+    if names and any(node.op in _TRIANGULAR for node in _nodes(y)):
+        f = OfSymmetric(f, names)
+    return replace(problem, f=f)
 
 
 def _nodes(y: Any) -> Iterator[Graph]:

@@ -62,7 +62,7 @@ class Shapes:
             dims = tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
             return dims * 2 if name == "eye" else dims
         if name == "outer":
-            return (*args[0], *args[1])
+            return (_length(args[0]), _length(args[1]))
         if name == "diag":
             return args[0] * 2 if len(args[0]) == 1 else args[0][:1]
         if name in ("solve", "correlate"):
@@ -84,6 +84,11 @@ class Shapes:
             }
             return tuple(letters.get(c, SHAPELESS) for c in output)
         return _broadcast(args)
+
+
+def _length(shape: Shape) -> str:
+    """Return the length of a vector, also of a column or a row."""
+    return next((d for d in shape if d != "1"), "1")
 
 
 def _product(shapes: list[Shape]) -> Shape:

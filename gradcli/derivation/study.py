@@ -13,7 +13,7 @@ from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.notes import notes, refuse_numbers
 from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes
-from gradcli.derivation.record import symmetrised
+from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.reports.absent import ABSENT
@@ -193,7 +193,7 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     names = _chosen([n for n in f.inputs if n in dims], wanted.wrt)
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
-    problem = symmetrised(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
+    problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
     made, given = _at_sizes(problem, given)
     if given is None:
         refuse_numbers(made.problem, wanted.shapes, made.points[0])

@@ -12,6 +12,7 @@ from gradcli.core.cost import CONTRACTION, PRODUCT, factored
 from gradcli.core.primitive import Primitive, Value, declare
 from gradcli.core.shapes import is_plain, shape
 from gradcli.core.tracer import exact, plain
+from gradcli.errors import NoRule
 from gradcli.primitives.kinds import Linear, bilinear, differential
 from gradcli.primitives.shaping import SCATTER, as_value, diagonal
 
@@ -351,6 +352,10 @@ def solve(a: Value, b: Value) -> Value:
 def matrix_power(a: Value, n: int) -> Value:
     """Return the n-th power of `a` by repeated squaring; for negative n, a power of the inverse."""
     a = square(a, "matrix_power")
+    if not isinstance(n, int | np.integer):
+        raise NoRule(
+            "matrix_power has a rule for a power that is a whole number", do="write it out: matrix_power(X, 3)"
+        )
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)
     y: Value = np.broadcast_to(np.eye(shape(a)[-1]), shape(a))

@@ -283,10 +283,11 @@ class Compiler:
             return [self._index(part) for part in node.elts]
         whole = integer(node)
         if whole is None:
+            named = isinstance(node, ast.Name) and node.id not in CONSTANTS
             raise BadExpression(
                 "an index must be a whole number, a slice or a list of them",
                 where=self._span(node),
-                do="write x[0], x[1:] or x[0, :]",
+                do="write x[0], or x@y with y a vector of zeros and a 1" if named else "write x[0], x[1:] or x[0, :]",
             )
         return whole
 
