@@ -31,8 +31,9 @@ _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal
 class Reader:
     """Reads the graphs of one program at several sizes as tensors; `facts` are the assumptions about inputs."""
 
-    def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]], order: Sequence[str] = ()) -> None:
         self.sizes = sizes
+        self.order = {name: k for k, name in enumerate(order)}
         self.facts = dict(facts)
         self.seen: dict[int, Value] = {}
         self.kept: list[Any] = []
@@ -151,7 +152,8 @@ class Reader:
             name = first.op.removeprefix("input ")
             axes = self.axes([g.shape for g in graphs])
             at = indices(*axes)
-            atom = Atom("input", name, dims=tuple(i.dim for i in at), facts=self.facts.get(name, frozenset()))
+            facts = self.facts.get(name, frozenset())
+            atom = Atom("input", name, dims=tuple(i.dim for i in at), facts=facts, param=self.order.get(name))
             return Value(axes, of_atom(atom, at))
         if first.op == "constant":
             return self.constant([np.asarray(g.value) for g in graphs])

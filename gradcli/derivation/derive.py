@@ -11,20 +11,22 @@ from gradcli.core.shapes import shape
 from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.cost import cost_of
-from gradcli.derivation.expression import E, Op, text
+from gradcli.derivation.ending import Found
+from gradcli.derivation.expression import E, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.index_notation import indexed
 from gradcli.derivation.jacobians import OPEN, Begun, directed, unseeded
 from gradcli.derivation.matrices import Printer
+from gradcli.derivation.measure import measure
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.operands import with_single_axes
 from gradcli.derivation.printed import Derivative, formula, in_latex
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
-from gradcli.derivation.simplify import bulk, simplified
+from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
-from gradcli.derivation.steps import QUIET, assigned, letter_for, told
+from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
@@ -33,9 +35,6 @@ from gradcli.interpreters.tape import Recorded
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.derive import DerivedKind, Formula, Result
 from gradcli.source.expression import Expression
-
-_UNPRINTABLE = 10**6
-_RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,11 @@ class Derivation:
             tensor = _tied(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
-        if self.squeezed is False and kind != "gradient":
+        if self.squeezed is False and kind != "gradient" and not self.problem.direction:
             return self._squeezed().closed(wrt)
         printer = Printer(self._likes())
         moves: list[tuple[str, Tensor]] = []
-        small = simplified(tensor, lambda t: _measure(printer, t, axes), moves)
+        small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
         e = printer.write(small, axes)
         if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
             right = None if self.problem.direction else sweeps[0].xbars[0]
@@ -166,7 +165,7 @@ class Derivation:
             says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
             raise NotSupported(says, do=f'--assume "{wrt}: symmetric"') from None
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
-            steps = told(self, wrt, found.sweeps, found.tensor, found.moves, found.printer, found.axes)
+            steps = steps_of(self, wrt, found.sweeps, Found(found.tensor, found.moves), found.printer, found.axes)
         code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
@@ -256,7 +255,7 @@ class Derivation:
         facts = dict(self.problem.facts)
         for name, own in self.problem.dims.items() if self.squeezed else ():
             facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
-        return Reader(self.sizes, facts)
+        return Reader(self.sizes, facts, list(self.problem.dims))
 
     def _likes(self) -> dict[tuple[str, ...], str]:
         return {
@@ -271,28 +270,6 @@ class Derivation:
         values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
         lines = swept(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
-
-
-def _measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
-    """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
-    try:
-        e = printer.write(x, axes)
-        return 1_000 * (e.size + _RANK_TWO * (_outers(e) + _spread(e))) + bulk(x)
-    except NotSupported:
-        return _UNPRINTABLE * 1_000 + bulk(x)
-
-
-def _outers(e: E, inside: bool = False) -> int:
-    """Return how many outer products are inside other products."""
-    own = inside and e.op == "call" and e.text in ("outer", "einsum")
-    deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
-    return int(own) + sum(_outers(a, deeper) for a in e.args)
-
-
-def _spread(e: E) -> int:
-    """Return how many sums broadcast a column over a matrix, which textbooks avoid."""
-    own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
-    return int(own) + sum(map(_spread, e.args))
 
 
 def _tied(x: Tensor) -> Tensor:

@@ -293,7 +293,7 @@ def _python(e: E) -> tuple[str, int]:
     if e.op == Op.MATMUL:
         return "@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT
     if e.op == Op.DOT:
-        return "@".join(text(a, PRODUCT if a.op == Op.MATMUL else PRODUCT + 1) for a in e.args), PRODUCT
+        return _dot(*e.args), PRODUCT
     if e.op == Op.POW:
         return f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER
     if e.op == Op.TRANSPOSE:
@@ -311,6 +311,13 @@ def _python(e: E) -> tuple[str, int]:
     if e.op == "column":
         return f"{text(e.args[0], ATOM)}[:, None]", ATOM
     return _called(e), ATOM
+
+
+def _dot(left: E, right: E) -> str:
+    """Return the product of two vectors; A@x@(A@x) is not A@x@A@x, which is one product more."""
+    loose = right.op == Op.MATMUL and left.op != Op.MATMUL
+    shown = text(left, PRODUCT if left.op == Op.MATMUL else PRODUCT + 1)
+    return f"{shown}@{text(right, PRODUCT if loose else PRODUCT + 1)}"
 
 
 def _called(e: E) -> str:

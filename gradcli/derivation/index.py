@@ -54,6 +54,8 @@ class Atom:
     @cached_property
     def key(self) -> str:
         """A string that is equal for equal atoms."""
+        if self.op == "input" and self.param is not None:
+            return f"input:{int(self.param):03}:{self.name}"
         inside = ",".join(arg.key for arg in self.args)
         rest = f"{self.axes}" if self.axes else ""
         return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"

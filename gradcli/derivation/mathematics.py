@@ -4,7 +4,7 @@ An expression of arrays (`expression.E`) becomes a tree of signs that textbooks 
 a column; a product of neighbours is the matrix product, and the elementwise product has a sign of its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
@@ -121,10 +121,15 @@ def function(name: str, *args: M, along: str = "") -> M:
 
 
 class Writing:
-    """Turns expressions into mathematics; `shapes` knows the sizes of their names, `symbols` those that stand for a sign."""
+    """Turns expressions into mathematics.
 
-    def __init__(self, shapes: Shapes, symbols: Mapping[str, M] | None = None) -> None:
+    `shapes` knows the sizes of their names, `symbols` those that stand for a sign; matrices with `symmetric` names are their
+    own transposes.
+    """
+
+    def __init__(self, shapes: Shapes, symbols: Mapping[str, M] | None = None, symmetric: Iterable[str] = ()) -> None:
         self.shapes = shapes
+        self.symmetric = set(symmetric)
         self.symbols = {} if symbols is None else symbols
 
     def formula(self, e: E) -> M:
@@ -175,8 +180,13 @@ class Writing:
         x = self.formula(e)
         factors = 2 if e.op == "call" and e.text == "sum" and e.options else len(e.args) if e.op == Op.MATMUL else 0
         if x.sign is Sign.BESIDE and len(x.args) == factors:  # no number is among them, which has no transpose
-            return beside([transposed(p) for p in reversed(x.args)])
-        return transposed(x)
+            return beside([self._turned(p) for p in reversed(x.args)])
+        return self._turned(x)
+
+    def _turned(self, x: M) -> M:
+        """Return a transpose; a symmetric matrix and its inverse are their own."""
+        inner = x.args[0] if x.sign is Sign.INVERSE else x
+        return x if inner.sign is Sign.NAME and inner.text in self.symmetric else transposed(x)
 
     def _product(self, e: E, shape: Shape) -> M:
         """Return a product in the shape that it has: rows and columns that are broadcast over a matrix are diagonal ones."""
@@ -223,7 +233,7 @@ class Writing:
         ranks = [len(self.shapes.of(a)) for a in e.args]
         if ranks[0] == 1 and shape:
             return beside(
-                [transposed(p) if r == 2 else p for p, r in zip(reversed(parts), reversed(ranks), strict=True)]
+                [self._turned(p) if r == 2 else p for p, r in zip(reversed(parts), reversed(ranks), strict=True)]
             )
         return beside([transposed(parts[0]), *parts[1:]] if ranks[0] == 1 else parts)
 
@@ -231,7 +241,7 @@ class Writing:
         a, b = map(self.formula, e.args)
         if a == b:
             return M(Sign.POWER, (M(Sign.NORM, (a,)), constant_of(Fraction(2))))
-        return beside([transposed(a), b])
+        return beside([self.row(e.args[0]), b])
 
     # --- powers, parts, comparisons ----------------------------------------------------------------------------------
 
@@ -244,7 +254,7 @@ class Writing:
 
     def _transpose(self, e: E, shape: Shape) -> M:
         inner = self.formula(e.args[0])
-        return inner if e.args[0].op == "column" else transposed(inner)
+        return inner if e.args[0].op == "column" else self._turned(inner)
 
     def _comparison(self, e: E, shape: Shape) -> M:
         return M(Sign.TRUTH, tuple(self._operand(a, shape) for a in e.args), e.text)
@@ -281,9 +291,13 @@ class Writing:
         axis = dict(e.options).get("axis")
         if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
             return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
+        if name == "sum" and axis is None and (factors := self._trace_of(e.args[0])):
+            return function("tr", beside([self.row(factors[0]), self.formula(factors[1])]))
         squares = args[0].sign is Sign.ENTRY_POWER and args[0].args[1] == constant_of(Fraction(2))
         if name == "sum" and axis is None and squares:
             return M(Sign.POWER, (M(Sign.NORM, args[0].args[:1]), args[0].args[1]))
+        if name == "outer":
+            return beside([args[0], self.row(e.args[1])])
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
@@ -291,6 +305,20 @@ class Writing:
             args = [self._operand(a, shape) for a in e.args]
         along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
         return function(name, *args, along=along)
+
+    def _trace_of(self, e: E) -> tuple[E, ...]:
+        """Return the two matrices of sum(A * B), which is tr(A.T @ B), if one is a product, an inverse or a differential."""
+        matrices = e.op == Op.MUL and len(e.args) == 2 and all(self._is_matrix(a) for a in e.args)
+        return e.args if matrices and any(self._is_product(a) for a in e.args) else ()
+
+    def _is_matrix(self, e: E) -> bool:
+        shape = self.shapes.of(e)
+        return len(shape) == 2 and not is_vector(shape)
+
+    def _is_product(self, e: E) -> bool:
+        inner = e.args[0] if e.op == Op.TRANSPOSE else e
+        moved = inner.op == "name" and inner.text in self.symbols
+        return moved or inner.op == Op.MATMUL or (inner.op == "call" and inner.text == "inv")
 
     def _along(self, name: str, x: M, shape: Shape, axis: str) -> M:
         """Return the sum or the mean of the rows or of the columns of a matrix, as a product with ones."""
@@ -314,7 +342,6 @@ _OPERATIONS = {
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., M]] = {
     "inv": lambda a: M(Sign.INVERSE, (a,)),
-    "outer": lambda a, b: beside([a, transposed(b)]),
     "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
     "norm": lambda a: M(Sign.NORM, (a,)),
     "mirrored": lambda a: M(

@@ -89,7 +89,7 @@ class Printer:
         parts = _merged([*(self._part(f) for f in factors), *(p for p in picked if p.at)])
         bound = list(dict.fromkeys(i for p in parts for i in p.at if i not in at))
         while bound:
-            i = min(bound, key=lambda i: _cost(parts, i))
+            i = min(reversed(bound), key=lambda i: _cost(parts, i))  # from the right: x @ A @ y is x @ (A @ y)
             bound.remove(i)
             mine = [p for p in parts if i in p.at]
             others = [p for p in parts if i not in p.at]
@@ -345,12 +345,12 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     return list(found.values())
 
 
-def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int]:
+def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int, int]:
     """Return the size of the result of summing over an index, so that products stay vectors as long as possible."""
     mine = [p for p in parts if i in p.at]
     left = {j for p in mine for j in p.at if j != i}
-    vector = any(p.at == (i,) for p in mine)
-    return len(left), not vector, sum(len(p.top) + len(p.low) for p in mine)
+    vectors = [p for p in mine if p.at == (i,)]
+    return len(left), not vectors, sum(len(p.top) + len(p.low) for p in mine), sum(p.e().size for p in vectors)
 
 
 def _total(vector: Part) -> E:

@@ -1,14 +1,16 @@
 """The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
-from gradcli.derivation.expression import E, text
+from gradcli.derivation.code.ranks import axes
+from gradcli.derivation.expression import E, name, power, text, transpose
 from gradcli.derivation.index_notation import entry_of
 from gradcli.derivation.mathematics import M, Sign, Writing
 from gradcli.derivation.notation import Latex, Notation, Plain, Unicode
 from gradcli.derivation.sized import Shapes
-from gradcli.derivation.statements import Statements
+from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
 from gradcli.reports.derive import Step
@@ -19,11 +21,33 @@ _NOTATIONS: tuple[Notation, ...] = (Unicode(), Latex())
 class Lines:
     """Writes the lines of a derivation; it learns the shape of each name, and what is a differential or an adjoint."""
 
-    def __init__(self, dims: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, dims: Mapping[str, Sequence[str]], symmetric: Iterable[str] = ()) -> None:
         self.dims = dims
         self.symbols: dict[str, M] = {}
         self.shapes = Shapes(dims)
-        self.writing = Writing(self.shapes, self.symbols)
+        self.writing = Writing(self.shapes, self.symbols, symmetric)
+        self.definitions: dict[E, E] = {}
+
+    def define(self, word: str, forms: Sequence[tuple[E, E | None]], *, symmetric: bool = False) -> None:
+        """Note what a name stands for, in several forms, each with that of its transpose."""
+        short = name(word, axes=axes(forms[0][0]))
+        if symmetric:
+            self.writing.symmetric.add(word)
+        for e, turned in forms:
+            if not e.size:
+                continue
+            self.definitions.setdefault(e, short)
+            if turned is not None and turned != transpose(e):
+                self.definitions.setdefault(turned, transpose(short))
+            if e.op == "call" and e.text == "sqrt" and e.args[0].size:
+                self.definitions.setdefault(power(e.args[0], Fraction(3, 2)), power(short, Fraction(3)))
+                self.definitions.setdefault(e.args[0], power(short, Fraction(2)))
+
+    def in_names(self, e: E) -> E:
+        """Return an expression with names for what was defined."""
+        for old, new in self.definitions.items():
+            e = replaced(e, old, new)
+        return e
 
     def moved(self, name: str, how: str) -> None:
         """Note that the differential (`d`) or the adjoint (`_bar`) of a name is used from here on, with its shape."""

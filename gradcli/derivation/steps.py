@@ -1,7 +1,7 @@
 """The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,8 +10,9 @@ from gradcli.core.primitive import Params, Primitive, Rule, Transposer
 from gradcli.core.shapes import spread_like
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import E, text
-from gradcli.derivation.index import Index, Tensor
+from gradcli.derivation.ending import Ending, Found
+from gradcli.derivation.expression import E, Op
+from gradcli.derivation.index import Index
 from gradcli.derivation.jacobians import Begun
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.narration import Lines
@@ -40,7 +41,14 @@ class _Named:
     definition: list[Any]
     moved: list[Any]
     slot: int = 0
+    plain: list[Any] = field(default_factory=list)  # the value in terms of the inputs alone
+    whole: list[Any] = field(default_factory=list)  # the differential in terms of dx and values alone
     where: str | None = None
+
+    @property
+    def condition(self) -> str | None:
+        """What the rules need, as one text."""
+        return "; ".join(self.conditions) or None
 
 
 class Explained(Protocol):
@@ -63,39 +71,43 @@ class Explained(Protocol):
     def reader(self) -> Reader: ...
 
 
-def told(
-    made: Explained, wrt: str, sweeps: Sequence[Sweep], tensor: Tensor, moves: Sequence[tuple[str, Tensor]],
-    printer: Printer, axes: Sequence[Index | None],
-) -> tuple[Step, ...]:  # fmt: skip
+def steps_of(
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], found: Found, printer: Printer, axes: tuple[Index | None, ...]
+) -> tuple[Step, ...]:
     """Return the steps from the function to the result."""
-    lines = Lines(made.problem.dims)
+    facts = made.problem.facts
+    lines = Lines(
+        made.problem.dims, [n for n, words in facts.items() if words & {"symmetric", "spd", "tied", "diagonal"}]
+    )
     steps = [_begun(made, made.begun, lines)] if made.begun else []
+    ending = _ending(made, wrt, printer, axes, lines)
     if len(sweeps[0].tape.lines) <= _MOST:
         try:
-            steps += _differentials(made, wrt, sweeps, printer, lines)
+            shown, differential = _differentials(made, wrt, sweeps, printer, lines)
+            steps += shown
+            if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
+                return (*steps, *ending.from_differential(differential, made.reader(), shown, found.last))
         except NotSupported:
-            steps = steps[:1] if made.begun else []
-    letter = made.letter
-    last = _written(printer, tensor, axes)
-    if last is not None:
-        steps.append(lines.step("read off", _pairing(made, wrt), letter, last, Value(tuple(axes), tensor)))
-    before = last
-    assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in made.problem.facts.items()) or None
-    for rule, after in moves:
-        shown = _written(printer, after, axes)
-        if shown is not None and shown != before:
-            steps.append(
-                lines.step(
-                    rule,
-                    "" if before is None else text(before),
-                    letter,
-                    shown,
-                    Value(tuple(axes), after),
-                    condition=assumed,
-                )
-            )
-            before = shown
-    return tuple(steps)
+            steps = steps[:1] if made.begun and not steps[1:] else steps
+    return (*steps, *ending.read_off(found, found.last))
+
+
+def _ending(made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], lines: Lines) -> Ending:
+    rank = sum(d != "1" for d in made.problem.dims[wrt])
+    own = tuple(i for i in axes if i is not None)[-rank:] if rank else ()
+    if made.problem.layout == "numerator" and made.problem.order == 1 and len(own) == len(axes):
+        own = own[::-1]
+    return Ending(
+        wrt,
+        made.letter,
+        _pairing(made, wrt),
+        made.problem.facts,
+        printer,
+        axes,
+        own,
+        lines,
+        made.problem.style == "index",
+    )
 
 
 def letter_for(taken: Iterable[str], order: int = 1) -> str:
@@ -120,14 +132,13 @@ def _begun(made: Explained, begun: Begun, lines: Lines) -> Step:
     return lines.program("gradient", made.problem.f.text, made.function, begun.made)
 
 
-def _written(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> E | None:
-    try:
-        return printer.write(x, axes)
-    except NotSupported:
-        return None
+def _differentials(
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, lines: Lines
+) -> tuple[list[Step], list[Any]]:
+    """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
 
-
-def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, lines: Lines) -> list[Step]:
+    The last is left out where the derivative is not read off it: among adjoints, and in a second derivative.
+    """
     style = made.problem.style
     reader = made.reader()
     if isinstance(made.problem.f, OfSymmetric) and wrt in made.problem.f.names:
@@ -136,31 +147,62 @@ def _differentials(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: 
     lines.moved(wrt, "_bar" if style == "graph" else "d")
 
     def shown(
-        rule: str, before: str, graphs: list[Any], name: str, where: str | None, condition: str | None = None
+        rule: str,
+        before: str,
+        graphs: list[Any],
+        name: str,
+        where: str | None,
+        condition: str | None = None,
+        plain: Sequence[Any] = (),
     ) -> Step:
         value = reader.read(graphs)
         if style == "index":
             return lines.entry(rule, before, name, value, where, condition)
-        return lines.step(rule, before, name, printer.write(value.tensor, value.singles), value, where, condition)
+        e = lines.in_names(printer.write(value.tensor, value.singles))
+        if rule == "name":
+            again = [_both(printer, v) for v in (value, *_read(reader, plain))]
+            lines.define(name, [(e, None), *again], symmetric=len(value.axes) == 2 and again[0] == again[0][::-1])
+        return lines.step(rule, before, name, e, value, where, condition)
 
-    steps = [shown("name", "", line.definition, line.name, line.where) for line in named if line.definition]
+    backward = style == "graph"
+    steps = [
+        shown("name", "", line.definition, line.name, line.where, line.condition if backward else None, line.plain)
+        for line in named
+        if line.definition
+    ]
     defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
     for line in reversed(named) if style == "graph" else named:
         mark = f"{line.name}_bar" if style == "graph" else f"d{line.name}"
         rule = "adjoint" if style == "graph" else ", ".join(line.rules)
         lines.moved(line.name, "_bar" if style == "graph" else "d")
         before = defined.get(line.name, line.name)
-        steps.append(shown(rule, before, line.moved, mark, line.where, "; ".join(line.conditions) or None))
-    return steps
+        steps.append(shown(rule, before, line.moved, mark, line.where, None if backward else line.condition))
+    plain = style == "differential" and made.problem.order == 1 and "tied" not in made.problem.facts.get(wrt, ())
+    return steps, named[-1].whole if plain and named else []
+
+
+def _both(printer: Printer, x: Value) -> tuple[E, E | None]:
+    """Return how a value is written, and for a matrix also how its transpose is."""
+    turned = printer.write(x.tensor, x.singles[::-1]) if len(x.axes) == 2 else None
+    return printer.write(x.tensor, x.singles), turned
+
+
+def _read(reader: Reader, graphs: Sequence[Any]) -> list[Value]:
+    try:
+        return [reader.read(graphs)] if graphs else []
+    except NotSupported:
+        return []
 
 
 def _is_named(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
-    """Whether a value is a name already, or cannot be written by itself."""
+    """Whether a value is a name already, or as simple as 1 - x, or cannot be written by itself."""
     try:
         value = reader.read(graphs)
-        return printer.write(value.tensor, value.singles).op == "name"
+        e = printer.write(value.tensor, value.singles)
     except NotSupported:
         return True
+    simple = e.op == Op.ADD and e.size == 1 and any(a.op == "number" for a in e.walk())
+    return e.op == "name" or simple
 
 
 def _lines(
@@ -175,6 +217,8 @@ def _lines(
     count = len(sweeps[0].tape.lines)
     values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
+    whole: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
+    own = [[sweep.tape.value(k) for sweep in sweeps] for k in range(count)]  # the values without names
     result = _last(sweeps[0])
     plan = Plan(sweeps[0].tape, result, QUIET, merged=not backward)
     for k in range(result + 1):
@@ -183,20 +227,24 @@ def _lines(
             for r, sweep in enumerate(sweeps):
                 x = sweep.tape.value(k)
                 values[k][r], dots[k][r] = x, Graph.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
+                whole[k][r] = dots[k][r]
             continue
         if plan.first[k] != k:
-            values[k], dots[k] = values[plan.first[k]], dots[plan.first[k]]
+            values[k], dots[k], whole[k] = (own[plan.first[k]] for own in (values, dots, whole))
             continue
         pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
+        whole[k] = [_moved(sweep.tape.lines[k], own, whole, r)[1] for r, sweep in enumerate(sweeps)]
         if k != result and (k not in plan.named or is_named([y for y, _ in pairs])):
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue
-        name = made.function if k == result else _free(plan.given[k] or "t", taken)
+        name = made.function if k == result else _free(plan.given[k] or plan.letter(k), taken)
         taken.add(name)
         here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
         rules, conditions = plan.rules(k)
-        named.append(_Named(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, here))
+        named.append(
+            _Named(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
+        )
         for r, (y, ydot) in enumerate(pairs):
             values[k][r] = Graph.variable(name, y.value)
             dots[k][r] = Graph.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
@@ -271,6 +319,7 @@ def assigned(lines: Sequence[Line]) -> dict[int, str]:
 
 
 def _free(stem: str, taken: set[str]) -> str:
+    """Return a name that is not taken; t has a number always."""
     names = [stem] if stem != "t" else []
     return next(n for n in (*names, *(f"{stem}{k}" for k in range(1, 10_000))) if n not in taken)
 

@@ -277,7 +277,8 @@ class Verifier:
                     value = np.asarray(found.estimate.value[self.wrt], dtype=np.float64)
                     if self.kind == "hessian" and not self.problem.direction:
                         value = value.reshape((*np.shape(point[self.wrt]), *np.shape(point[self.wrt])))
-                    if self.kind != "gradient" and any("1" in own for own in self.problem.dims.values()):
+                    whole = self.kind == "gradient" or self.problem.direction
+                    if not whole and any("1" in own for own in self.problem.dims.values()):
                         value = np.squeeze(value)  # a Jacobian has no axes of length 1
                     if "tied" in self.problem.facts.get(self.wrt, ()):
                         value = value + value.T - np.diag(np.diag(value))

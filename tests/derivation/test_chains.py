@@ -29,7 +29,7 @@ def test_inside_other_expressions_too() -> None:
 
 
 @pytest.mark.parametrize(("f", "wrt", "line"), [
-    ("sum((A@x)**2)", "x", "return 2*(A.T@(A@x))"), ("norm(A@x)**4", "x", "u = A.T@(A@x)"),
+    ("sum((A@x)**2)", "x", "return 2*(A.T@(A@x))"), ("norm(A@x)**4", "x", "return 4*(A@x@(A@x))*(A.T@(A@x))"),
 ])  # fmt: skip
 def test_the_code_multiplies_so(gradcli: Callable[..., Any], f: str, wrt: str, line: str) -> None:
     (result,) = gradcli("derive", f, "--shapes", "A: m n; x: n", "--wrt", wrt, "--json").json["results"]

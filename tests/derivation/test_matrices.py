@@ -50,7 +50,7 @@ WRITTEN = [
     (tensor((i,), (1, factor(A, j, i), factor(x, j))),                                       (i,),   "A.T@x"),
     (tensor((), (1, factor(x, i), factor(y, i))),                                            (),     "x@y"),
     (tensor((), (1, factor(x, i, power=2))),                                                 (),     "x@x"),
-    (tensor((), (1, factor(x, i), factor(A, i, j), factor(y, j))),                           (),     "y@A.T@x"),  # one transpose too many
+    (tensor((), (1, factor(x, i), factor(A, i, j), factor(y, j))),                           (),     "x@A@y"),
     (tensor((i, j), (1, factor(x, i), factor(y, j))),                                        (i, j), "outer(x, y)"),
     (tensor((i, j), (1, factor(x, i), factor(y, j))),                                        (j, i), "outer(y, x)"),
     (tensor((i, k), (1, factor(A, i, j), factor(B, j, k))),                                  (i, k), "A@B"),

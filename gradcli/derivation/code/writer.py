@@ -136,7 +136,8 @@ def _raw(code: str) -> E:
 def solved(e: E) -> E:
     """Return an expression with products by inverses as linear solves: inv(A) @ b is solve(A, b)."""
     args = tuple(map(solved, e.args))
-    if e.op not in (Op.MATMUL, Op.DOT):
+    apart = e.op == Op.DOT and all(a.op == Op.MATMUL and not any(b.text == "inv" for b in a.walk()) for a in e.args)
+    if e.op not in (Op.MATMUL, Op.DOT) or apart:
         return replace(e, args=args)
     return _product([x for a in args for x in (a.args if a.op == Op.MATMUL else (a,))])
 

@@ -120,6 +120,13 @@ STEPPED = [
     ("sum(tanh(X@W + b)**2)", "X: m n; W: n k; b: k", "b"),
     ("sum(c*log(x@x + exp(x)))", "x: n; c: n", "x"),
     ("trace(inv(A)@B)", "A: n n; B: n n", "A"),
+    ("0.5*norm(W@x - y)**2", "W: m n; x: n; y: m", "W"),
+    ("x@A@x", "A: n n; x: n", "x"),
+    ("-sum(y*log(softmax(z)))", "z: n; y: n", "z"),
+    ("g@((x - mean(x))/sqrt(var(x) + 1e-5))", "x: n; g: n", "x"),
+    ("log(det(A)**2) + x@inv(A)@(x - u)", "A: n n; x: n; u: n", "A"),
+    ("0.5*norm(V@tanh(W@x + b) - y)**2", "V: k m; W: m n; x: n; b: m; y: k", "W"),
+    ("norm(A@X@B)**2", "A: m n; X: n n; B: n k", "X"),
 ]
 DIFFERENTIAL = re.compile(r"\\mathrm\{d\}([A-Za-z])(?:_\{(\d+)\})?")  # of a letter, with its subscript
 
@@ -130,7 +137,7 @@ def test_every_step_says_in_signs_what_it_says_in_code(expression: str, sizes: s
     shapes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in sizes.split(";"))}
     (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt).results
     scope = point(shapes, LENGTHS)
-    scope[f"d{wrt}"] = np.random.default_rng(1).normal(size=np.shape(scope[wrt]))[()]
+    name, scope[f"d{wrt}"] = "", np.random.default_rng(1).normal(size=np.shape(scope[wrt]))[()]
     for step in result.steps:
         name, _, code = step.after.partition(" = ")
         f = Expression(code, frozenset(scope))
@@ -138,4 +145,11 @@ def test_every_step_says_in_signs_what_it_says_in_code(expression: str, sizes: s
         shown = step.unicode if notation == "unicode" else DIFFERENTIAL.sub(r"\\mathrm{d\1\2}", step.latex)
         found = evaluated(notation, shown, scope, value.shape)
         np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-9, err_msg=shown)
+        if name in scope:  # a line that says the same in another form
+            np.testing.assert_allclose(scope[name], value, rtol=1e-9, atol=1e-9, err_msg=shown)
         scope[name] = value[()]
+    f, h = Expression(expression), 1e-6
+    ends = [{**scope, wrt: scope[wrt] + sign * h * scope[f"d{wrt}"]} for sign in (1, -1)]
+    above, below = (float(f({n: end[n] for n in f.inputs})) for end in ends)
+    np.testing.assert_allclose(scope["df"], (above - below) / (2 * h), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(np.sum(scope[name] * scope[f"d{wrt}"]), scope["df"], rtol=1e-9, atol=1e-9)

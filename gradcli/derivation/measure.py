@@ -1,0 +1,34 @@
+"""How large a tensor's printed form is, so that a simplification is one for the reader."""
+
+from collections.abc import Sequence
+
+from gradcli.derivation.expression import E, Op
+from gradcli.derivation.index import Index, Tensor
+from gradcli.derivation.matrices import Printer
+from gradcli.derivation.simplify import bulk
+from gradcli.errors import NotSupported
+
+_UNPRINTABLE = 10**6
+_RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
+
+
+def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
+    """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
+    try:
+        e = printer.write(x, axes)
+        return 1_000 * (e.size + _RANK_TWO * (_outers(e) + _spread(e))) + bulk(x)
+    except NotSupported:
+        return _UNPRINTABLE * 1_000 + bulk(x)
+
+
+def _outers(e: E, inside: bool = False) -> int:
+    """Return how many outer products are inside other products."""
+    own = inside and e.op == "call" and e.text in ("outer", "einsum")
+    deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
+    return int(own) + sum(_outers(a, deeper) for a in e.args)
+
+
+def _spread(e: E) -> int:
+    """Return how many sums broadcast a column over a matrix, which textbooks avoid."""
+    own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
+    return int(own) + sum(map(_spread, e.args))

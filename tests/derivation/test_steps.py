@@ -1,0 +1,127 @@
+"""Derivations line by line, as they are written by hand: differentials, substituted, rotated under a trace, and read off."""
+
+import pytest
+
+import gradcli
+
+GAUSSIAN = """
+name: P = S⁻¹
+name: f = 0.5 log(det(S)) + 0.5 (x - u)ᵀ P (x - u)
+inverse: dP = -P dS P
+log det: df = 0.5 tr(P dS) + 0.5 (x - u)ᵀ dP (x - u)
+substitute: df = 0.5 tr(P dS) - 0.5 (x - u)ᵀ P dS P (x - u)
+cyclic rule: df = tr((0.5 P - 0.5 P (x - u) (x - u)ᵀ P) dS)
+read off: G = 0.5 P - 0.5 P (x - u) (x - u)ᵀ P
+"""
+LEAST_SQUARES = """
+name: t1 = W x - y
+name: f = 0.5 ‖t1‖²
+sum rule: dt1 = dW x
+squared norm: df = t1ᵀ dt1
+substitute: df = t1ᵀ dW x
+cyclic rule: df = tr(x t1ᵀ dW)
+read off: G = t1 xᵀ
+"""
+QUADRATIC = """
+name: f = xᵀ A x
+product rule: df = dxᵀ A x + xᵀ A dx
+transpose: df = (Aᵀ x + A x)ᵀ dx
+read off: G = Aᵀ x + A x
+collect like terms: G = (A + Aᵀ) x
+"""
+LOGISTIC = """
+name: s = sigmoid(X w)
+name: f = -yᵀ log(s) - (1 - y)ᵀ log(1 - s)
+chain rule: sigmoid: ds = s ∘ (1 - s) ∘ (X dw)
+logarithm: df = sum(((1 - y) ∘ ds) / (1 - s)) - sum((y ∘ ds) / s)
+substitute: df = sum((1 - y) ∘ s ∘ (X dw)) - sum(y ∘ sigmoid(-X w) ∘ (X dw))
+read off: G = Xᵀ ((1 - y) ∘ s) - Xᵀ (y ∘ sigmoid(-X w))
+sigmoid(-t) is 1 - sigmoid(t): G = Xᵀ (s - y)
+"""
+CROSS_ENTROPY = """
+name: p = softmax(z)
+name: f = -yᵀ log(p)
+softmax: dp = dz ∘ p - dzᵀ p p
+logarithm: df = -sum((y ∘ dp) / p)
+substitute: df = sum((y ∘ (dzᵀ p p - dz ∘ p)) / p)
+read off: G = p - y
+"""
+LOG_DET = """
+name: f = log(det(S))
+log det: df = tr(S⁻¹ dS)
+read off: G = S⁻¹
+"""
+INVERSE = """
+name: P = X⁻¹
+name: f = tr(A P B)
+inverse: dP = -P dX P
+linearity: df = tr(A dP B)
+substitute: df = -tr(A P dX P B)
+cyclic rule: df = tr(-P B A P dX)
+read off: G = -Pᵀ Aᵀ Bᵀ Pᵀ
+"""
+LAYER_NORM = """
+name: t1 = x - mean(x) 𝟏
+name: t2 = √(mean(t1²) + 10⁻⁵)
+name: f = gᵀ t1 / t2
+sum rule: dt1 = dx - mean(dx) 𝟏
+power rule: dt2 = mean(t1 ∘ dt1) / t2
+quotient rule: df = gᵀ dt1 / t2 - dt2 gᵀ t1 / t2²
+substitute: df = gᵀ (dx - mean(dx) 𝟏) / t2 - mean(g ∘ t1) t1ᵀ (dx - mean(dx) 𝟏) / t2³
+read off: G = g / t2 - mean(g ∘ t1) t1 / t2³ - (mean(g) / t2) 𝟏
+collect like terms: G = (g - mean(g) 𝟏) / t2 - mean(g ∘ t1) t1 / t2³
+"""
+NETWORK = "0.5*norm(V@tanh(W@x + b) + c - y)**2"
+SIZES = {"V": "k m", "W": "m n", "x": "n", "b": "m", "c": "k", "y": "k"}
+BY_V = """
+name: t1 = V tanh(W x + b) + c - y
+name: f = 0.5 ‖t1‖²
+sum rule: dt1 = dV tanh(W x + b)
+squared norm: df = t1ᵀ dt1
+substitute: df = t1ᵀ dV tanh(W x + b)
+cyclic rule: df = tr(tanh(W x + b) t1ᵀ dV)
+read off: G = t1 tanh(W x + b)ᵀ
+"""
+BY_W = """
+name: h = tanh(W x + b)
+name: t1 = V h + c - y
+name: f = 0.5 ‖t1‖²
+chain rule: tanh: dh = (1 - h²) ∘ (dW x)
+sum rule: dt1 = V dh
+squared norm: df = t1ᵀ dt1
+substitute: df = sum((1 - h²) ∘ (dW x) ∘ (Vᵀ t1))
+cyclic rule: df = tr(x ((1 - h²) ∘ (Vᵀ t1))ᵀ dW)
+read off: G = ((1 - h²) ∘ (Vᵀ t1)) xᵀ
+"""
+BY_B = """
+name: h = tanh(W x + b)
+name: t1 = V h + c - y
+name: f = 0.5 ‖t1‖²
+chain rule: tanh: dh = (1 - h²) ∘ db
+sum rule: dt1 = V dh
+squared norm: df = t1ᵀ dt1
+substitute: df = sum((1 - h²) ∘ db ∘ (Vᵀ t1))
+read off: G = (1 - h²) ∘ (Vᵀ t1)
+"""
+
+# fmt: off
+DERIVATIONS = [  # a function, the shapes, what is assumed, the input, the lines
+    ("0.5*log(det(S)) + 0.5*(x-u)@inv(S)@(x-u)",                    {"S": "n n", "x": "n", "u": "n"},           {"S": "spd"},     "S", GAUSSIAN),
+    ("0.5*norm(W@x - y)**2",                                        {"W": "m n", "x": "n", "y": "m"},           {},               "W", LEAST_SQUARES),
+    ("x@A@x",                                                       {"A": "n n", "x": "n"},                     {},               "x", QUADRATIC),
+    ("-sum(y*log(sigmoid(X@w)) + (1-y)*log(1-sigmoid(X@w)))",       {"X": "m n", "w": "n", "y": "m"},           {},               "w", LOGISTIC),
+    ("-sum(y*log(softmax(z)))",                                     {"z": "n", "y": "n"},                       {"y": "simplex"}, "z", CROSS_ENTROPY),
+    ("log(det(S))",                                                 {"S": "n n"},                               {"S": "spd"},     "S", LOG_DET),
+    ("trace(A@inv(X)@B)",                                           {"A": "m n", "X": "n n", "B": "n m"},       {},               "X", INVERSE),
+    ("sum(g*(x - mean(x))/sqrt(var(x) + 1e-5))",                    {"x": "n", "g": "n"},                       {},               "x", LAYER_NORM),
+    (NETWORK, SIZES, {}, "V", BY_V), (NETWORK, SIZES, {}, "W", BY_W), (NETWORK, SIZES, {}, "b", BY_B),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "shapes", "assume", "wrt", "lines"), DERIVATIONS)
+def test_the_lines_are_those_of_a_derivation_by_hand(
+    f: str, shapes: dict[str, str], assume: dict[str, str], wrt: str, lines: str
+) -> None:
+    (result,) = gradcli.derive(f, shapes=shapes, assume=assume, wrt=wrt).results
+    assert [f"{step.rule}: {step.unicode}" for step in result.steps] == lines.strip().split("\n")
