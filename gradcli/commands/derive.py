@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradcli.commands.output import emit, output
 from gradcli.commands.target_requests import only, target_requests
-from gradcli.errors import BadOption
+from gradcli.errors import BadOption, NotSupported
 from gradcli.options import Options
 from gradcli.source.target_request import TargetRequest, checked_point_texts
 from gradcli.source.targets import is_python
@@ -14,9 +14,12 @@ from gradcli.world import World
 
 if TYPE_CHECKING:
     from gradcli.derivation.study import DeriveOptions, Given
+    from gradcli.reports.derive import DeriveReport
+    from gradcli.reports.lecture import Lecture
     from gradcli.source.function import Function
 
-FORMATS = ("text", "json", "ndjson", "markdown", "latex")
+FORMATS = ("text", "json", "ndjson", "markdown", "latex", "html")
+DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
 EXAMPLES = """Examples:
 
     gradcli derive "0.5*sum((W@x - y)**2)" --shapes "W: m n; x: n; y: m"
@@ -29,6 +32,8 @@ EXAMPLES = """Examples:
 
     gradcli derive "norm(W@x - y)" --at "W=[[1, 2, 3], [0, 1, 2]], x=[1, 0, 2], y=[1, 1]" --wrt x
 
+    gradcli derive "w2@tanh(W1@x)" --at "w2=[1, -1], W1=[[1, 2], [0, 1]], x=[0.5, -1]" --out lecture.html --out lecture.md
+
     gradcli derive "sum(relu(X@w))" --shapes "X: m n; w: n" --wrt w --no-steps --code torch,jax
 """
 
@@ -38,7 +43,8 @@ def derive(world: World, target: list[str], options: Options) -> int:
 
     Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
     What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
-    Formats: text, json, ndjson, markdown, latex.
+    Formats: text, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at) has the
+    forward values, the adjoints and the check of the gradient there, too.
     """
     from gradcli.derivation.problem import dims_of
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
@@ -53,11 +59,37 @@ def derive(world: World, target: list[str], options: Options) -> int:
     _known("--layout", options.layout, LAYOUTS)
     _known("--style", options.style, STYLES)
     shown = _languages(options.code)
+    documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
     with world.users_code(ask.target, seconds=options.time_limit), world.working("deriving", options.quiet):
         given = _given(ask, options.sized_shapes, wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
-    emit(replace(report, shown=shown), to, world)
+        report = replace(report, shown=shown)
+        lecture = _lecture(report, ask, options) if ask.at and documents and report.results else None
+    if lecture is None:
+        emit(report, to, world)
+        return report.exit_status
+    emit(report, replace(to, files=tuple(file for file in to.files if file not in documents)), world)
+    emit(lecture, replace(to, files=documents), world, shown=False)
     return report.exit_status
+
+
+def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options) -> "Lecture | None":
+    """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced."""
+    from gradcli.full_check import full_check
+    from gradcli.modes.mode import Question
+    from gradcli.reports.lecture import Lecture
+    from gradcli.study.walkthrough import walkthrough
+    from gradcli.verify.asked import CheckOptions, request
+    from gradcli.verify.build import settings_of
+
+    wanted = CheckOptions(settings_of(options), 1)
+    asked = request(ask, wanted)
+    q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
+    try:
+        q.refuse_untraced()
+    except NotSupported:
+        return None
+    return Lecture(report, walkthrough(q), full_check(asked, ask, wanted, None))
 
 
 def _function(target: str, wanted: "DeriveOptions") -> "Function":

@@ -8,14 +8,15 @@ from gradcli.derivation.code.ranks import axes
 from gradcli.derivation.expression import E, name, power, text, transpose
 from gradcli.derivation.index_notation import entry_of
 from gradcli.derivation.mathematics import M, Sign, Writing
-from gradcli.derivation.notation import Latex, Notation, Plain, Unicode
+from gradcli.derivation.notation import Latex, Mathml, Notation, Plain, Unicode
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
 from gradcli.reports.derive import Step
 
-_NOTATIONS: tuple[Notation, ...] = (Unicode(), Latex())
+_NOTATIONS: tuple[Notation, ...] = (Unicode(), Latex(), Mathml())
+_Written = tuple[str, str, str]  # Unicode, LaTeX and MathML
 
 
 class Lines:
@@ -68,8 +69,8 @@ class Lines:
         """Return a step whose outcome is an expression with a name, and the same as a tensor."""
         said = f"{name} = {text(e)}"
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
-        both = self._both([(name, e)]) or self._entry(name, value, Unicode())
-        return Step(rule, before, said, where, condition, *both)
+        written = self._written([(name, e)]) or self._entry(name, value, Unicode())
+        return Step(rule, before, said, where, condition, *written)
 
     def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
         """Return a step whose outcome is a program of several statements."""
@@ -77,29 +78,29 @@ class Lines:
         for n, e in lines:
             self.shapes.add(n, e)
         said = "; ".join(f"{n} = {text(e)}" for n, e in lines)
-        return Step(rule, before, said, None, None, *(self._both(lines) or (said, "")))
+        return Step(rule, before, said, None, None, *(self._written(lines) or (said, "", "")))
 
-    def _both(self, lines: Sequence[tuple[str, E]]) -> tuple[str, str] | None:
-        """Return statements in Unicode and in LaTeX; None where only indices can write one."""
+    def _written(self, lines: Sequence[tuple[str, E]]) -> _Written | None:
+        """Return statements in every notation; None where only indices can write one."""
         try:
             formulas = [(self._symbol(n), self.writing.formula(e)) for n, e in lines]
         except NotSupported:
             return None
-        unicode, latex = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in _NOTATIONS)
-        return unicode, latex
+        unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in _NOTATIONS)
+        return unicode, latex, mathml
 
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
         self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
-        plain, latex = self._entry(name, value, Plain())
-        return Step(rule, before, plain, where, condition, plain, latex)
+        plain, latex, mathml = self._entry(name, value, Plain())
+        return Step(rule, before, plain, where, condition, plain, latex, mathml)
 
-    def _entry(self, name: str, value: Value, plain: Notation) -> tuple[str, str]:
-        """Return one entry as a line of text and in LaTeX."""
+    def _entry(self, name: str, value: Value, plain: Notation) -> _Written:
+        """Return one entry as a line of text, in LaTeX and in MathML."""
         entry = entry_of(value.tensor, value.singles, self.dims, name)
         left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
-        shown, latex = (w.statements([(w.write(left), w.write(right))]) for w in (plain, Latex()))
-        return shown, latex
+        shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *_NOTATIONS[1:]))
+        return shown, latex, mathml
 
     def _with_symbols(self, m: M) -> M:
         """Return a formula with the signs of differentials and adjoints for their names."""

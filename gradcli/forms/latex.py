@@ -4,14 +4,23 @@ from typing import Any
 
 from gradcli.derivation.notation import Latex
 from gradcli.forms import Page
+from gradcli.reports.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
 from gradcli.reports.derive import bare
 from gradcli.reports.escape import visible
+from gradcli.reports.lecture import Lecture
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
+_SIGNS = {
+    "ᵀ": r"\(^{\top}\)", "∘": r"\(\circ\)", "∂": r"\(\partial\)",
+    "²": r"\(^2\)", "³": r"\(^3\)", "·": r"\(\cdot\)", "×": r"\(\times\)",
+    "±": r"\(\pm\)", "≤": r"\(\leq\)", "≥": r"\(\geq\)", "→": r"\(\to\)",
+    "…": r"\dots{}", "−": "-", "√": r"\(\surd\)", "‖": r"\(\|\)",
+}  # fmt: skip
+_WIDE = 40  # characters of a cell that count for the width of its column
 _HEAD = r"""\documentclass{article}
 \usepackage{amsmath}
 \usepackage{amssymb}
@@ -23,7 +32,13 @@ _HEAD = r"""\documentclass{article}
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the results of a derivation as a LaTeX document: the function, its variables, the steps, the results, the code."""
+    """Return the results of a derivation as a LaTeX document: the function, its variables, the steps, the results, the code.
+
+    A lecture has the walkthrough and the check after it, as tables.
+    """
+    below: list[str] = []
+    if isinstance(report, Lecture):
+        report, below = report.derivation, [_block(block) for block in report.at_the_point()]
     lines = [_HEAD]
     if report.function:
         lines += [r"\begin{equation*}", f"  {report.function}", r"\end{equation*}"]
@@ -32,7 +47,35 @@ def render(report: Any, page: Page) -> str:
     for result in report.results:
         lines += _result(report, result)
     lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
-    return "\n".join([*lines, r"\end{document}", ""])
+    return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Heading):
+        return rf"\section*{{{escaped(block.text)}}}"
+    if isinstance(block, Headline):
+        return rf"\textbf{{{escaped(block.word)}}} {escaped(block.sentence)}" + "\n"
+    if isinstance(block, Paragraph):
+        return escaped(text_of(block.text)) + "\n"
+    if isinstance(block, Code):
+        return "\n".join([r"\begin{verbatim}", _plain(block.text.rstrip()), r"\end{verbatim}"])
+    return _table(block) if isinstance(block, Table) else ""
+
+
+def _table(table: Table) -> str:
+    """Return a table whose columns share the width of the page as their longest cells do."""
+    count = len(table.columns)
+    rows = [row for row in table.rows if len(row) == count]
+    longest = [
+        max([len(name), *(min(len(text_of(row[k])), _WIDE) for row in rows), 2]) for k, name in enumerate(table.columns)
+    ]
+    room = 0.92 - 0.02 * count
+    columns = "".join(rf"p{{{room * n / sum(longest):.3f}\linewidth}}" for n in longest)
+    shown = [[escaped(text_of(cell)) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
+    body = [("{}" if row[0].startswith("[") else "") + " & ".join(row) + r" \\" for row in shown]  # \\[ has a meaning
+    title = [escaped(table.title) + r"\par"] if table.title else []
+    head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
+    return "\n".join([*head, *body, r"\end{tabular}", r"\par}", ""])
 
 
 def _described(report: Any, name: str) -> str:
@@ -79,6 +122,5 @@ def _plain(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text escaped for LaTeX; characters beyond ASCII become question marks."""
-    plain = visible(text).encode("ascii", "replace").decode()
-    return "".join(_SPECIAL.get(c, c) for c in plain)
+    """Return text escaped for LaTeX; characters beyond ASCII that have no sign here become question marks."""
+    return "".join(_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in visible(text))

@@ -4,7 +4,19 @@ import re
 from typing import Any
 
 from gradcli.forms import Page, chart, writes_braille
-from gradcli.reports.blocks import Block, Cell, Chart, Code, Headline, Paragraph, Table, text_of
+from gradcli.reports.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Heading,
+    Headline,
+    Mathematics,
+    Paragraph,
+    Piece,
+    Table,
+    pieces_of,
+)
 from gradcli.reports.escape import visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")
@@ -18,8 +30,10 @@ def render(report: Any, page: Page) -> str:
 def _block(block: Block, page: Page) -> str:
     if isinstance(block, Headline):
         return f"**{block.word}** {escaped(block.sentence)}"
+    if isinstance(block, Heading):
+        return f"{'#' * block.level} {escaped(block.text)}"
     if isinstance(block, Paragraph):
-        return escaped(text_of(block.text))
+        return "".join(map(_piece, pieces_of(block.text)))
     if isinstance(block, Chart):
         return _block(Code(chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
     if isinstance(block, Code):
@@ -40,8 +54,16 @@ def _table(table: Table) -> str:
 
 
 def _row(row: tuple[Cell, ...], columns: int) -> str:
-    cells = [escaped(text_of(cell)) for cell in row] + [""] * (columns - len(row))
+    cells = ["".join(map(_piece, pieces_of(cell))) for cell in row] + [""] * (columns - len(row))
     return "| " + " | ".join(cells) + " |"
+
+
+def _piece(piece: Piece) -> str:
+    """Return text escaped, and a formula in dollar signs; a bar would end the cell of a table."""
+    if not isinstance(piece, Mathematics):
+        return escaped(piece.text)
+    latex = piece.latex.replace("|", r"\vert ")
+    return f"${latex}$"
 
 
 def escaped(text: str) -> str:

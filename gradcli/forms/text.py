@@ -12,7 +12,20 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from gradcli.forms import Page, chart, encodable, writes_braille
-from gradcli.reports.blocks import Block, Cell, Chart, Code, Graph, Headline, Paragraph, Table, Tone, pieces_of, text_of
+from gradcli.reports.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Graph,
+    Heading,
+    Headline,
+    Paragraph,
+    Table,
+    Tone,
+    pieces_of,
+    text_of,
+)
 from gradcli.reports.escape import visible
 
 _SHORT = 26  # wider table columns hold text, which is wrapped
@@ -69,6 +82,8 @@ def _renderable(block: Block, width: int) -> RenderableType:
         grid = Grid.grid(padding=(0, 2, 0, 0))
         grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
         return grid
+    if isinstance(block, Heading):
+        return Text(visible(block.text), style="bold")
     if isinstance(block, Paragraph):
         return Padding(_text(block.text), (0, 0, 0, block.indent))
     if isinstance(block, Table):

@@ -18,6 +18,14 @@ class Piece:
     tone: Tone = "plain"
 
 
+@dataclass(frozen=True, slots=True)
+class Mathematics(Piece):
+    """A formula: `text` is for a terminal; the same in LaTeX and, as a `<math>` element, in MathML."""
+
+    latex: str = ""
+    mathml: str = ""
+
+
 Cell = str | Piece | tuple[Piece, ...]
 
 
@@ -33,6 +41,14 @@ class Headline:
 WORDS: dict[Verdict, tuple[str, Tone]] = {
     Verdict.PASS: ("PASS", "good"), Verdict.FAIL: ("FAIL", "bad"), Verdict.INCONCLUSIVE: ("INCONCLUSIVE", "unsure"),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The title of a part of a document; `level` 1 is that of the document."""
+
+    text: str
+    level: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +136,7 @@ def drawable(number: float) -> bool:
 
 
 Picture = Chart | Bars | HeatMap
-Block = Headline | Paragraph | Code | Table | Graph | Chart
+Block = Headline | Heading | Paragraph | Code | Table | Graph | Chart
 
 
 def text_of(cell: Cell) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table
+from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Mathematics, Paragraph, Piece, Table
 from gradcli.reports.common import ErrorDetail, Finding, Printed, Target
 from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
 from gradcli.words import Verdict
@@ -29,6 +29,14 @@ class Formula:
     latex: str
     mathml: str
 
+    def lines(self) -> tuple[Mathematics, ...]:
+        """Return its statements, those of named parts first."""
+        rows = re.findall(r"<mtr><mtd>(.*?)</mtd></mtr>", self.mathml)
+        head, _, _ = self.mathml.partition(">")
+        mathml = [f"{head}>{row}</math>" for row in rows] or [self.mathml]
+        parts = zip(self.unicode.split("; "), self.latex.split(r" \\ "), mathml, strict=True)
+        return tuple(Mathematics(text, "strong", latex, element) for text, latex, element in parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -41,6 +49,7 @@ class Step:
     condition  What has to hold for the rule; null where nothing has.
     unicode    What came of it, for people, with signs such as ᵀ.
     latex      What came of it in LaTeX.
+    mathml     What came of it in MathML.
     """
 
     rule: str
@@ -50,6 +59,12 @@ class Step:
     condition: str | None = None
     unicode: str = ""
     latex: str = ""
+    mathml: str = ""
+
+    @property
+    def formula(self) -> Piece:
+        """What came of it, as mathematics where that has a sign for everything."""
+        return Mathematics(self.unicode, "plain", self.latex, self.mathml) if self.mathml else Piece(self.unicode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +224,9 @@ class DeriveReport(Printed):
             place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said))))
+        defined: dict[str, str] = {}  # what names stand for, as steps above have said
         for result in self.results:
-            blocks += _blocks(result, self.shown, self.said_of_direction(result))
+            blocks += _blocks(result, self.shown, self.said_of_direction(result), defined)
         return tuple(blocks)
 
     def said_of_direction(self, result: Result) -> str:
@@ -224,28 +240,44 @@ class DeriveReport(Printed):
         return f"{name} {' x '.join(dims) if dims else 'a number'}{facts}"
 
 
-def _steps(steps: tuple[Step, ...]) -> Table:
+def _new(steps: tuple[Step, ...], defined: dict[str, str]) -> tuple[list[str], tuple[Step, ...]]:
+    """Return the names that the steps of another input have given already, and the other steps."""
+    names, rest = [], []
+    for step in steps:
+        name, _, value = step.unicode.partition(" = ")
+        if step.rule == "name" and defined.get(name) == value:
+            names.append(name)
+            continue
+        if step.rule == "name":
+            defined[name] = value
+        rest.append(step)
+    return names, tuple(rest)
+
+
+def _steps(steps: tuple[Step, ...], defined: dict[str, str]) -> Table:
     """Return the steps, those of a program with its lines; its file is not said where it is the only one."""
+    names, steps = _new(steps, defined)
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
-    rows = [(str(k), s.rule, s.unicode, s.condition or "") for k, s in enumerate(steps, 1)]
+    rows: list[tuple[Cell, ...]] = [(str(k), s.rule, s.formula, s.condition or "") for k, s in enumerate(steps, 1)]
+    before: list[tuple[Cell, ...]] = [("", "as above", ", ".join(names), "")] if names else []
     if not files:
-        return Table(("", "step", "", "where"), tuple(rows), frozenset({0}))
+        return Table(("", "step", "", "where"), (*before, *rows), frozenset({0}))
     lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places]
-    told = tuple((*row, line) for row, line in zip(rows, lines, strict=True))
-    return Table(("", "step", "", "where", "line"), told, frozenset({0}))
+    placed = tuple((*row, line) for row, line in zip(rows, lines, strict=True))
+    return Table(("", "step", "", "where", "line"), (*((*row, "") for row in before), *placed), frozenset({0}))
 
 
-def _blocks(result: Result, shown: tuple[str, ...], direction: str) -> list[Block]:
+def _blocks(result: Result, shown: tuple[str, ...], direction: str, defined: dict[str, str]) -> list[Block]:
     found: list[Block] = []
     if isinstance(result.answer, Answer):
         words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
         found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
     if result.steps:
-        found.append(_steps(result.steps))
+        found.append(_steps(result.steps, defined))
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
-    lines = result.formula.unicode.split("; ")
-    rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", Piece(line, "strong")) for k, line in enumerate(lines)]
+    lines = result.formula.lines()
+    rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     if direction:
         rows.append(("", direction))
     if not isinstance(result.value, Absent):

@@ -14,6 +14,7 @@ RUNS = [
     ("sum(exp(x)) # 50% of $y$ & \\input{z} ~^", "x: n"),
     ("softmax(z)", "z: n"),
     ("max(x)", "x: n"),
+    ("sum(i0e(x))", "x: n"),
 ]
 
 

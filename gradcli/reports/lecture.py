@@ -1,0 +1,40 @@
+"""A derivation, the walkthrough at a point and the check of the gradient there, as one document for people."""
+
+from dataclasses import dataclass
+
+from gradcli.reports.blocks import Block, Heading
+from gradcli.reports.check import CheckReport
+from gradcli.reports.common import Printed, Target
+from gradcli.reports.derive import DeriveReport
+from gradcli.reports.trace import TraceReport
+
+
+@dataclass(frozen=True, slots=True)
+class Lecture(Printed):
+    """What `derive` writes into a document where values are given.
+
+    derivation   The closed forms with their steps and code.
+    walkthrough  The forward values and the adjoints at the point.
+    check        What all modes say of the gradient at the point.
+    """
+
+    derivation: DeriveReport
+    walkthrough: TraceReport
+    check: CheckReport
+
+    @property
+    def target(self) -> Target:
+        """What was differentiated."""
+        return self.derivation.target
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the three parts, each under its heading."""
+        return (
+            Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(), *self.at_the_point(),
+        )  # fmt: skip
+
+    def at_the_point(self) -> tuple[Block, ...]:
+        """Return the parts that need values."""
+        return (
+            Heading("Forward and backward at the point"), *self.walkthrough.blocks(), Heading("Check"), *self.check.blocks(),
+        )  # fmt: skip

@@ -1,0 +1,84 @@
+"""Reports as an HTML page: well formed, without scripts or requests, whatever the names in it."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli.forms import rendered
+from gradcli.reports.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
+
+SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ \"z\" 'w' \\ ]]> <!-- --> </style></title>"
+HIDDEN = "\x1b[31m\x07\x00\u202e\u2066\x9b"
+MATH = "{http://www.w3.org/1998/Math/MathML}math"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report made of given blocks."""
+
+    shown: tuple[Any, ...]
+
+    def blocks(self) -> tuple[Any, ...]:
+        return self.shown
+
+
+def parsed(page: str) -> ET.Element:
+    return ET.fromstring(page.removeprefix("<!doctype html>\n"))
+
+
+NASTY = SAID + HIDDEN
+BLOCKS = [
+    Heading(NASTY), Headline("FAIL", "bad", NASTY), Paragraph((Piece(NASTY, "good"), Piece("b"))), Code(NASTY),
+    Table(("a", NASTY), ((NASTY, "1"), (Piece(NASTY, "dim"), "2")), frozenset({1}), NASTY), Table(("", ""), ((NASTY, "c"),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_no_text_acts_in_a_page(block: Any) -> None:
+    page = rendered("html", Page((block,)))
+    found = parsed(page)
+    assert SAID in "".join(found.itertext())
+    assert not any(c in page for c in HIDDEN if c not in "[31m")
+    tags = {element.tag for element in found.iter()}
+    assert tags <= {*"html head meta title style body main h1 h2 p strong span pre code div table caption thead tbody tr th td".split()}  # noqa: SIM905  # fmt: skip
+
+
+def test_a_formula_is_an_element_of_its_own() -> None:
+    math = f'<math xmlns="{MATH[1:].partition("}")[0]}"><mi>x</mi></math>'
+    page = rendered("html", Page((Table(("", ""), (("f", Mathematics("x", "strong", "x", math)),)),)))
+    assert [element.tag for element in parsed(page).iter() if element.tag == MATH]
+
+
+@pytest.mark.parametrize(("f", "options"), [
+    ("log(det(S)) + x@inv(S)@x", ("--shapes", "S: n n; x: n")), ("sum(a<b)*x # </script>", ("--shapes", "a: n; b: n")),
+    ("sum(W**3)", ("--shapes", "W: m n", "--order", "2")), ("softmax(z)", ("--shapes", "z: n")), ("max(x)", ("--shapes", "x: n")),
+    ("norm(W@x)", ("--at", "W=randn(2,3), x=randn(3)")),
+])  # fmt: skip
+def test_derivations_are_pages(gradcli: Callable[..., Any], f: str, options: tuple[str, ...]) -> None:
+    page = gradcli("derive", f, *options, "--format", "html").stdout
+    found = parsed(page)
+    assert [e for e in found.iter() if e.tag == MATH] and "default-src 'none'" in page
+    assert not re.search(r"<script|\son\w+=|javascript:|@import|url\(", page)
+    assert set(re.findall(r"https?://[^\"<]*", page)) <= {"http://www.w3.org/1998/Math/MathML"}
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "tex"])
+def test_a_document_at_a_point_is_a_lecture(gradcli: Callable[..., Any], tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"lecture.{ending}"
+    ran = gradcli("derive", "w@tanh(W@x)", "--at", "w=[1, -1], W=[[1, 2], [0, 1]], x=[0.5, -1]", "--out", str(file))
+    text = file.read_text(encoding="utf-8")
+    assert ran.exit_status == 0 and "adjoint" not in ran.stdout
+    for part in ("Forward and backward at the point", "local partials", "Check", "PASS", "certified", "dL/dx"):
+        assert part in text
+    assert {"html": "<math", "md": r"\tanh\left(W \, x\right)$", "tex": r"\begin{align*}"}[ending] in text
+
+
+def test_without_a_point_a_document_has_the_derivation_alone(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    gradcli("derive", "sum(x**2)", "--shapes", "x: n", "--out", str(file))
+    assert "adjoint" not in file.read_text(encoding="utf-8")
