@@ -22,7 +22,7 @@ from gradcli.derivation.notes import first_refused
 from gradcli.derivation.operands import with_single_axes
 from gradcli.derivation.printed import Derivative, formula, in_latex
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
-from gradcli.derivation.products import identity, multiply
+from gradcli.derivation.products import identity, multiply, tidied
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
@@ -128,6 +128,8 @@ class Derivation:
             axes = axes[::-1]
         if self.squeezed is False and kind != "gradient" and not self.problem.direction:
             return self._squeezed().closed(wrt)
+        free = tensor.free
+        tensor = add([Tensor(free, (tidied(term, free),)) for term in tensor.terms], free) if tensor.terms else tensor
         printer = Printer(self._likes())
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: measure(printer, t, axes), moves)

@@ -122,7 +122,7 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if is_product(atom) and inside[0].sign is Sign.TOTAL:
         (log,) = inside[0].args
         return M(Sign.TOTAL, log.args, "prod", letters=inside[0].letters)
-    return function(NAMES.get(atom.op, atom.op), *inside)
+    return function(scope.writing.word(NAMES.get(atom.op, atom.op)), *inside)
 
 
 def _entry(base: M, at: tuple[str, ...]) -> M:

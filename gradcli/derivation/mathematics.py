@@ -92,7 +92,12 @@ def _degree(term: M) -> Fraction | None:
         return None if any(d is None for d in parts) else sum((d for d in parts if d is not None), Fraction(0))
     if term.sign is Sign.POWER and term.args[0].sign is Sign.NAME and term.args[1].sign is Sign.NUMBER:
         return Fraction(term.args[1].number)
+    if term.sign is Sign.FUNCTION and term.text == "log" and term.args[0].sign is Sign.NAME:
+        return _SLOWER
     return {Sign.NUMBER: Fraction(0), Sign.NAME: Fraction(1)}.get(term.sign)
+
+
+_SLOWER = Fraction(1, 100)  # the degree of a logarithm, so that 2 x log(x) is before x
 
 
 def _by_degree(terms: list[M]) -> list[M]:
@@ -277,10 +282,14 @@ class Writing:
     def _joined(self, e: E, shape: Shape) -> M:
         return M(Sign.JOINED, (self.formula(e.args[0]),), "|".join(x.strip("[]") for x in e.text.split("|")))
 
+    def word(self, name: str) -> str:
+        """Return the usual sign of a function, unless an input has that name: the normal distribution function is Phi."""
+        return "Φ" if name == "ndtr" and not {"Phi", "Φ"} & set(self.shapes.known) else name
+
     # --- functions ---------------------------------------------------------------------------------------------------
 
     def _call(self, e: E, shape: Shape) -> M:
-        name = e.text.rpartition(".")[2]
+        name = self.word(e.text.rpartition(".")[2])
         if name in ("ones", "ones_like", "zeros", "zeros_like"):
             return ZERO if name.startswith("zeros") else ONES if len(shape) == 1 else _OF_ONES
         if name == "eye":

@@ -118,7 +118,7 @@ class Printer:
         for f in factors:
             e, above = self._raised(f, lambda f=f: self.atom(f.atom, ()))  # type: ignore[misc]
             (top if above else low).append(e)
-        return top, low
+        return _of_two_pi(top), _of_two_pi(low)
 
     def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
         """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
@@ -303,6 +303,16 @@ class Printer:
         if len(axes) == 2 and own == [axes[0]]:
             return E("column", (self.write(x, own),))
         return self.write(Tensor(tuple(own), x.terms), own)
+
+
+def _of_two_pi(factors: list[E]) -> list[E]:
+    """Return factors with sqrt(pi) and sqrt(2) as sqrt(2*pi)."""
+    pi, two = (call("sqrt", x) for x in (ex.name("pi", scalar=True), number(Fraction(2))))
+    if pi not in factors or two not in factors:
+        return factors
+    rest = list(factors)
+    rest.remove(two)
+    return [call("sqrt", mul([number(Fraction(2)), pi.args[0]])) if e == pi else e for e in rest]
 
 
 def _of_matrix(parts: Sequence[Part]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from gradcli.derivation.algebra import inverse_of_product, over_itself
+from gradcli.derivation.identities import normal, one_base, sign_times
 from gradcli.derivation.index import (
     Factor,
     Index,
@@ -166,6 +167,13 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
             if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
                 continue
             beside = any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors)
+            inner = outside(s.factors[0])
+            for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
+                opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
+                if opposite and _ordered_like(outside(e), inner).key == inner.key:
+                    return _times(
+                        Term(term.coef * unit.coef, without(term, f, e)), Tensor(f.at, (Term(ONE, s.factors),))
+                    )
             if not beside:
                 inner = outside(s.factors[0])
                 rest = Term(term.coef * unit.coef, without(term, f))
@@ -316,6 +324,9 @@ RULES[:] = [
     _sums_to_one,
     _centred,
     over_itself,
+    one_base,
+    normal,
+    sign_times,
     spectral,
     triangular,
     inverse_factors,

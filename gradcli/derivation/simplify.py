@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
+from gradcli.derivation.identities import completed, over_one
 from gradcli.derivation.index import (
     Factor,
     Index,
@@ -104,6 +105,10 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                 yield "distribute and collect", collected(add([*rest, opened], x.free), cost)
     if len(x.terms) > 1:
         yield "collect like terms", collected(x, cost)
+        yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
+        over = over_one(x)
+        if over is not None:
+            yield "common denominator", over
         yield from ((SAYS, collected(other, cost)) for other in complemented(x, expanded))
 
 

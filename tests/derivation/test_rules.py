@@ -92,6 +92,9 @@ def whole(op: str, atom: Atom, *at: Index) -> Factor:
 VECTORS, VALUES_OF_S, CHOLESKY = whole("eigenvectors", S, i, j), whole("eigvalsh", S, j), whole("cholesky", S, i, j)
 LEFT, SINGULAR, RIGHT = whole("left_vectors", Z, p, j), whole("svdvals", Z, j), whole("right_vectors", Z, k, j)
 INV_L = of("inv", Tensor((i, j), (Term(ONE, (CHOLESKY,)),)))
+V = known("v", "m")
+ROOT_HALF = factor(TWO, power=Fraction(-1, 2))
+ERF = of("erf", tensor((i,), (1, factor(t, i), ROOT_HALF)))
 MAX_X = Tensor((), (Term(ONE, (Factor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
 LARGEST = of("equal", linear(x, i), MAX_X)
 
@@ -200,6 +203,16 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "tril(L')":                     ("triangular", (i, j), [factor(TRI, j, i), CHOLESKY]),
     "inv(L)' inv(L)":               ("inverse_factors", (j, k), [INV_L, Factor(INV_L.atom, (i, k))]),
     "inv(L)' inv(L) x":             ("inverse_factors", (j,), [INV_L, Factor(INV_L.atom, (i, k)), factor(x, k)]),
+    "v v**(v - 1)":                ("one_base", (p,), [factor(V, p), of("power", linear(V, p), tensor((p,), (1, factor(V, p)), (-1,)))]),
+    "w v**v / v":                  ("one_base", (p,), [factor(Z, p, i), factor(V, p, power=-1), of("power", linear(V, p), linear(V, p)), factor(x, i)]),
+    "erfc(-t/sqrt(2))":             ("normal", (i,), [of("erfc", tensor((i,), (-1, factor(t, i), ROOT_HALF)))]),
+    "erfc(t/sqrt(2)) squared":      ("normal", (i,), [raised(of("erfc", tensor((i,), (1, factor(t, i), ROOT_HALF))), 2)]),
+    "1 + erf(t/sqrt(2))":           ("normal", (i,), [grouped((1,), (1, ERF), free=(i,)), factor(x, i)]),
+    "1 - erf(t/sqrt(2))":           ("normal", (i,), [grouped((1,), (-1, ERF), free=(i,))]),
+    "1/(1 - ndtr(t))":              ("normal", (i,), [raised(grouped((1,), (-1, of("ndtr", linear(t, i))), free=(i,)), -1)]),
+    "sign(x) x":                    ("sign_times", (i,), [SGN, factor(x, i)]),
+    "sign(x) x cubed":              ("sign_times", (i,), [SGN, factor(x, i, power=3), factor(y, i)]),
+    "(1 - sigmoid(t)) exp(t)":      ("_logistic", (i,), [grouped((1,), (-1, LOGISTIC), free=(i,)), exps(t, i), LOGISTIC]),
     "all of the largest":           ("_sums_to_one", (), [LARGEST]),
     "2 cubed":                      ("_numbers", (), [factor(TWO, power=3)]),
     "2 to the 3/2":                 ("_numbers", (), [factor(TWO, power=Fraction(3, 2))]),
@@ -253,6 +266,11 @@ STAYS = {  # what looks like it and is not: the free indices, and the factors
     "U diag(s) U'":                 ((p, r_m), [LEFT, SINGULAR, Factor(LEFT.atom, (r_m, j))]),
     "tril(A)":                      ((i, j), [factor(TRI, i, j), factor(A, i, j)]),
     "inv(L) inv(L)'":               ((i, k), [INV_L, Factor(INV_L.atom, (k, j))]),
+    "erfc(t)":                      ((i,), [of("erfc", linear(t, i))]),
+    "1 + erf(t)":                   ((i,), [grouped((1,), (1, of("erf", linear(t, i))), free=(i,))]),
+    "1 + ndtr(t)":                  ((i,), [grouped((1,), (1, of("ndtr", linear(t, i))), free=(i,))]),
+    "sign(x) y":                    ((i,), [SGN, factor(y, i)]),
+    "x v**v":                      ((i, p), [factor(x, i), of("power", linear(V, p), linear(V, p))]),
     "the largest, weighted":        ((), [LARGEST, factor(x, i)]),
     "what is centred, weighted":    ((), [CENTRED, factor(y, i)]),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from scipy.special import erf, expit
+from scipy.special import erf, expit, ndtr
 
 from gradcli.source.expression import Expression
 from tests.derivation.problems import PROBLEMS, Problem
@@ -31,7 +31,7 @@ BY_HAND = {
     **{name: getattr(np, name) for name in ["abs", "cos", "cosh", "cumsum", "diag", "diagonal", "exp", "eye", "flip", "log", "maximum", "mean", "ones", "outer", "sin", "sinh", "sqrt", "std", "sum", "tanh", "trace", "var", "pi", "prod", "tril", "triu", "convolve", "correlate", "max", "min", "abs", "sign"]},
     **{name: getattr(np.linalg, name) for name in ["det", "inv", "norm", "solve", "svd", "eigh", "pinv"]},
     **{name: getattr(scipy.linalg, name) for name in ["expm", "expm_frechet", "sqrtm"]},
-    "erf": erf, "sigmoid": expit, "softmax": softmax, "rowsoftmax": rowsoftmax, "hat": standardised, **SIZES,
+    "erf": erf, "ndtr": ndtr, "sigmoid": expit, "softmax": softmax, "rowsoftmax": rowsoftmax, "hat": standardised, **SIZES,
 }  # fmt: skip
 DRAWN: dict[str, Callable[[Any], Any]] = {
     "symmetric": lambda x: x + x.T,

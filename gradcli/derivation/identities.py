@@ -1,0 +1,150 @@
+"""Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from gradcli.derivation.algebra import absolute
+from gradcli.derivation.index import Factor, Index, Tensor, Term, add, bracket, function, outside, scaled
+from gradcli.derivation.products import ONE, multiply, one, power, without
+
+
+def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write u**p times a power of u as one power: x * x**(x - 1) is x**x."""
+    for f in term.factors:
+        if f.atom.op != "power" or f.power != 1:
+            continue
+        base, p = outside(f), outside(f, 1)
+        alone = base.terms[0].factors[0] if _is_factor(base) else None
+        for g in term.factors:
+            same = alone is not None and g.atom == alone.atom and set(g.at) == set(alone.at)
+            if g is f or alone is None or not same or (g.power / alone.power).denominator != 1 or set(g.at) - set(f.at):
+                continue
+            more = add([p, Tensor((), (Term(g.power / alone.power),))], p.free)
+            whole = (
+                power(base, Fraction(more.number)) if more.number is not None else function("power", [base, more], f.at)
+            )
+            return _with(term, (f, g), whole)
+    return None
+
+
+def _is_factor(x: Tensor) -> bool:
+    return len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].coef == 1
+
+
+def _with(term: Term, gone: tuple[Factor, ...], whole: Tensor) -> Term:
+    """Return a term with a tensor in place of some of its factors."""
+    own = one(whole)
+    return Term(term.coef * own.coef, (*without(term, *gone), *own.factors))
+
+
+def normal(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write erfc(-u/sqrt(2)) and 1 + erf(u/sqrt(2)) as twice the normal distribution function, and 1 minus it at -u."""
+    for f in (f for f in term.factors if f.power.denominator == 1):
+        whole = None
+        if f.atom.op == "erfc" and (u := _over_root(outside(f))) is not None:
+            whole = scaled(function("ndtr", [scaled(u, -1)], f.at), 2)
+        elif f.atom.op == "group":
+            whole = _complement(outside(f), f.at)
+        if whole is not None:
+            return _with(term, (f,), power(whole, f.power))
+    return None
+
+
+def _over_root(x: Tensor) -> Tensor | None:
+    """Return u of u / sqrt(2); None for anything else."""
+    terms = []
+    for t in x.terms:
+        root = next(
+            (f for f in t.factors if f.atom.op == "number" and f.atom.name == "2" and f.power == Fraction(-1, 2)), None
+        )
+        if root is None:
+            return None
+        terms.append(Term(t.coef, without(t, root)))
+    return Tensor(x.free, tuple(terms)) if terms else None
+
+
+def _complement(x: Tensor, at: tuple[Index, ...]) -> Tensor | None:
+    """Return what 1 + erf(u/sqrt(2)), 1 - erf(u/sqrt(2)) or 1 - ndtr(u) is as a single function; None for other sums."""
+    unit = next((t for t in x.terms if not t.factors), None)
+    other = next((t for t in x.terms if len(t.factors) == 1), None)
+    if len(x.terms) != 2 or unit is None or other is None or abs(other.coef) != abs(unit.coef):
+        return None
+    (f,) = other.factors
+    if f.power != 1 or f.atom.op not in ("erf", "ndtr") or set(f.at) - set(at):
+        return None
+    sign = Fraction(other.coef / unit.coef)
+    u = _over_root(outside(f)) if f.atom.op == "erf" else outside(f)
+    if u is None or (f.atom.op == "ndtr" and sign != -1):
+        return None
+    share = 2 if f.atom.op == "erf" else 1
+    return scaled(function("ndtr", [scaled(u, sign)], f.at), unit.coef * share)
+
+
+def completed(x: Tensor) -> Iterator[Tensor]:
+    """Yield the sum with two of its terms, c and c erf(u/sqrt(2)) or -c ndtr(u), as one with the normal distribution."""
+    for term in x.terms:
+        for f in (f for f in term.factors if f.power == 1 and f.atom.op in ("erf", "ndtr")):
+            rest = Term(term.coef, without(term, f))
+            for other in x.terms:
+                if abs(other.coef) != abs(term.coef) or other is term or not _alike(other, rest):
+                    continue
+                pair = Tensor(f.at, (Term(Fraction(1)), Term(Fraction(term.coef / other.coef), (f,))))
+                whole = _complement(pair, f.at)
+                if whole is not None:
+                    kept = [Tensor(x.free, (t,)) for t in x.terms if t is not term and t is not other]
+                    yield add([*kept, Tensor(x.free, multiply(Tensor(x.free, (other,)), whole).terms)], x.free)
+
+
+def _alike(a: Term, b: Term) -> bool:
+    """Whether two terms have the same factors at the same places."""
+    return len(a.factors) == len(b.factors) and all(f in b.factors for f in a.factors)
+
+
+def sign_times(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write sign(u) u as |u|."""
+    for f in term.factors:
+        if f.atom.op != "sign" or f.power != 1 or not _is_factor(u := outside(f)):
+            continue
+        (g,) = u.terms[0].factors
+        for h in term.factors:
+            if g.power == 1 and h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
+                rest = (h._replace(power=h.power - 1),) if h.power > 1 else ()
+                whole = _with(term, (f, h), absolute(u))
+                return Term(whole.coef, (*whole.factors, *rest))
+    return None
+
+
+def over_one(x: Tensor) -> Tensor | None:
+    """Return a sum over its common denominator, with the numerator opened and collected; None where there is none.
+
+    The denominator is a factor that two terms have with different powers below 0.
+    """
+    for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.atom.op != "number"):
+        powers = [next((g.power for g in t.factors if g.atom == f.atom and g.at == f.at), Fraction(0)) for t in x.terms]
+        least = min(powers)
+        whole = all((p - least).denominator == 1 and p <= 0 for p in powers)
+        if least >= 0 or not whole or len(set(powers)) == 1 or set(f.at) - set(x.free):
+            continue
+        base = Tensor(f.at, (Term(ONE, (f._replace(power=ONE),)),))
+        parts = []
+        for t, p in zip(x.terms, powers, strict=True):
+            rest = Tensor(
+                x.free, (Term(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
+            )
+            for _ in range(int(p - least)):
+                rest = _times(rest, base)
+            parts.append(rest)
+        above = add(parts, x.free)
+        if not above.terms:
+            return Tensor(x.free, ())
+        top = above.terms[0] if len(above.terms) == 1 else bracket(above)
+        return multiply(Tensor(x.free, (top,)), power(base, least))
+    return None
+
+
+def _times(x: Tensor, base: Tensor) -> Tensor:
+    """Return a tensor times another, whose bracket is opened."""
+    f = base.terms[0].factors[0]
+    inside = outside(f) if f.atom.op == "group" else base
+    parts = [multiply(Tensor(x.free, (t,)), Tensor(inside.free, (u,))) for t in x.terms for u in inside.terms]
+    return add(parts, x.free)
