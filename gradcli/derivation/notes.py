@@ -9,7 +9,8 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.problem import Problem
+from gradcli.derivation.fitting import fitting
+from gradcli.derivation.problem import Problem, shapes_line
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, NotSupported
 from gradcli.reports.common import Finding, finding
@@ -23,9 +24,9 @@ _OF_ARRAYS = {
     "var", "cumsum", "cross_entropy", "mse", "layer_norm", "outer", "[]", ".T",
 }  # fmt: skip
 _ENTRY_BY_ENTRY = {
-    "exp": "the matrix exponential is expm, which is not part of the language",
-    "log": "the matrix logarithm is logm, which is not part of the language",
-    "sqrt": "the matrix square root is sqrtm, which is not part of the language",
+    "exp": "the matrix exponential is expm",
+    "log": "the matrix logarithm is logm",
+    "sqrt": "the matrix square root is sqrtm",
 }
 
 
@@ -37,10 +38,11 @@ def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[
 
     def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
         if step.operation in _OF_ARRAYS and args and _dims(args[0]) == ():
-            known = "; ".join(f"{name}: {' '.join(dims)}" for name, dims in shapes.items())
-            added = "; ".join(f"{name}: n" for name in silent)
+            found = fitting(problem.f, shapes)
+            known, added = shapes_line(shapes), "; ".join(f"{name}: n" for name in silent)
+            line = "; ".join(filter(None, (known, added))) if found is None else shapes_line(found)
             says = f"'{step.operation}' takes an array, and {', '.join(silent)} would be numbers"
-            do = f'give sizes: --shapes "{"; ".join(filter(None, (known, added)))}"; of a number: "{silent[0]}:"'
+            do = f'give sizes: --shapes "{line}"; of a number: "{silent[0]}:"'
             raise BadOption(says, where=step.span, do=do)
 
     with np.errstate(all="ignore"):

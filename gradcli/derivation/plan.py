@@ -35,7 +35,8 @@ _RULES = {
     "multiply": "product rule", "divide": "quotient rule", "matmul": "product rule", "einsum": "product rule", "inv": "inverse",
     "det": "determinant", "logdet": "determinant", "solve": "solve", "square": "power rule", "integer_power": "power rule",
     "power": "power rule", "sqrt": "power rule", "reciprocal": "power rule", "norm": "norm", "prod": "product rule",
-    "exp": "exponential", "log": "logarithm", "dot": "product rule", "outer": "product rule",
+    "power of both": "logarithmic differentiation", "exp": "exponential", "log": "logarithm",
+    "dot": "product rule", "outer": "product rule",
 }  # fmt: skip
 _CONDITIONS = {
     "inv": "invertible", "solve": "invertible", "det": "invertible", "log": "positive", "sqrt": "positive",
@@ -225,6 +226,8 @@ class Plan:
         if self._is_quiet(k) or self._is_linear(k):
             return
         name = "prod" if k - 1 in self.within else primitive.name
+        if name == "power" and self.tape.operands(k)[1] != CONSTANT:
+            name = "exp" if self.tape.operands(k)[0] == CONSTANT else "power of both"
         found.setdefault(_RULES.get(name, f"chain rule: {NAMES.get(name, name)}"))
         if name in _CONDITIONS:
             conditions.setdefault(_CONDITIONS[name])

@@ -25,6 +25,11 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     return found
 
 
+def shapes_line(dims: Mapping[str, Dims]) -> str:
+    """Return sizes as --shapes takes them: W: m n; x: n."""
+    return "; ".join(f"{name}: {' '.join(own)}".strip() for name, own in dims.items())
+
+
 RECORDINGS = 3  # sizes at which a function is recorded and checked
 
 

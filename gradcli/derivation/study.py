@@ -11,8 +11,9 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
+from gradcli.derivation.fitting import fitting
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes
+from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, shapes_line
 from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
@@ -194,7 +195,7 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
     problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
-    made, given = _at_sizes(problem, given)
+    made, given = _at_sizes(problem, given, wanted.shapes)
     if given is None:
         refuse_numbers(made.problem, wanted.shapes, made.points[0])
     results: list[Result] = []
@@ -226,18 +227,18 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
 
 
-def _at_sizes(problem: Problem, given: Given | None) -> tuple[Derivation, Given | None]:
+def _at_sizes(problem: Problem, given: Given | None, shapes: Mapping[str, Dims]) -> tuple[Derivation, Given | None]:
     """Return the derivation; if f runs only at the sizes that its values have, at these."""
     try:
-        return _made(problem), given
+        return _made(problem, shapes), given
     except GradcliError:
         if given is None or not given.named:
             raise
     ones, numbers = given.stricter()
     try:
-        return _made(replace(problem, dims=ones.dims)), ones
+        return _made(replace(problem, dims=ones.dims), shapes), ones
     except GradcliError:
-        return _made(replace(problem, dims=numbers.dims)), numbers
+        return _made(replace(problem, dims=numbers.dims), shapes), numbers
 
 
 def _chosen(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
@@ -270,15 +271,22 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
 
 
-def _made(problem: Problem) -> Derivation:
+def _sizes_that_fit(problem: Problem, shapes: Mapping[str, Dims]) -> str:
+    """Return the sizes to give where those that are given, or none, do not fit."""
+    found = fitting(problem.f, shapes, wrong=len(shapes) == len(problem.dims)) or fitting(problem.f, {})
+    if found is None:
+        return f'give sizes to all arrays: --shapes "{shapes_line(problem.dims)}"'
+    return f'sizes that fit: --shapes "{shapes_line(found)}"'
+
+
+def _made(problem: Problem, shapes: Mapping[str, Dims]) -> Derivation:
     made, k = Derivation(problem), 0
     try:
         for k in range(RECORDINGS):
             with np.errstate(all="ignore"):
                 problem.f(made.points[k])
     except BadShape as error:
-        given = "; ".join(f"{n}: {' '.join(dims)}" for n, dims in problem.dims.items())
         error.what = in_sizes(error.what, {n: v[k] for n, v in made.sizes.items()})
-        error.do = f'sizes with names: --shapes "{given}"'
+        error.do = _sizes_that_fit(problem, shapes)
         raise
     return made

@@ -33,7 +33,7 @@ def test_what_is_said_to_be_a_number_is_one(gradcli: Gradcli, argv: tuple[str, .
 # fmt: off
 NOTES = [
     ("trace(X^-1)",    "X: n n", "taken entry by entry: for the inverse of the matrix write inv(X)"),
-    ("sum(exp(X))",    "X: n n", "taken entry by entry: the matrix exponential is expm, which is not part of the language"),
+    ("sum(exp(X))",    "X: n n", "taken entry by entry: the matrix exponential is expm"),
     ("sum(I*x)",       "I: n; x: n", "I is an input here, not the identity matrix; write eye(n) for that"),
     ("sum(x)/n",       "x: n", "n is the size of x here, and no input"),
 ]
