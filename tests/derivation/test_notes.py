@@ -13,7 +13,7 @@ Gradcli = Callable[..., Any]
     [
         ("-sum(y*log(softmax(z)))", None, 'give sizes: --shapes "y: n; z: n"; of a number: "y:"'),
         ("sum(x)", None, 'give sizes: --shapes "x: n"; of a number: "x:"'),
-        ("norm(W@x) + mean(t)", "W: m n; x: n", 'give sizes: --shapes "W: m n; x: n; t: n"; of a number: "t:"'),
+        ("norm(W@x) + mean(t)", "W: m n; x: n", 'give sizes: --shapes "W: m n; x: n; t: k"; of a number: "t:"'),
     ],
 )
 def test_a_function_of_arrays_is_not_derived_for_a_number(
