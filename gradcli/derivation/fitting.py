@@ -31,9 +31,11 @@ def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict
     inputs = [n for n in f.inputs if not any(n in dims for dims in given.values()) or n in given]
     open_ = [n for n in inputs if n not in given]
     kept = {n: given[n] for n in inputs if n in given}
-    found = [_best(f, kept, open_, given)]
-    if wrong:
-        found = [_best(f, {n: own for n, own in kept.items() if n != name}, [*open_, name], given) for name in kept]
+    if not wrong:
+        found = [_best(f, kept, open_, given)]
+    else:  # of two inputs, a vector is changed before a matrix
+        by_rank = sorted(kept, key=lambda n: len(kept[n]))
+        found = [_best(f, {n: kept[n] for n in kept if n != name}, [*open_, name], given) for name in by_rank]
     return max((one for one in found if one is not None), key=lambda pair: pair[0], default=(None, None))[1]
 
 

@@ -182,6 +182,10 @@ class Writing:
             return beside([M(Sign.MINUS, (ONE,)), self.row(e.args[0])])
         if e.op == Op.DIV and not self.shapes.of(e.args[1]):
             return M(Sign.OVER, (self.row(e.args[0]), self.formula(e.args[1])))
+        numbers = [a for a in e.args if not self.shapes.of(a)] if e.op == Op.MUL else []
+        if numbers and len(numbers) == len(e.args) - 1:
+            (array,) = (a for a in e.args if a not in numbers)
+            return beside([*sorted(map(self.formula, numbers), key=_place), self.row(array)])
         x = self.formula(e)
         factors = 2 if e.op == "call" and e.text == "sum" and e.options else len(e.args) if e.op == Op.MATMUL else 0
         if x.sign is Sign.BESIDE and len(x.args) == factors:  # no number is among them, which has no transpose

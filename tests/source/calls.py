@@ -42,7 +42,7 @@ ARGUMENTS = {  # others take as many of v, w, v**2, w**2 as they have arguments
     "nanquantile": "v, 0.3", "nanpercentile": "v, 30", "interp": "w, [-1, 0, 2], [3, 1, 5]", "convolve": "v, u", "correlate": "v, u, 'full'",
     "cross": "[x, y, 2], [1, x, y]", "cov": "v, w", "corrcoef": "v, w", "polyval": "v, w", "polyadd": "v, u", "polysub": "v, u", "polymul": "v, u",
     "polydiv": "v, u", "polyder": "v", "polyint": "v", "polyfit": "v, w, 1", "poly": "v", "vander": "v, 3", "matvec": "A, u", "vecmat": "u, A",
-    "vecdot": "v, w", "cholesky": "A @ A.T", "expm": "A", "logm": "A @ A.T", "sqrtm": "A @ A.T", "stdtr": "3, v", "pdtr": "2, w**2", "pdtrc": "2, w**2",
+    "vecdot": "v, w", "cholesky": "A @ A.T", "expm": "A", "expm_frechet": "A / 8, A.T", "logm": "A @ A.T", "sqrtm": "A @ A.T", "stdtr": "3, v", "pdtr": "2, w**2", "pdtrc": "2, w**2",
     "gdtr": "w**2, 2, x", "gdtrc": "w**2, 2, x", "fdtr": "3, 4, w**2", "fdtrc": "3, 4, w**2", "eigvalsh": "A @ A.T", "eigh": "A @ A.T", "svd": "A", "svdvals": "A", "qr": "A", "pinv": "W", "cond": "A",
     "lstsq": "A, u", "tensorsolve": "A, u", "tensorinv": "A, 1", "matrix_norm": "W", "vector_norm": "v", "eval_hermite": "3, v",
     "eval_hermitenorm": "3, v", "polygamma": "2, w**2", "multigammaln": "w**2 + 2, 3", "kn": "2, w**2", "yn": "2, w**2", "irfft2": "W", "fft2": "W", "ifft2": "W",
@@ -103,7 +103,7 @@ def _bce(p, y, weight=1.0):
 
 _SELU = 1.0507009873554805, 1.6732632423543772
 OURS = {
-    "expm": scipy.linalg.expm, "logm": scipy.linalg.logm, "sqrtm": scipy.linalg.sqrtm,
+    "expm": scipy.linalg.expm, "expm_frechet": lambda a, e: scipy.linalg.expm_frechet(a, e, compute_expm=False), "logm": scipy.linalg.logm, "sqrtm": scipy.linalg.sqrtm,
     "relu": lambda x: np.maximum(x, 0), "sigmoid": scipy.special.expit, "softplus": lambda x: np.log(1 + np.exp(x)),
     "silu": lambda x: x * scipy.special.expit(x), "gelu": lambda x: x * scipy.special.ndtr(x),
     "mse": lambda a, b: np.mean((a - b) ** 2), "cross_entropy": lambda z, y: -np.sum(y * scipy.special.log_softmax(z)),

@@ -121,7 +121,7 @@ VALUE = [
     ("x, y",               "a tuple is not part of the language",               "give several outputs as a list: [a, b]",  "x, y"),
     ("1 + []",             "an empty list has no values",                       "write zeros(0), or the values",           "[]"),
     ("x + ...",            "Ellipsis is not part of the language",              "leave it out",                            "..."),
-    ("v[x]",               "an index must be a whole number, a slice or a list of them", "write x[0], x[1:] or x[0, :]",   "x"),
+    ("v[x]",               "an index must be a whole number, a slice or a list of them", "write x[0], or x@y with y a vector of zeros and a 1", "x"),
     ("v[0.5]",             "an index must be a whole number, a slice or a list of them", "write x[0], x[1:] or x[0, :]",   "0.5"),
     ("v[()]",              "the index is empty",                                "write x[0] or x[1:]",                     "v[()]"),
     ("True",               "True is no value here",                        "write a number or a name",                         "True"),
