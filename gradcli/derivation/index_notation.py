@@ -11,18 +11,11 @@ from gradcli.derivation.names import index_letters
 from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
 from gradcli.derivation.sized import Shapes
-from gradcli.derivation.whole import OPAQUE
+from gradcli.derivation.whole import OPAQUE, OPPOSITE
 
-_PARTS = {
-    "slice",
-    "pad",
-    "inv",
-    "det",
-    "expm",
-    "sqrtm",
-    "pinv",
-    *OPAQUE,
-}  # atoms that are written as arrays, with indices after them
+_PARTS = (
+    {"slice", "pad", "inv", "det", "expm", "sqrtm", "pinv"} | OPAQUE
+) - OPPOSITE.keys()  # written as arrays, indices after them
 Dims = Mapping[str, Sequence[str]]
 
 
@@ -106,11 +99,17 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if atom.op in ("delta", "unit"):
         return _entry(M(Sign.NAME, text="delta"), own if atom.op == "delta" else (own[0], _place(atom)))
     if atom.op in _PARTS:
-        return _entry(scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims))))), own)
+        whole = scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims)))))
+        return M(Sign.ENTRY, (whole,), letters=own)
     if atom.op == "tri":
         before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), constant_of(Fraction(atom.name))))
         row = before if atom.name != "0" else before.args[0]
         return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
+    if atom.op in OPPOSITE:
+        names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+        over = [i for i in atom.args[0].free if i not in names]
+        inner = scope.at(names).holding(over)
+        return M(Sign.FUNCTION, (_sum(atom.args[0], inner),), atom.op, letters=tuple(inner.names[i] for i in over))
     if atom.op == "softmax":
         return _softmax(atom, own, scope)
     names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}

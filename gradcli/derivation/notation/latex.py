@@ -84,7 +84,8 @@ class Latex(Notation):
             case Sign.AT:
                 return rf"{self.write(m.args[0], ATOM)}_{{{m.text}}}"
             case Sign.ENTRY:
-                return rf"{{{self.write(m.args[0], ATOM)}}}_{{{self._letters(m.letters)}}}"
+                base = self.write(m.args[0], ATOM)
+                return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base
             case Sign.JOINED:
                 before, after = m.text.split("|")
                 return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"

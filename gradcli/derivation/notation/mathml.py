@@ -106,7 +106,8 @@ class Mathml(Notation):
             case Sign.AT:
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
             case Sign.ENTRY:
-                return f"<msub>{self.write(m.args[0], ATOM)}{self._letters(m.letters, '<mo>,</mo>')}</msub>"
+                base = self.write(m.args[0], ATOM)
+                return f"<msub>{base}{self._letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
             case Sign.JOINED:
                 ends = [f"<mn>{escape(x)}</mn>" if x else "" for x in m.text.split("|")]
                 return f"<mrow><mo>[</mo>{'<mo>,</mo>'.join(filter(None, [ends[0], inside, ends[1]]))}<mo>]</mo></mrow>"

@@ -11,6 +11,11 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
 
 
+def _at(letters: Letters) -> str:
+    """Return indices in brackets; nothing for a number, which has none."""
+    return f"[{','.join(letters)}]" if letters else ""
+
+
 class Unicode(Notation):
     """Superscripts for transposes, inverses and powers: `A.T @ (A @ x - b)` as `Aᵀ (A x - b)`."""
 
@@ -69,7 +74,7 @@ class Unicode(Notation):
             case Sign.AT:
                 return f"{self.write(m.args[0], ATOM)}[{m.text}]"
             case Sign.ENTRY:
-                return f"{self.write(m.args[0], ATOM)}[{','.join(m.letters)}]"
+                return f"{self.write(m.args[0], ATOM)}{_at(m.letters)}"
             case Sign.JOINED:
                 before, after = m.text.split("|")
                 return f"[{', '.join(filter(None, [before, inside, after]))}]"
@@ -122,9 +127,9 @@ class Plain(Unicode):
         if m.sign is Sign.TRUTH:
             return super().other(m)[1:]
         if m.sign is Sign.ENTRY and m.args[0].sign is Sign.NAME:
-            return f"{m.args[0].text}[{','.join(m.letters)}]"
+            return f"{m.args[0].text}{_at(m.letters)}"
         if m.sign is Sign.ENTRY:
-            return f"{Unicode().write(m.args[0], ATOM)}[{','.join(m.letters)}]"
+            return f"{Unicode().write(m.args[0], ATOM)}{_at(m.letters)}"
         if m.sign is Sign.POWER:
             shown = self.exponent(m.args[1])
             return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+import gradcli
 from gradcli.derivation import expression as ex
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, transpose
 from gradcli.derivation.mathematics import Writing
@@ -157,3 +158,29 @@ APART = [
 def test_different_things_look_different(one: E, other: E, first: bool) -> None:
     write = unicode if first else latex
     assert write(one) != write(other)
+
+
+@pytest.mark.parametrize(("f", "shapes", "wrt", "entry"), [
+    ("det(A@B)*sum(x)", {"A": "n n", "B": "n n", "x": "n"}, "x", "G[i] = det(A B)"),
+    ("sum(max(A, axis=1))", {"A": "m n"}, "A", "G[i,j] = [A[i,j] == max_k(A[i,k])]"),
+    ("max(A@x)", {"A": "m n", "x": "n"}, "x", "G[i] = sum_j A[j,i]*[sum_k A[j,k]*x[k] == max_k(sum_l A[k,l]*x[l])]"),
+    ("trace(expm(A))", {"A": "n n"}, "A", "G[i,j] = expm(A)[j,i]"),
+])  # fmt: skip
+def test_functions_of_whole_arrays_among_indices(f: str, shapes: dict[str, str], wrt: str, entry: str) -> None:
+    (result,) = gradcli.derive(f, shapes=shapes, wrt=wrt).results
+    assert result.index == entry
+
+
+@pytest.mark.parametrize(("f", "shapes", "assume", "wrt", "shown"), [
+    ("max(x)", {"x": "n"}, {}, "x", "∂f/∂x = 𝟏[x == max(x)]"),
+    ("norm(kron(A, B))**2", {"A": "m n", "B": "p q"}, {}, "A", "∂f/∂A = 2 ‖B‖² A"),
+    ("norm(A@vec(X))**2", {"A": "k 6", "X": "2 3"}, {}, "A", None),
+    ("x.T@A@x", {"x": "n 1", "A": "n n"}, {}, "A", "∂f/∂A = x xᵀ"),
+    ("sum(gelu(x))", {"x": "n"}, {}, "x", "∂f/∂x = (x ∘ exp(-0.5 x²)) / √(2 π) + Φ(x)"),
+    ("(x - u)@inv(S)@(x - u)", {"S": "n n", "x": "n", "u": "n"}, {"S": "spd"}, "x", "∂f/∂x = 2 S⁻¹ (x - u)"),
+])  # fmt: skip
+def test_forms_of_textbooks(
+    f: str, shapes: dict[str, str], assume: dict[str, str], wrt: str, shown: str | None
+) -> None:
+    results = gradcli.derive(f, shapes=shapes, assume=assume, wrt=wrt).results
+    assert [r.formula.unicode for r in results] == ([] if shown is None else [shown])
