@@ -1,11 +1,11 @@
 """Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from gradcli.derivation.algebra import absolute
 from gradcli.derivation.index import Factor, Index, Tensor, Term, add, bracket, function, outside, scaled
-from gradcli.derivation.products import ONE, multiply, one, power, without
+from gradcli.derivation.products import ONE, multiply, one, positive, power, without
 
 
 def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -112,6 +112,67 @@ def sign_times(term: Term, free: tuple[Index, ...]) -> Term | None:
                 whole = _with(term, (f, h), absolute(u))
                 return Term(whole.coef, (*whole.factors, *rest))
     return None
+
+
+def clipped(x: Tensor, expand: Callable[[Term, Factor, tuple[Index, ...]], Tensor]) -> Iterator[Tensor]:
+    """Yield the sum with u where |u| <= d, and d sign(u) elsewhere, as max(-d, min(u, d))."""
+    parts = [_within(term, x.free, expand) for term in x.terms]
+    terms = [t for part in parts for t in part]
+    for inside in terms:
+        for f in inside.factors:
+            ends = _bounds(f)
+            if ends is None:
+                continue
+            u, d = ends
+            rest = Term(inside.coef, without(inside, f))
+            beyond = multiply(d, function("sign", [u], f.at))
+            whole = one(u)
+            for g in (g for g in rest.factors if len(whole.factors) == 1 and g == whole.factors[0]):
+                shared = Tensor(x.free, (Term(rest.coef / whole.coef, without(rest, g)),))
+                outer = multiply(shared, beyond).terms
+                if len(outer) != 1:
+                    continue
+                left = _without_terms(terms, [inside, outer[0], Term(-outer[0].coef, (*outer[0].factors, f))], x.free)
+                if left is not None:
+                    bound = function("minimum", [u, d], f.at)
+                    found = multiply(shared, function("maximum", [scaled(d, -1), bound], f.at))
+                    yield add([*left, Tensor(x.free, found.terms)], x.free)
+
+
+def _within(
+    term: Term, free: tuple[Index, ...], expand: Callable[[Term, Factor, tuple[Index, ...]], Tensor]
+) -> list[Term]:
+    """Return a term, with brackets opened that hold an indicator of |u| <= d, or are beside one and are not u itself."""
+    ends = [end for f in term.factors if (end := _bounds(f)) is not None]
+    kept = [one(u).factors[0] for u, _ in ends]
+    for f in term.factors:
+        if f.atom.op != "group" or f.power != 1 or f in kept:
+            continue
+        if ends or any(_bounds(g) is not None for t in outside(f).terms for g in t.factors):
+            return [t for part in expand(term, f, free).terms for t in _within(part, free, expand)]
+    return [term]
+
+
+def _bounds(f: Factor) -> tuple[Tensor, Tensor] | None:
+    """Return u and d of an indicator of |u| <= d, where d is positive; None for anything else."""
+    if f.atom.op not in ("less", "less_equal") or f.power != 1:
+        return None
+    end, d = outside(f), outside(f, 1)
+    if not _is_factor(end) or end.terms[0].factors[0].atom.op != "absolute" or end.terms[0].factors[0].power != 1:
+        return None
+    known = len(d.terms) == 1 and d.terms[0].coef > 0 and all(positive(g) for g in d.terms[0].factors)
+    return (outside(end.terms[0].factors[0]), d) if known else None
+
+
+def _without_terms(terms: Sequence[Term], gone: Sequence[Term], free: tuple[Index, ...]) -> list[Tensor] | None:
+    """Return the terms without some, which are compared up to the order of factors; None if one is not there."""
+    left = list(terms)
+    for term in gone:
+        same = next((t for t in left if t.coef == term.coef and _alike(t, term)), None)
+        if same is None:
+            return None
+        left.remove(same)
+    return [Tensor(free, (t,)) for t in left]
 
 
 def over_one(x: Tensor) -> Tensor | None:

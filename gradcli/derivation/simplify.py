@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
-from gradcli.derivation.identities import completed, over_one
+from gradcli.derivation.identities import clipped, completed, over_one
 from gradcli.derivation.index import (
     Factor,
     Index,
@@ -94,22 +94,28 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                     own = unbound(inner.terms[0], f.at)
                     whole = tidied(Term(term.coef * own.coef, (*others, *own.factors)), x.free)
                     yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
-                for other in complemented(outside(f), expanded):
+                for rule, other in _rewritten(outside(f)):
                     inside = collected(other, cost)
                     whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
                     others = tuple(g for g in term.factors if g is not f)
                     made = tidied(Term(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
-                    yield SAYS, add([*rest, Tensor(x.free, (made,))], x.free)
+                    yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
                 opened = expanded(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
                 yield "distribute and collect", collected(add([*rest, opened], x.free), cost)
     if len(x.terms) > 1:
         yield "collect like terms", collected(x, cost)
-        yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
-        over = over_one(x)
-        if over is not None:
-            yield "common denominator", over
-        yield from ((SAYS, collected(other, cost)) for other in complemented(x, expanded))
+        yield from ((rule, collected(other, cost)) for rule, other in _rewritten(x))
+
+
+def _rewritten(x: Tensor) -> Iterator[Step]:
+    """Yield a sum with several of its terms as one function, or over one denominator, with the names of the rules."""
+    yield from ((SAYS, other) for other in complemented(x, expanded))
+    yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
+    yield from (("u within d, d sign(u) beyond", other) for other in clipped(x, expanded))
+    over = over_one(x) if len(x.terms) > 1 else None
+    if over is not None:
+        yield "common denominator", over
 
 
 def expanded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:

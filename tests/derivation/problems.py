@@ -205,6 +205,8 @@ PROBLEMS = {
         ("sum(gelu(x))",                                             "x", "ndtr(x) + x*exp(-0.5*x**2)/sqrt(2*pi)", ""),
         ("0.5*t*(1 + erf(t/sqrt(2)))",                               "t", "ndtr(t) + t*exp(-0.5*t**2)/sqrt(2*pi)", ""),
         ("sum(y*log(ndtr(X@w)) + (1 - y)*log(1 - ndtr(X@w)))",       "w", "X.T@(exp(-0.5*(X@w)**2)*(y/ndtr(X@w) - (1 - y)/ndtr(-X@w)))/sqrt(2*pi)", ""),
+        ("sum(where(abs(x) <= 1, 0.5*x**2, abs(x) - 0.5))",         "x", "maximum(-1, minimum(x, 1))", ""),
+        ("sum(where(abs(X@w - y) <= k, 0.5*(X@w - y)**2, k*(abs(X@w - y) - 0.5*k)))", "w", "X.T@maximum(-k, minimum(X@w - y, k))", "k: positive"),
         ("s/(1 + abs(s))",                                           "s", "1/(1 + abs(s))**2", ""),
         ("(s**2 + 1)/(s - 1)",                                       "s", "(s**2 - 2*s - 1)/(s - 1)**2", ""),
         ("exp(s)/(1 + exp(s))",                                      "s", "sigmoid(s) - sigmoid(s)**2", ""),
