@@ -34,7 +34,7 @@ class Reader:
     def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]], order: Sequence[str] = ()) -> None:
         self.sizes = sizes
         self.order = {name: k for k, name in enumerate(order)}
-        self.facts = dict(facts)
+        self.facts = facts
         self.seen: dict[int, Value] = {}
         self.kept: list[Any] = []
 

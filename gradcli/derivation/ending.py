@@ -57,12 +57,12 @@ class Ending:
         whole = Tensor(outputs, value.tensor.renamed(names).terms)
         slope = unseeded(whole, f"d{self.wrt}", self.own)
         slope = Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
-        shown = before[-1].unicode
+        last = before[-1]
         for rule, e in self._differentials(whole, slope, outputs, chained=len(before) > 2):
-            step = self.lines.step(rule, "", "df", self.lines.in_names(e), Value(outputs, whole))
-            if step.unicode != shown:
+            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), Value(outputs, whole))
+            if step.unicode != last.unicode:
                 yield step
-            shown = step.unicode
+            last = step
         moves: list[tuple[str, Tensor]] = []
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
         yield from self.read_off(Found(slope, moves), result)

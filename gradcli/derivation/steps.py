@@ -1,5 +1,6 @@
 """The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -25,7 +26,6 @@ from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, where
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.reports.derive import Step
-from gradcli.source.derived import OfSymmetric
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one
@@ -82,13 +82,14 @@ def steps_of(
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     ending = _ending(made, wrt, printer, axes, lines)
     if len(sweeps[0].tape.lines) <= _MOST:
-        try:
+        with contextlib.suppress(
+            NotSupported
+        ):  # where a line has no form, the derivative is shown without the way to it
             shown, differential = _differentials(made, wrt, sweeps, printer, lines)
             steps += shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
-                return (*steps, *ending.from_differential(differential, made.reader(), shown, found.last))
-        except NotSupported:
-            steps = steps[:1] if made.begun and not steps[1:] else steps
+                steps += ending.from_differential(differential, made.reader(), shown, found.last)
+                return tuple(steps)
     return (*steps, *ending.read_off(found, found.last))
 
 
@@ -141,8 +142,6 @@ def _differentials(
     """
     style = made.problem.style
     reader = made.reader()
-    if isinstance(made.problem.f, OfSymmetric) and wrt in made.problem.f.names:
-        reader.facts[f"d{wrt}"] = frozenset({"symmetric"})
     named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), backward=style == "graph")
     lines.moved(wrt, "_bar" if style == "graph" else "d")
 
