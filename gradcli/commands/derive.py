@@ -64,7 +64,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
         given = _given(ask, options.sized_shapes, wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
         report = replace(report, shown=shown)
-        lecture = _lecture(report, ask, options) if ask.at and documents and report.results else None
+        lecture = _lecture(report, ask, options, world) if ask.at and documents and report.results else None
     if lecture is None:
         emit(report, to, world)
         return report.exit_status
@@ -73,7 +73,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
-def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options) -> "Lecture | None":
+def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options, world: World) -> "Lecture | None":
     """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced."""
     from gradcli.full_check import full_check
     from gradcli.modes.mode import Question
@@ -87,7 +87,8 @@ def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options) -> "L
     q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
     try:
         q.refuse_untraced()
-    except NotSupported:
+    except NotSupported as error:
+        world.tell(f"the document has the derivation alone, without a walkthrough: {error.what}")
         return None
     return Lecture(report, walkthrough(q), full_check(asked, ask, wanted, None))
 

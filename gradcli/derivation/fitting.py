@@ -28,6 +28,9 @@ def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict
     Where the given sizes are `wrong`, those of one input are changed. The most general ones are taken: a number as the value, a
     capital letter for a matrix, and as many different sizes as there can be.
     """
+    known = {d for dims in given.values() for d in dims if not d.isdecimal()}
+    if not isinstance(f, Expression) or len(known) > len(_LENGTHS):  # a Python function may do more than compute
+        return None
     inputs = [n for n in f.inputs if not any(n in dims for dims in given.values()) or n in given]
     open_ = [n for n in inputs if n not in given]
     kept = {n: given[n] for n in inputs if n in given}
@@ -40,7 +43,7 @@ def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict
 
 
 def _best(
-    f: Function, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
+    f: Expression, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
 ) -> tuple[_Score, dict[str, Dims]] | None:
     """Return the best sizes of the open inputs beside those that are kept, with their score; None where none fit."""
     known = (d for dims in given.values() for d in dims if not d.isdecimal())
@@ -63,7 +66,7 @@ def _named(dims: dict[str, Dims], given: Mapping[str, Dims]) -> dict[str, Dims]:
     return {name: tuple("n" for _ in own) for name, own in dims.items()}
 
 
-def _free(f: Function) -> list[str]:
+def _free(f: Expression) -> list[str]:
     return [letter for letter in (*_LETTERS, "d", "p", "q", "r") if letter not in f.inputs][: len(_LETTERS)]
 
 
@@ -76,7 +79,7 @@ def _of(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
     yield from ((size,) for size in sizes)
 
 
-def _score(f: Function, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
+def _score(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
     """Return how good sizes are; None where f does not run."""
     rng = np.random.default_rng(0)
     values = {
@@ -89,7 +92,7 @@ def _score(f: Function, dims: Mapping[str, Dims], lengths: Mapping[str, int]) ->
         return None
     try:
         with np.errstate(all="ignore"):
-            y = f.watched(values | sized, _refuse_traces) if isinstance(f, Expression) else f(values | sized)
+            y = f.watched(values | sized, _refuse_traces)
     except (GradcliError, ValueError, TypeError, np.linalg.LinAlgError):
         return None
     vectors = sum(bool(own) != (name in _SCALARS) for name, own in dims.items())

@@ -5,36 +5,25 @@ from fractions import Fraction
 
 from gradcli.derivation.algebra import absolute
 from gradcli.derivation.index import Factor, Index, Tensor, Term, add, bracket, function, outside, scaled
-from gradcli.derivation.products import ONE, multiply, one, positive, power, without
+from gradcli.derivation.products import ONE, multiply, one, positive, power, times, without
 
 
 def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
     """Write u**p times a power of u as one power: x * x**(x - 1) is x**x."""
     for f in term.factors:
-        if f.atom.op != "power" or f.power != 1:
+        if f.atom.op != "power" or f.power != 1 or (alone := outside(f).factor) is None:
             continue
         base, p = outside(f), outside(f, 1)
-        alone = base.terms[0].factors[0] if _is_factor(base) else None
         for g in term.factors:
-            same = alone is not None and g.atom == alone.atom and set(g.at) == set(alone.at)
-            if g is f or alone is None or not same or (g.power / alone.power).denominator != 1 or set(g.at) - set(f.at):
+            same = g is not f and g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
+            if not same or (g.power / alone.power).denominator != 1:
                 continue
             more = add([p, Tensor((), (Term(g.power / alone.power),))], p.free)
             whole = (
                 power(base, Fraction(more.number)) if more.number is not None else function("power", [base, more], f.at)
             )
-            return _with(term, (f, g), whole)
+            return times(Term(term.coef, without(term, f, g)), whole)
     return None
-
-
-def _is_factor(x: Tensor) -> bool:
-    return len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].coef == 1
-
-
-def _with(term: Term, gone: tuple[Factor, ...], whole: Tensor) -> Term:
-    """Return a term with a tensor in place of some of its factors."""
-    own = one(whole)
-    return Term(term.coef * own.coef, (*without(term, *gone), *own.factors))
 
 
 def normal(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -46,7 +35,7 @@ def normal(term: Term, free: tuple[Index, ...]) -> Term | None:
         elif f.atom.op == "group":
             whole = _complement(outside(f), f.at)
         if whole is not None:
-            return _with(term, (f,), power(whole, f.power))
+            return times(Term(term.coef, without(term, f)), power(whole, f.power))
     return None
 
 
@@ -103,14 +92,12 @@ def _alike(a: Term, b: Term) -> bool:
 def sign_times(term: Term, free: tuple[Index, ...]) -> Term | None:
     """Write sign(u) u as |u|."""
     for f in term.factors:
-        if f.atom.op != "sign" or f.power != 1 or not _is_factor(u := outside(f)):
+        if f.atom.op != "sign" or f.power != 1 or (g := outside(f).factor) is None or g.power != 1:
             continue
-        (g,) = u.terms[0].factors
         for h in term.factors:
-            if g.power == 1 and h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
+            if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
                 rest = (h._replace(power=h.power - 1),) if h.power > 1 else ()
-                whole = _with(term, (f, h), absolute(u))
-                return Term(whole.coef, (*whole.factors, *rest))
+                return times(Term(term.coef, (*without(term, f, h), *rest)), absolute(outside(f)))
     return None
 
 
@@ -157,11 +144,11 @@ def _bounds(f: Factor) -> tuple[Tensor, Tensor] | None:
     """Return u and d of an indicator of |u| <= d, where d is positive; None for anything else."""
     if f.atom.op not in ("less", "less_equal") or f.power != 1:
         return None
-    end, d = outside(f), outside(f, 1)
-    if not _is_factor(end) or end.terms[0].factors[0].atom.op != "absolute" or end.terms[0].factors[0].power != 1:
+    end, d = outside(f).factor, outside(f, 1)
+    if end is None or end.atom.op != "absolute" or end.power != 1:
         return None
     known = len(d.terms) == 1 and d.terms[0].coef > 0 and all(positive(g) for g in d.terms[0].factors)
-    return (outside(end.terms[0].factors[0]), d) if known else None
+    return (outside(end), d) if known else None
 
 
 def _without_terms(terms: Sequence[Term], gone: Sequence[Term], free: tuple[Index, ...]) -> list[Tensor] | None:
@@ -178,7 +165,7 @@ def _without_terms(terms: Sequence[Term], gone: Sequence[Term], free: tuple[Inde
 def over_one(x: Tensor) -> Tensor | None:
     """Return a sum over its common denominator, with the numerator opened and collected; None where there is none.
 
-    The denominator is a factor that two terms have with different powers below 0.
+    The denominator is a factor that terms have with different powers, none of them above 0.
     """
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.atom.op != "number"):
         powers = [next((g.power for g in t.factors if g.atom == f.atom and g.at == f.at), Fraction(0)) for t in x.terms]
@@ -193,7 +180,7 @@ def over_one(x: Tensor) -> Tensor | None:
                 x.free, (Term(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
             )
             for _ in range(int(p - least)):
-                rest = _times(rest, base)
+                rest = _opened_times(rest, base)
             parts.append(rest)
         above = add(parts, x.free)
         if not above.terms:
@@ -203,7 +190,7 @@ def over_one(x: Tensor) -> Tensor | None:
     return None
 
 
-def _times(x: Tensor, base: Tensor) -> Tensor:
+def _opened_times(x: Tensor, base: Tensor) -> Tensor:
     """Return a tensor times another, whose bracket is opened."""
     f = base.terms[0].factors[0]
     inside = outside(f) if f.atom.op == "group" else base

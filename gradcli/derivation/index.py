@@ -77,7 +77,9 @@ class Atom:
             return bool(self.facts & {"symmetric", "spd", "diagonal", "tied"})
         if self.op == "delta":
             return True
-        if (self.op not in ("group", "inv") and self.axes) or any(-i.id > 2 for arg in self.args for i in arg.free):
+        if self.op not in ("group", "inv") and self.axes:
+            return False
+        if any(-1 - i.id >= len(self.dims) for arg in self.args for i in arg.free):  # a function of a whole array
             return False
         swap = {slot(0, self.dims[0]): slot(1, self.dims[0]), slot(1, self.dims[0]): slot(0, self.dims[0])}
         return bool(self.args) and all(arg.renamed(swap).key == arg.key for arg in self.args)
@@ -136,6 +138,12 @@ class Tensor:
         if not self.terms:
             return Fraction(0)
         return self.terms[0].coef if len(self.terms) == 1 and not self.terms[0].factors else None
+
+    @property
+    def factor(self) -> Factor | None:
+        """The factor it is, if it is a single one without a number before it; its power may be any."""
+        alone = len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coef == 1
+        return self.terms[0].factors[0] if alone else None
 
     @property
     def indices(self) -> set[Index]:

@@ -11,11 +11,11 @@ from gradcli.derivation.names import index_letters
 from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
 from gradcli.derivation.sized import Shapes
-from gradcli.derivation.whole import OPAQUE, OPPOSITE
+from gradcli.derivation.whole import EXTREMES, OPAQUE
 
 _PARTS = (
     {"slice", "pad", "inv", "det", "expm", "sqrtm", "pinv"} | OPAQUE
-) - OPPOSITE.keys()  # written as arrays, indices after them
+) - EXTREMES  # written as arrays, indices after them
 Dims = Mapping[str, Sequence[str]]
 
 
@@ -105,7 +105,7 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
         before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), constant_of(Fraction(atom.name))))
         row = before if atom.name != "0" else before.args[0]
         return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
-    if atom.op in OPPOSITE:
+    if atom.op in EXTREMES:
         names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
         over = [i for i in atom.args[0].free if i not in names]
         inner = scope.at(names).holding(over)

@@ -171,6 +171,12 @@ def _joined(term: Term) -> Term:
     return Term(coef, tuple(Factor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
 
 
+def times(term: Term, x: Tensor) -> Term:
+    """Return a term times a tensor; a sum as a bracket."""
+    whole = one(x)
+    return Term(term.coef * whole.coef, (*term.factors, *whole.factors))
+
+
 def without(term: Term, *gone: Factor) -> tuple[Factor, ...]:
     """Return the factors of a term except those given, which are compared by identity."""
     return tuple(f for f in term.factors if not any(f is g for g in gone))

@@ -20,7 +20,7 @@ from gradcli.derivation.index import (
     size_of,
     unbound,
 )  # fmt: skip
-from gradcli.derivation.products import COUNTING, ONE, RULES, identity, one, power, sum_over, summed_still, without
+from gradcli.derivation.products import COUNTING, ONE, RULES, identity, power, sum_over, summed_still, times, without
 from gradcli.derivation.units import at_rows, at_unit
 from gradcli.derivation.whole import inverse_factors, picks_one, spectral, triangular
 
@@ -37,19 +37,14 @@ def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
         if i == j:
             if i in free or i in rest.indices:
                 return rest
-            return _times(rest, size_of(i.dim))
+            return times(rest, size_of(i.dim))
         for gone, stays in ((i, j), (j, i)):
             if gone not in free:
                 if gone in rest.indices:
                     return rest.renamed({gone: stays})
                 lost = stays not in free and stays not in rest.indices
-                return _times(rest, size_of(i.dim)) if lost else rest
+                return times(rest, size_of(i.dim)) if lost else rest
     return None
-
-
-def _times(term: Term, x: Tensor) -> Term:
-    whole = one(x)
-    return Term(term.coef * whole.coef, (*term.factors, *whole.factors))
 
 
 def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -138,7 +133,7 @@ def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
                 if not inner.terms:
                     return Term(Fraction(0))
                 if len(inner.terms) == 1:
-                    return _times(rest, inner)
+                    return times(rest, inner)
     return None
 
 
@@ -152,7 +147,7 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
                 opposite = e.atom.op == "exp" and abs(e.power) == 1 and set(e.at) == set(f.at)
                 if opposite and scaled(t, -e.power).key == _ordered_like(outside(e), t).key:
                     rest = Term(term.coef, (*without(term, f, e), *left))
-                    return _times(rest, function("expit", [scaled(t, -ONE)], f.at))
+                    return times(rest, function("expit", [scaled(t, -ONE)], f.at))
                 turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
                 if turned and scaled(t, -ONE).key == _ordered_like(outside(e), t).key and _leads(t):
                     rest_of_one = add(
@@ -171,13 +166,13 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
             for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
                 opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
                 if opposite and _ordered_like(outside(e), inner).key == inner.key:
-                    return _times(
+                    return times(
                         Term(term.coef * unit.coef, without(term, f, e)), Tensor(f.at, (Term(ONE, s.factors),))
                     )
             if not beside:
                 inner = outside(s.factors[0])
                 rest = Term(term.coef * unit.coef, without(term, f))
-                return _times(rest, function("expit", [scaled(inner, -ONE)], f.at))
+                return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
     return None
 
 
@@ -233,7 +228,7 @@ def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
         if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
             base = power(outside(f), f.power)
             gone = (f,) if sign is None or not odd else (f, sign)
-            return summed_still(term, _times(Term(term.coef, without(term, *gone)), base), free)
+            return summed_still(term, times(Term(term.coef, without(term, *gone)), base), free)
     return None
 
 
@@ -299,8 +294,8 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
         if other is not None and other.power * e.factors[0].power > 0:
             left = other.power - e.factors[0].power
             kept = (other._replace(power=left),) if left else ()
-            return _times(Term(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
-        return _times(rest, function("expit", [scaled(t, -ONE)], f.at))
+            return times(Term(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
+        return times(rest, function("expit", [scaled(t, -ONE)], f.at))
     return None
 
 

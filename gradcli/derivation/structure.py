@@ -227,6 +227,7 @@ def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Gra
 
 
 def square(x: Value) -> tuple[Index, Index]:
+    """Return the indices of the rows and of the columns of a matrix. Raises NotSupported for anything else."""
     found = tuple(map(single, x.axes))
     if len(found) != 2 or found[0] is None or found[1] is None:
         raise NotSupported("a matrix of one entry, or a stack of matrices, has no formula here")

@@ -197,10 +197,10 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
     made, given = _at_sizes(problem, given, wanted.shapes)
     if given is None:
-        refuse_numbers(made.problem, wanted.shapes, made.points[0])
+        refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
-    findings = notes(made.problem, made.points[0])
+    findings = notes(replace(made.problem, f=f), made.points[0])
     for name in names:
         try:
             own = made.by(name)

@@ -24,14 +24,14 @@ from gradcli.derivation.index import (
     scaled,
     slot,
 )
-from gradcli.derivation.products import ONE, identity, multiply, product, sum_over
+from gradcli.derivation.products import ONE, identity, multiply, product, sum_over, times, without
 from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
 from gradcli.derivation.units import triangle
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
 Read = Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]
-OPPOSITE = {"max": "min", "min": "max"}
+EXTREMES = frozenset({"max", "min"})
 
 
 def opaque(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
@@ -171,7 +171,7 @@ def _extreme(x: Value, gone: Sequence[int], kept: Sequence[Index | None]) -> Ten
 
 
 def _is_negative(x: Tensor) -> bool:
-    return all(t.coef < 0 for t in x.terms)
+    return bool(x.terms) and all(t.coef < 0 for t in x.terms)
 
 
 def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
@@ -216,10 +216,11 @@ def _recomposed(term: Term, f: Factor, g: Factor, free: tuple[Index, ...]) -> Te
     if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None or not _of_same(f, g):
         return None
     values = [h for h in term.factors if h is not f and h is not g and k in h.at]
+    rest = Term(term.coef, without(term, f, g, *values))
     (x,) = f.atom.args
     row, column = x.free
     if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exponential(values[0], f):
-        return _replaced(term, (f, g, *values), function("expm", [x], (row, column)).renamed({row: i, column: j}), free)
+        return times(rest, function("expm", [x], (row, column)).renamed({row: i, column: j}))
     if any(h.atom.op != _VECTORS[f.atom.op] or not _of_same(f, h) for h in values) or len(values) > 1:
         return None
     p = values[0].power if values else Fraction(0)
@@ -230,24 +231,13 @@ def _recomposed(term: Term, f: Factor, g: Factor, free: tuple[Index, ...]) -> Te
         whole = x.renamed({row: left, column: right})
     else:
         return None
-    return _replaced(term, (f, g, *values), whole, free)
-
-
-def _replaced(term: Term, gone: Sequence[Factor], whole: Tensor, free: tuple[Index, ...]) -> Term | None:
-    """Return a term with a tensor in place of some of its factors."""
-    kept = Term(term.coef, tuple(h for h in term.factors if not any(h is f for f in gone)))
-    own = tuple(dict.fromkeys((*free, *kept.indices, *whole.free)))
-    joined = multiply(Tensor(own, (kept,)), whole)
-    return joined.terms[0] if len(joined.terms) == 1 else None
+    return times(rest, whole)
 
 
 def _is_exponential(h: Factor, vectors: Factor) -> bool:
     """Whether a factor is the exponential of the eigenvalues that belong to eigenvectors."""
-    terms = h.atom.args[0].terms if h.atom.op == "exp" and h.power == 1 else ()
-    if len(terms) != 1 or terms[0].coef != 1 or len(terms[0].factors) != 1:
-        return False
-    (w,) = terms[0].factors
-    return w.atom.op == "eigvalsh" and w.power == 1 and _of_same(vectors, w)
+    w = h.atom.args[0].factor if h.atom.op == "exp" and h.power == 1 else None
+    return w is not None and w.atom.op == "eigvalsh" and w.power == 1 and _of_same(vectors, w)
 
 
 def _of_same(f: Factor, g: Factor) -> bool:
@@ -295,18 +285,13 @@ def inverse_factors(term: Term, free: tuple[Index, ...]) -> Term | None:
                 (inner,) = f.atom.args[0].terms[0].factors
                 (x,) = inner.atom.args
                 whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
-                kept = tuple(h for h in term.factors if h is not f and h is not g)
-                (one,) = whole.terms
-                return Term(term.coef * one.coef, (*kept, *one.factors))
+                return times(Term(term.coef, without(term, f, g)), whole)
     return None
 
 
 def _of_cholesky(atom: Atom) -> bool:
-    terms = atom.args[0].terms
-    if len(terms) != 1 or terms[0].coef != 1 or len(terms[0].factors) != 1:
-        return False
-    (f,) = terms[0].factors
-    return f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
+    f = atom.args[0].factor
+    return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
 
 
 def picks_one(f: Factor) -> list[Index]:
@@ -314,7 +299,7 @@ def picks_one(f: Factor) -> list[Index]:
     if f.atom.op != "equal" or len(f.atom.args) != 2:
         return []
     for end, extreme in (f.atom.args, f.atom.args[::-1]):
-        g = extreme.terms[0].factors[0] if len(extreme.terms) == 1 and len(extreme.terms[0].factors) == 1 else None
-        if g is not None and g.atom.op in OPPOSITE and set(g.at) < set(end.free):
+        g = extreme.factor
+        if g is not None and g.atom.op in EXTREMES and set(g.at) < set(end.free):
             return [f.at[-1 - i.id] for i in end.free if i not in g.at]
     return []

@@ -54,19 +54,13 @@ _HEAD = """<!doctype html>
 
 
 def render(report: Any, page: Page) -> str:
-    """Return the report as an HTML page."""
+    """Return the report as an HTML page, whose title is what was looked at."""
     target = getattr(report, "target", None)
-    title = _text(f"gradcli: {target.text}" if target is not None else "gradcli")
+    title = "gradcli" if target is None else target.text.strip()
     blocks = report.blocks()
-    first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title_of(report), 1)]
+    first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
     body = "\n".join(filter(None, (_block(block, page) for block in (*first, *blocks))))
-    return f"{_HEAD.format(title=title, style=_STYLE)}{body}\n</main>\n</body>\n</html>\n"
-
-
-def title_of(report: Any) -> str:
-    """Return the title of a page: what was looked at."""
-    target = getattr(report, "target", None)
-    return "gradcli" if target is None else target.text.strip()
+    return f"{_HEAD.format(title=_text(title), style=_STYLE)}{body}\n</main>\n</body>\n</html>\n"
 
 
 def _block(block: Block, page: Page) -> str:

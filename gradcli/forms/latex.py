@@ -75,7 +75,8 @@ def _table(table: Table) -> str:
     body = [("{}" if row[0].startswith("[") else "") + " & ".join(row) + r" \\" for row in shown]  # \\[ has a meaning
     title = [escaped(table.title) + r"\par"] if table.title else []
     head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
-    return "\n".join([*head, *body, r"\end{tabular}", r"\par}", ""])
+    below = [escaped(" ".join(map(text_of, row))) + r"\par" for row in table.rows if len(row) < count]
+    return "\n".join([*head, *body, r"\end{tabular}", r"\par", *below, "}", ""])
 
 
 def _described(report: Any, name: str) -> str:

@@ -353,9 +353,7 @@ def matrix_power(a: Value, n: int) -> Value:
     """Return the n-th power of `a` by repeated squaring; for negative n, a power of the inverse."""
     a = square(a, "matrix_power")
     if not isinstance(n, int | np.integer):
-        raise NoRule(
-            "matrix_power has a rule for a power that is a whole number", do="write it out: matrix_power(X, 3)"
-        )
+        raise NoRule("the power of matrix_power must be a whole number", do="write it out: matrix_power(X, 3)")
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)
     y: Value = np.broadcast_to(np.eye(shape(a)[-1]), shape(a))

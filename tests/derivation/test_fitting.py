@@ -39,5 +39,18 @@ def test_the_error_says_them_and_they_run(gradcli: Callable[..., Any], f: str, g
     assert gradcli("derive", f, "--shapes", line, "--no-steps").exit_status == 0
 
 
-def test_what_fits_nowhere_has_no_line(gradcli: Callable[..., Any]) -> None:
+def test_a_python_function_is_not_called_to_find_sizes() -> None:
+    def refused(values: object) -> object:
+        raise AssertionError("called")
+
+    f: Any = type("Loaded", (), {"inputs": ("x",), "__call__": refused})()
+    assert fitting(f, {}) is None
+
+
+def test_more_sizes_than_are_tried_have_no_line() -> None:
+    f = Expression("x@y")
+    assert fitting(f, {name: (f"n{k}",) for k, name in enumerate("abcdefghij")}) is None
+
+
+def test_what_fits_nowhere_has_no_line() -> None:
     assert fitting(Expression("inv(x[9])@x"), {}) is None

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.forms.latex import escaped
+from gradcli.forms.latex import _table, escaped
+from gradcli.reports.blocks import Table
 
 RUNS = [
     ("0.5*sum((W_out@x - y2)**2)", "W_out: m n; x: n; y2: m"),
@@ -39,3 +40,8 @@ def test_documents_are_whole(gradcli: Callable[..., Any], f: str, shapes: str) -
     assert text.count(r"\left") == text.count(r"\right") and text.isascii()
     assert not re.search(r"(?<!\\)[#%$]|\^\{[^{}]*\}\^|\n\n\\end\{align", text)
     assert r"\input" not in text
+
+
+def test_no_row_of_a_table_is_lost() -> None:
+    shown = _table(Table(("a", "b"), (("1", "2"), ("[3]", "4"), ("a row of one cell",)), frozenset({1}), "t_1"))
+    assert all(text in shown for text in ("1 & 2", "{}[3] & 4", "a row of one cell", r"t\_1"))
