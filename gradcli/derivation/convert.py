@@ -16,7 +16,7 @@ from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.problem import RECORDINGS
 from gradcli.derivation.products import ONE, multiply, power, product
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed
-from gradcli.derivation.whole import WHOLE
+from gradcli.derivation.whole import WHOLE, crossed
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
@@ -166,6 +166,7 @@ class Reader:
         free = indices(*axes)
         if first.op in ALGEBRA:
             y = ALGEBRA[first.op](*operands, **params[0])
+            y = crossed(y) if first.op in ("add", "subtract") else y
         elif first.op in ("equal", "not_equal"):
             y = _compared(first, *operands)
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):

@@ -1,6 +1,6 @@
 """Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written as code, and verified."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,13 +28,14 @@ from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
+from gradcli.derivation.textbook import Named, named, with_densities
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.derive import DerivedKind, Formula, Result
-from gradcli.source.derived import OfSymmetric
+from gradcli.source.derived import OfSymmetric, root_of
 from gradcli.source.expression import Expression
 
 
@@ -51,6 +52,7 @@ class Closed:
     printer: Printer
     e: E
     known: dict[E, str]
+    named: Named
     made: Statements
 
 
@@ -141,8 +143,11 @@ class Derivation:
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
-        made = program(e, self.taken, known)
-        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, made)
+        taken = [*self.taken, *known.values()]
+        apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
+        whole = with_densities(apart, taken)
+        made = program(whole.e, self.taken, known, begun=whole.parts)
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made)
 
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
@@ -168,7 +173,16 @@ class Derivation:
             says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
             raise NotSupported(says, do=f'--assume "{wrt}: symmetric"') from None
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
-            steps = steps_of(self, wrt, found.sweeps, Found(found.tensor, found.moves), found.printer, found.axes)
+            steps = steps_of(
+                self,
+                wrt,
+                found.sweeps,
+                Found(found.tensor, found.moves),
+                found.printer,
+                found.axes,
+                found.named,
+                found.known,
+            )
         code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
@@ -216,7 +230,20 @@ class Derivation:
                 found.setdefault(printer.write(value.tensor, value.singles), name)
             except NotSupported:
                 continue
+        found = {**{e: n for n, e in self._statements(printer)}, **found}
         return {e: n for e, n in found.items() if e.size and n not in self.taken}
+
+    def _statements(self, printer: Printer) -> Iterator[tuple[str, E]]:
+        """Yield the names that the statements of an expression give, each with what it stands for."""
+        f = root_of(self.problem.f)
+        known = {*self.points[0], *self.sizes}
+        named = f.program.named() if isinstance(f, Expression) and set(f.inputs) <= known else {}
+        for word, values in named.items():
+            try:
+                value = self.read(values)
+                yield word, printer.write(value.tensor, value.singles)
+            except (GradcliError, np.linalg.LinAlgError):
+                continue
 
     def _kind(
         self, value: Value, output: Sequence[Index | None]

@@ -96,6 +96,7 @@ _SPELLED = {  # functions that are a part of what another one returns
     "left_vectors": "svd({0}, full_matrices=False)[0]",
     "right_vectors": "svd({0}, full_matrices=False)[2].T",
     "mirrored": "(tril({0}) + tril({0}, -1).T)",  # the lower triangle, and its mirror image above
+    "normal_density": "(exp(-0.5*({0})**2)/sqrt(2*pi))",
 }
 
 
@@ -211,7 +212,7 @@ def _flipped(e: E) -> E | None:
     """Return -e by turning a difference inside it round; None if there is no such difference."""
     if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
         return E(Op.ADD, (e.args[1].args[0], neg(e.args[0])))
-    if e.op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT) and not (e.op == "call" and e.text in _THROUGH):
+    if e.op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT, Op.TRANSPOSE) and not (e.op == "call" and e.text in _THROUGH):
         return None
     for k, a in enumerate(e.args[:1] if e.op in (Op.DIV, "call") else e.args):
         turned = _flipped(a)

@@ -84,6 +84,17 @@ def completed(x: Tensor) -> Iterator[Tensor]:
                     yield add([*kept, Tensor(x.free, multiply(Tensor(x.free, (other,)), whole).terms)], x.free)
 
 
+def logistic_slope(x: Tensor) -> Iterator[Tensor]:
+    """Yield the sum with c s - c s**2 as c s (1 - s), for a sigmoid s."""
+    for term in x.terms:
+        for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expit"):
+            square = Term(-term.coef, (*without(term, f), f._replace(power=Fraction(2))))
+            left = _without_terms(x.terms, [term, square], x.free)
+            if left is not None:
+                rest = add([Tensor((), (Term(ONE),)), Tensor(f.at, (Term(-ONE, (f,)),))], f.at)
+                yield add([*left, multiply(Tensor(x.free, (term,)), rest)], x.free)
+
+
 def _alike(a: Term, b: Term) -> bool:
     """Whether two terms have the same factors at the same places."""
     return len(a.factors) == len(b.factors) and all(f in b.factors for f in a.factors)
@@ -170,8 +181,8 @@ def over_one(x: Tensor) -> Tensor | None:
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.atom.op != "number"):
         powers = [next((g.power for g in t.factors if g.atom == f.atom and g.at == f.at), Fraction(0)) for t in x.terms]
         least = min(powers)
-        whole = all((p - least).denominator == 1 and p <= 0 for p in powers)
-        if least >= 0 or not whole or len(set(powers)) == 1 or set(f.at) - set(x.free):
+        known = all((p - least).denominator <= 2 and p <= 0 for p in powers)
+        if least >= 0 or not known or len(set(powers)) == 1 or set(f.at) - set(x.free):
             continue
         base = Tensor(f.at, (Term(ONE, (f._replace(power=ONE),)),))
         parts = []
@@ -179,9 +190,10 @@ def over_one(x: Tensor) -> Tensor | None:
             rest = Tensor(
                 x.free, (Term(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
             )
-            for _ in range(int(p - least)):
+            whole, half = divmod(p - least, 1)
+            for _ in range(whole):
                 rest = _opened_times(rest, base)
-            parts.append(rest)
+            parts.append(multiply(rest, power(base, half)))
         above = add(parts, x.free)
         if not above.terms:
             return Tensor(x.free, ())

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gradcli.derivation.exponentials import DENSITY
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
-from gradcli.derivation.mathematics import M, Sign, Writing, beside, constant_of, function
+from gradcli.derivation.mathematics import M, Sign, Writing, beside, constant_of, density_at, function
 from gradcli.derivation.matrices import NAMES, SIGNS, Printer
 from gradcli.derivation.names import index_letters
 from gradcli.derivation.notation import Plain
@@ -116,6 +117,8 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     inside = [_sum(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
     if atom.op == "group":
         return inside[0]
+    if atom.op == DENSITY:
+        return density_at(inside[0])
     if atom.op in SIGNS:
         return M(Sign.TRUTH, tuple(inside), SIGNS[atom.op])
     if is_product(atom) and inside[0].sign is Sign.TOTAL:

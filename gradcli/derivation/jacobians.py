@@ -9,6 +9,7 @@ from gradcli.derivation.products import identity, multiply, product, sum_over, t
 from gradcli.derivation.simplify import expanded
 from gradcli.derivation.statements import Statements
 from gradcli.derivation.units import cut, rows
+from gradcli.derivation.whole import uncrossed
 from gradcli.errors import NotSupported
 from gradcli.source.expression import Expression
 
@@ -54,6 +55,9 @@ def _linear(x: Tensor, seed: str) -> Tensor:
             pending += expanded(term, f, x.free).terms
         elif f is not None and f.atom.op == "pad":
             pending += _unpadded(term, f, x.free).terms
+        elif f is not None and f.atom.op == "cross":
+            rest = Tensor(x.free, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+            pending += [t for part in uncrossed(f).terms for t in multiply(rest, Tensor(f.at, (part,))).terms]
         else:
             raise NotSupported("an index of an indexed array has no derivative in closed form")
     return add([Tensor(x.free, (t,)) for t in done], x.free)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 
+from gradcli.derivation.exponentials import DENSITY
 from gradcli.derivation.expression import E, Number, Op, constant
 from gradcli.derivation.sized import SHAPELESS, Shape, Shapes, is_vector
 from gradcli.derivation.whole import OPAQUE
@@ -27,6 +28,7 @@ class Sign(Enum):
     MINUS = auto()
     BESIDE = auto()  # a number times something, or a matrix product
     ENTRYWISE = auto()  # the product entry by entry
+    CROSS = auto()  # of two vectors
     OVER = auto()
     POWER = auto()
     ENTRY_POWER = auto()  # of a matrix, entry by entry
@@ -60,6 +62,7 @@ class M:
 ONES, IDENTITY, ZERO, ONE = M(Sign.ONES), M(Sign.IDENTITY), M(Sign.NUMBER), M(Sign.NUMBER, number=Fraction(1))
 _ALONG = {"0": "columns", "1": "rows"}
 _NAMES = {"trace": "tr"}
+_SIGNS = {"ndtr": ("Φ", "Phi"), DENSITY: ("φ", "phi")}  # and the words that are printed as these signs
 _INDEXED = {"einsum", "cumsum", "tril", "triu"}  # functions of numpy without a sign of their own
 _CONSTANTS = {
     "pi": M(Sign.NAME, text="pi"),
@@ -287,8 +290,9 @@ class Writing:
         return M(Sign.JOINED, (self.formula(e.args[0]),), "|".join(x.strip("[]") for x in e.text.split("|")))
 
     def word(self, name: str) -> str:
-        """Return the usual sign of a function, unless an input has that name: the normal distribution function is Phi."""
-        return "Φ" if name == "ndtr" and not {"Phi", "Φ"} & set(self.shapes.known) else name
+        """Return the usual sign of a function, unless an input has that name: Φ and φ of the normal distribution."""
+        sign, word = _SIGNS.get(name, (name, name))
+        return name if {sign, word} & set(self.shapes.known) else sign
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
@@ -301,6 +305,8 @@ class Writing:
         if name in _INDEXED:
             raise NotSupported(f"{name} is written with indices")
         args = [self.formula(a) for a in e.args]
+        if name == DENSITY:
+            return density_at(args[0])
         axis = dict(e.options).get("axis")
         if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
             return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
@@ -357,6 +363,7 @@ _CALLS: dict[str, Callable[..., M]] = {
     "inv": lambda a: M(Sign.INVERSE, (a,)),
     "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
     "norm": lambda a: M(Sign.NORM, (a,)),
+    "cross": lambda a, b: M(Sign.CROSS, (a, b)),
     "mirrored": lambda a: M(
         Sign.SUM, (function("tril", a), transposed(function("tril", a, constant_of(Fraction(-1)))))
     ),
@@ -369,6 +376,13 @@ def _norm_of(square: M) -> M | None:
     if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == constant_of(Fraction(2)):
         return square.args[0]
     return None
+
+
+def density_at(u: M) -> M:
+    """Return the density of the normal distribution where the letter phi is an input's."""
+    square = M(Sign.POWER, (u, constant_of(Fraction(2))))
+    bell = function("exp", M(Sign.MINUS, (beside([constant_of(Fraction(1, 2)), square]),)))
+    return M(Sign.OVER, (bell, _CONSTANTS["sqrt(2*pi)"]))
 
 
 def constant_of(x: Number) -> M:

@@ -20,6 +20,7 @@ from gradcli.derivation.operands import (
     triangle_of,
 )
 from gradcli.derivation.products import is_product
+from gradcli.derivation.statements import replaced
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import NotSupported
 
@@ -45,6 +46,17 @@ class Printer:
         whole = any(covers for _, covers in parts)
         terms = [e if covers or whole or not at else self._spread(e, at) for e, covers in parts]
         return ex.without_minus(terms[0]) if len(terms) == 1 else ex.add(terms)
+
+    def oriented(self, e: E) -> E:
+        """Return an expression in which a function of a matrix occurs in one orientation: softmax(K@Q.T, axis=0) is P.T."""
+        inside = list(dict.fromkeys(e.walk()))
+        for (atom, dims, order), turned in self.written.items():
+            straight = self.written.get((atom, dims, order[::-1])) if order == (1, 0) else None
+            if straight is None or straight.op != "call" or turned.op != "call" or not {straight, turned} <= {*inside}:
+                continue
+            kept, other = (straight, turned) if ("axis", "0") not in straight.options else (turned, straight)
+            e = replaced(e, other, transpose(kept))
+        return e
 
     def filled(self, at: tuple[Index, ...], value: E) -> E:
         """Return an array of equal entries."""
@@ -231,6 +243,7 @@ class Printer:
 
     def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         """Return an atom with its indices in an order, directly or as a transpose, whichever is shorter."""
+        order = tuple(sorted(order)) if atom.symmetric else order
         key = atom, atom.dims, order
         if key not in self.written:
             e = self._atom(atom, order)

@@ -16,9 +16,16 @@ def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        return 1_000 * (e.size + _RANK_TWO * (_outers(e) + _spread(e))) + bulk(x)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _spread(e) + _squares(e)
+        return 1_000_000 * operations + 1_000 * e.size + bulk(x)
     except NotSupported:
-        return _UNPRINTABLE * 1_000 + bulk(x)
+        return _UNPRINTABLE * 1_000_000 + bulk(x)
+
+
+def shared(e: E) -> int:
+    """Return the number of operations, those of a part that occurs again counted once, as where it has a name."""
+    found = {a for a in e.walk() if a.size}
+    return sum(a.size - sum(b.size for b in a.args) for a in found)
 
 
 def _outers(e: E, inside: bool = False) -> int:
@@ -32,3 +39,9 @@ def _spread(e: E) -> int:
     """Return how many sums broadcast a column over a matrix, which textbooks avoid."""
     own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
     return int(own) + sum(map(_spread, e.args))
+
+
+def _squares(e: E) -> int:
+    """Return how many squares of sigmoids there are: textbooks write s (1 - s)."""
+    own = e.op == Op.POW and e.args[0].op == "call" and e.args[0].text == "sigmoid"
+    return int(own) + sum(map(_squares, e.args))

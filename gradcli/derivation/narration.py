@@ -7,7 +7,7 @@ from fractions import Fraction
 from gradcli.derivation.code.ranks import axes
 from gradcli.derivation.expression import E, name, power, text, transpose
 from gradcli.derivation.index_notation import entry_of
-from gradcli.derivation.mathematics import M, Sign, Writing
+from gradcli.derivation.mathematics import M, Sign, Writing, transposed
 from gradcli.derivation.notation import Latex, Mathml, Notation, Plain, Unicode
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements, replaced
@@ -45,8 +45,8 @@ class Lines:
                 self.definitions.setdefault(e.args[0], power(short, Fraction(2)))
 
     def in_names(self, e: E) -> E:
-        """Return an expression with names for what was defined."""
-        for old, new in self.definitions.items():
+        """Return an expression with names for what was defined, the largest parts first."""
+        for old, new in sorted(self.definitions.items(), key=lambda pair: -pair[0].size):
             e = replaced(e, old, new)
         return e
 
@@ -71,6 +71,14 @@ class Lines:
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
         written = self._written([(name, e)]) or self._entry(name, value, Unicode())
         return Step(rule, before, said, where, condition, *written)
+
+    def part(self, name: str, e: E, whole: E) -> Step:
+        """Return a step that names a part of the derivative; `whole` is the part in terms of the inputs alone."""
+        shown = self.in_names(e)
+        self.shapes.add(name, shown)
+        self.define(name, [(whole, None)])
+        said = f"{name} = {text(shown)}"
+        return Step("name", "", said, None, None, *(self._written([(name, shown)]) or (said, "", "")))
 
     def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
         """Return a step whose outcome is a program of several statements."""
@@ -109,6 +117,8 @@ class Lines:
         return replace(m, args=tuple(map(self._with_symbols, m.args)))
 
     def _symbol(self, name: str) -> M:
+        if name.endswith(".T"):
+            return transposed(self._symbol(name.removesuffix(".T")))
         letter, bracket, direction = name.partition("[")
         if bracket:
             return M(Sign.AT, (M(Sign.NAME, text=letter),), direction.rstrip("]"))

@@ -38,6 +38,7 @@ _RULES = {
     "power of both": "logarithmic differentiation", "exp": "exponential", "log": "logarithm",
     "dot": "product rule", "outer": "product rule",
 }  # fmt: skip
+_SIGNS = {"ndtr": "Φ"}
 _CONDITIONS = {
     "inv": "invertible", "solve": "invertible", "det": "invertible", "log": "positive", "sqrt": "positive",
     "divide": "divisor not 0", "reciprocal": "not 0", "absolute": "not 0", "sign": "not 0", "maximum": "no tie",
@@ -228,7 +229,7 @@ class Plan:
         name = "prod" if k - 1 in self.within else primitive.name
         if name == "power" and self.tape.operands(k)[1] != CONSTANT:
             name = "exp" if self.tape.operands(k)[0] == CONSTANT else "power of both"
-        found.setdefault(_RULES.get(name, f"chain rule: {NAMES.get(name, name)}"))
+        found.setdefault(_RULES.get(name, f"chain rule: {_SIGNS.get(name) or NAMES.get(name, name)}"))
         if name in _CONDITIONS:
             conditions.setdefault(_CONDITIONS[name])
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from gradcli.derivation.algebra import inverse_of_product, over_itself
+from gradcli.derivation.exponentials import density
 from gradcli.derivation.identities import normal, one_base, sign_times
 from gradcli.derivation.index import (
     Factor,
@@ -321,6 +322,7 @@ RULES[:] = [
     over_itself,
     one_base,
     normal,
+    density,
     sign_times,
     spectral,
     triangular,

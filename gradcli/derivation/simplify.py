@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
-from gradcli.derivation.identities import clipped, completed, over_one
+from gradcli.derivation.exponentials import one_exponential
+from gradcli.derivation.identities import clipped, completed, logistic_slope, over_one
 from gradcli.derivation.index import (
     Factor,
     Index,
@@ -96,6 +97,9 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                     yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
                 for rule, other in _rewritten(outside(f)):
                     inside = collected(other, cost)
+                    if not inside.terms:
+                        yield rule, add(rest, x.free)
+                        continue
                     whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
                     others = tuple(g for g in term.factors if g is not f)
                     made = tidied(Term(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
@@ -112,7 +116,9 @@ def _rewritten(x: Tensor) -> Iterator[Step]:
     """Yield a sum with several of its terms as one function, or over one denominator, with the names of the rules."""
     yield from ((SAYS, other) for other in complemented(x, expanded))
     yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
+    yield from (("take out a common factor", other) for other in logistic_slope(x))
     yield from (("u within d, d sign(u) beyond", other) for other in clipped(x, expanded))
+    yield from (("one exponential is a multiple of the other", other) for other in one_exponential(x))
     over = over_one(x) if len(x.terms) > 1 else None
     if over is not None:
         yield "common denominator", over

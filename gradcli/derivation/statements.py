@@ -33,19 +33,26 @@ class Statements:
         return "; ".join([*(f"{n} = {text(e)}" for n, e in self.parts), text(self.result)])
 
 
-def program(e: E, taken: Sequence[str], known: Mapping[E, str] | None = None, least: int = _WORTH) -> Statements:
+def program(
+    e: E,
+    taken: Sequence[str],
+    known: Mapping[E, str] | None = None,
+    least: int = _WORTH,
+    begun: Sequence[tuple[str, E]] = (),
+) -> Statements:
     """Return an expression with repeated parts named, the largest first; `known` has names the user gave to parts.
 
-    A name saves `least` operations or more.
+    A name saves `least` operations or more. Parts that are `begun` have their names already.
     """
     names = dict(known or {})
-    parts: list[tuple[str, E]] = []
-    used = set(taken)
+    parts = list(begun)
+    used = {*taken, *(n for n, _ in begun)}
     while True:
         found = Counter(a for a in e.walk() if a.size >= 1 and _nameable(a))
         for _, part in parts:
             found.update(a for a in part.walk() if a.size >= 1 and _nameable(a))
         worth = {a: (n - 1) * a.size for a, n in found.items() if n > 1 and (n - 1) * a.size >= least}
+        worth |= {a: _USERS for a, n in found.items() if n == 1 and a.size >= _WORTH and a in names}
         if not worth:
             return Statements(tuple(_in_order(parts)), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))

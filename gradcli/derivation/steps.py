@@ -1,7 +1,8 @@
 """The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from gradcli.derivation.plan import Plan
 from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import Sweep
 from gradcli.derivation.structure import Value
+from gradcli.derivation.textbook import Named
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.lines import names, where
@@ -72,7 +74,14 @@ class Explained(Protocol):
 
 
 def steps_of(
-    made: Explained, wrt: str, sweeps: Sequence[Sweep], found: Found, printer: Printer, axes: tuple[Index | None, ...]
+    made: Explained,
+    wrt: str,
+    sweeps: Sequence[Sweep],
+    found: Found,
+    printer: Printer,
+    axes: tuple[Index | None, ...],
+    named: Named,
+    statements: Mapping[E, str],
 ) -> tuple[Step, ...]:
     """Return the steps from the function to the result."""
     facts = made.problem.facts
@@ -80,20 +89,39 @@ def steps_of(
         made.problem.dims, [n for n, words in facts.items() if words & {"symmetric", "spd", "tied", "diagonal"}]
     )
     steps = [_begun(made, made.begun, lines)] if made.begun else []
-    ending = _ending(made, wrt, printer, axes, lines)
+    moving = {word for word in names(sweeps[0].tape.lines) if word}
+    constants = [lines.part(n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
+    steps += _from_f(made, wrt, sweeps, found, printer, _ending(made, wrt, printer, axes, named, lines))
+    used = {word for step in steps for word in _WORD.findall(step.after)}
+    for step in reversed(constants):
+        if step.after.partition(" = ")[0] in used:
+            used.update(_WORD.findall(step.after))
+            steps.insert(0, step)
+    return tuple(steps)
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _from_f(
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], found: Found, printer: Printer, ending: Ending
+) -> Iterator[Step]:
+    """Yield the steps from the lines of the function to the result."""
     if len(sweeps[0].tape.lines) <= _MOST:
         with contextlib.suppress(
             NotSupported
         ):  # where a line has no form, the derivative is shown without the way to it
-            shown, differential = _differentials(made, wrt, sweeps, printer, lines)
-            steps += shown
+            shown, differential = _differentials(made, wrt, sweeps, printer, ending.lines)
+            yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
-                steps += ending.from_differential(differential, made.reader(), shown, found.last)
-                return tuple(steps)
-    return (*steps, *ending.read_off(found, found.last))
+                yield from ending.from_differential(differential, made.reader(), shown, found.last)
+                return
+    yield from ending.read_off(found, found.last)
 
 
-def _ending(made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], lines: Lines) -> Ending:
+def _ending(
+    made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: Named, lines: Lines
+) -> Ending:
     rank = sum(d != "1" for d in made.problem.dims[wrt])
     own = tuple(i for i in axes if i is not None)[-rank:] if rank else ()
     if made.problem.layout == "numerator" and made.problem.order == 1 and len(own) == len(axes):
@@ -107,6 +135,7 @@ def _ending(made: Explained, wrt: str, printer: Printer, axes: tuple[Index | Non
         axes,
         own,
         lines,
+        named,
         made.problem.style == "index",
     )
 

@@ -107,7 +107,7 @@ def _cut(f: Factor, i: Index, new: Index, span: str) -> Tensor:
     def written(g: Factor) -> Tensor:
         if g.atom.op == "delta":
             return rows(span, new, next((j for j in g.at if j != i), new))
-        known = _known_cut(g, i, new, span)
+        known = _known_cut(g, i, new, span) or _chosen_again(g, i, new, span)
         if known is not None:
             return known
         places = g.at
@@ -139,6 +139,25 @@ def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
         return of_atom(identity(new.dim), (f.at[0], new))
     own = span_of(f.atom.name)
     return Tensor((f.at[0], new), ()) if own is not None and wanted is not None and own.apart(wanted) else None
+
+
+def listed(span: str) -> list[int] | None:
+    """Return the positions of a list, such as [1, 2, 0]; None for a slice."""
+    return [int(word) for word in span[1:-1].split(",")] if span.startswith("[") else None
+
+
+def _chosen_again(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
+    """Return the entries at a list of positions of entries at a list of positions; None for anything else."""
+    own, wanted = listed(f.atom.name) if f.atom.op == "slice" else None, listed(span)
+    if own is None or wanted is None or f.at.count(i) != 1 or f.at.index(i) != f.atom.axes[0]:
+        return None
+    places = [own[k] for k in wanted]
+    (inner,) = f.atom.args[0].terms[0].factors
+    at = tuple(new if j == i else j for j in f.at)
+    whole = inner.atom.dims[f.atom.axes[0]]
+    if whole.isdecimal() and places == list(range(int(whole))):
+        return of_atom(inner.atom, at)
+    return of_atom(_slice(inner.atom, f.atom.axes[0], str(places), at), at)
 
 
 def _slice(atom: Atom, k: int, span: str, places: tuple[Index, ...]) -> Atom:
@@ -225,11 +244,20 @@ def _picked(g: Factor, f: Factor) -> Tensor:
 def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
     """Let selected rows of the identity cut a span out of all factors that have their other index."""
     for f in term.factors:
-        if not _is_rows(f) or f.at[1] in free or f.at[0] == f.at[1]:
+        if not _is_rows(f) or f.at[0] == f.at[1]:
             continue
-        new, old = f.at
+        new, old, span = *f.at, f.atom.name
+        if old in free:
+            places = listed(span)
+            if new in free or places is None or not old.dim.isdecimal() or sorted(places) != list(range(int(old.dim))):
+                continue
+            new, old, span = (
+                old,
+                new,
+                str([places.index(k) for k in range(len(places))]),
+            )  # a permutation, the other way
         others = [g for g in term.factors if g is not f and old in g.at]
-        kept = product([_cut(g, old, new, f.atom.name) for g in others])
+        kept = product([_cut(g, old, new, span) for g in others])
         if not kept.terms:
             return Term(Fraction(0))
         whole = one(kept)

@@ -26,7 +26,7 @@ from gradcli.derivation.index import (
 )
 from gradcli.derivation.products import ONE, identity, multiply, product, sum_over, times, without
 from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
-from gradcli.derivation.units import triangle
+from gradcli.derivation.units import cut, triangle
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
@@ -183,6 +183,59 @@ def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     return ordered(xs[0].axes, function("equal", ends, tuple(i for i in xs[0].singles if i is not None)))
 
 
+_TURNS = ("[1, 2, 0]", "[2, 0, 1]")  # how the entries of the operands of a cross product are chosen
+
+
+def crossed(x: Tensor) -> Tensor:
+    """Return a sum with u[[1, 2, 0]] v[[2, 0, 1]] - u[[2, 0, 1]] v[[1, 2, 0]] as the cross product of u and v."""
+    for one in x.terms:
+        for other in x.terms:
+            rest = [t for t in x.terms if t is not one and t is not other]
+            found = _cross(one, other) if one.coef == -other.coef and one.coef > 0 else None
+            if found is not None:
+                return crossed(add([*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)], x.free))
+    return x
+
+
+def uncrossed(f: Factor) -> Tensor:
+    """Return a cross product by the entries of its operands."""
+    (i,) = f.at
+    u, v = (arg.renamed({arg.free[0]: i}) for arg in f.atom.args)
+    chosen = [[cut(x, i, (k := fresh(i.dim)), turn).renamed({k: i}) for x, turn in zip((u, v), turns, strict=True)]
+              for turns in (_TURNS, _TURNS[::-1])]  # fmt: skip
+    return add([product(chosen[0]), scaled(product(chosen[1]), -1)], (i,))
+
+
+def _cross(one: Term, other: Term) -> Tensor | None:
+    shared = [f for f in one.factors if f in other.factors]
+    parts = [[f for f in t.factors if f not in shared] for t in (one, other)]
+    turns = [{f.atom.name: f for f in own} for own in parts]
+    if any(len(own) != 2 or not all(_is_turned(f) for f in own) for own in parts) or any(
+        set(t) != {*_TURNS} for t in turns
+    ):
+        return None
+    (u, v), (w, z) = (
+        [_unturned(t[turn]) for turn in order] for t, order in zip(turns, (_TURNS, _TURNS[::-1]), strict=True)
+    )
+    places = {f.at for own in parts for f in own}
+    if u != w or v != z or len(places) != 1:
+        return None
+    (i,) = places.pop()
+    vectors = [Value((k := fresh(i.dim),), of_atom(atom, (k,))) for atom in (u, v)]
+    found = opaque("cross", vectors, [i.dim])
+    rest = Tensor(tuple(one.indices), (Term(one.coef, tuple(shared)),))
+    return multiply(rest, found.tensor.renamed({indices(*found.axes)[0]: i}))
+
+
+def _is_turned(f: Factor) -> bool:
+    return f.atom.op == "slice" and f.atom.name in _TURNS and f.power == 1 and len(f.at) == 1 and f.at[0].dim == "3"
+
+
+def _unturned(f: Factor) -> Atom:
+    (inner,) = f.atom.args[0].terms[0].factors
+    return inner.atom
+
+
 WHOLE: dict[str, Read] = {
     **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky")},
     "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
@@ -192,7 +245,7 @@ WHOLE: dict[str, Read] = {
 }  # fmt: skip
 OPAQUE = frozenset({
     "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
-    "max", "min", "mirrored",
+    "max", "min", "mirrored", "cross",
 })  # fmt: skip
 
 

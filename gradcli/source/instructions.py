@@ -115,6 +115,14 @@ class Instructions:
         """Run once, and call `watch(step, args, kwargs)` before each step."""
         return self._run(values, watch)
 
+    def named(self) -> dict[str, Callable[[Mapping[str, Value]], Value]]:
+        """Return the values that have a name of the user's, each as a function of the inputs."""
+        return {
+            step.name: Instructions(self.steps[: k + 1], self.registers, self.inputs, step.to).run
+            for k, step in enumerate(self.steps)
+            if step.name is not None
+        }
+
     def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
         registers = self.registers.copy()
         system = next((kind for x in values.values() if (kind := arithmetic(x))), None)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, bracket, function, slot
 
@@ -55,6 +55,8 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
         return args[0] if atom.op == "group" else np.linalg.inv(args[0])
     if atom.op == "softmax":
         return special.softmax(*args, axis=atom.axes)
+    if atom.op == "normal_density":
+        return stats.norm.pdf(*args)
     made = getattr(np, atom.op, None) or getattr(special, atom.op)
     return np.asarray(made(*args), dtype=float)
 

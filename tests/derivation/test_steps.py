@@ -10,8 +10,11 @@ name: f = 0.5 log(det(S)) + 0.5 (x - u)ᵀ P (x - u)
 inverse: dP = -P dS P
 log det: df = 0.5 tr(P dS) + 0.5 (x - u)ᵀ dP (x - u)
 substitute: df = 0.5 tr(P dS) - 0.5 (x - u)ᵀ P dS P (x - u)
-cyclic rule: df = tr((0.5 P - 0.5 P (x - u) (x - u)ᵀ P) dS)
-read off: G = 0.5 P - 0.5 P (x - u) (x - u)ᵀ P
+scalar = trace: df = 0.5 tr(P dS) - 0.5 tr(dS P (x - u) (x - u)ᵀ P)
+cyclic rule: df = 0.5 tr(P dS) - 0.5 tr(P (x - u) (x - u)ᵀ P dS)
+collect: df = tr((0.5 P - 0.5 P (x - u) (x - u)ᵀ P) dS)
+read off: Gᵀ = 0.5 P - 0.5 P (x - u) (x - u)ᵀ P
+symmetry: G = 0.5 P - 0.5 P (x - u) (x - u)ᵀ P
 """
 LEAST_SQUARES = """
 name: t1 = W x - y
@@ -19,15 +22,17 @@ name: f = 0.5 ‖t1‖²
 sum rule: dt1 = dW x
 squared norm: df = t1ᵀ dt1
 substitute: df = t1ᵀ dW x
+scalar = trace: df = tr(dW x t1ᵀ)
 cyclic rule: df = tr(x t1ᵀ dW)
-read off: G = t1 xᵀ
+read off: Gᵀ = x t1ᵀ
+transpose: G = t1 xᵀ
 """
 QUADRATIC = """
 name: f = xᵀ A x
 product rule: df = dxᵀ A x + xᵀ A dx
 transpose: df = (Aᵀ x + A x)ᵀ dx
 read off: G = Aᵀ x + A x
-collect like terms: G = (A + Aᵀ) x
+collect: G = (A + Aᵀ) x
 """
 LOGISTIC = """
 name: s = sigmoid(X w)
@@ -49,7 +54,8 @@ read off: G = p - y
 LOG_DET = """
 name: f = log(det(S))
 log det: df = tr(S⁻¹ dS)
-read off: G = S⁻¹
+read off: Gᵀ = S⁻¹
+symmetry: G = S⁻¹
 """
 INVERSE = """
 name: P = X⁻¹
@@ -57,8 +63,9 @@ name: f = tr(A P B)
 inverse: dP = -P dX P
 linearity: df = tr(A dP B)
 substitute: df = -tr(A P dX P B)
-cyclic rule: df = tr(-P B A P dX)
-read off: G = -Pᵀ Aᵀ Bᵀ Pᵀ
+cyclic rule: df = -tr(P B A P dX)
+read off: Gᵀ = -P B A P
+transpose: G = -Pᵀ Aᵀ Bᵀ Pᵀ
 """
 LAYER_NORM = """
 name: t1 = x - mean(x) 𝟏
@@ -69,7 +76,8 @@ power rule: dt2 = mean(t1 ∘ dt1) / t2
 quotient rule: df = gᵀ dt1 / t2 - dt2 gᵀ t1 / t2²
 substitute: df = gᵀ (dx - mean(dx) 𝟏) / t2 - mean(g ∘ t1) t1ᵀ (dx - mean(dx) 𝟏) / t2³
 read off: G = g / t2 - mean(g ∘ t1) t1 / t2³ - (mean(g) / t2) 𝟏
-collect like terms: G = (g - mean(g) 𝟏) / t2 - mean(g ∘ t1) t1 / t2³
+name: xhat = t1 / t2
+collect: G = (g - mean(g ∘ xhat) xhat - mean(g) 𝟏) / t2
 """
 NETWORK = "0.5*norm(V@tanh(W@x + b) + c - y)**2"
 SIZES = {"V": "k m", "W": "m n", "x": "n", "b": "m", "c": "k", "y": "k"}
@@ -79,8 +87,10 @@ name: f = 0.5 ‖t1‖²
 sum rule: dt1 = dV tanh(W x + b)
 squared norm: df = t1ᵀ dt1
 substitute: df = t1ᵀ dV tanh(W x + b)
+scalar = trace: df = tr(dV tanh(W x + b) t1ᵀ)
 cyclic rule: df = tr(tanh(W x + b) t1ᵀ dV)
-read off: G = t1 tanh(W x + b)ᵀ
+read off: Gᵀ = tanh(W x + b) t1ᵀ
+transpose: G = t1 tanh(W x + b)ᵀ
 """
 BY_W = """
 name: h = tanh(W x + b)
@@ -90,8 +100,10 @@ chain rule: tanh: dh = (1 - h²) ∘ (dW x)
 sum rule: dt1 = V dh
 squared norm: df = t1ᵀ dt1
 substitute: df = sum((1 - h²) ∘ (dW x) ∘ (Vᵀ t1))
-cyclic rule: df = tr(x ((1 - h²) ∘ (Vᵀ t1))ᵀ dW)
-read off: G = ((1 - h²) ∘ (Vᵀ t1)) xᵀ
+name: δ1 = (1 - h²) ∘ (Vᵀ t1)
+cyclic rule: df = tr(x δ1ᵀ dW)
+read off: Gᵀ = x δ1ᵀ
+transpose: G = δ1 xᵀ
 """
 BY_B = """
 name: h = tanh(W x + b)

@@ -11,8 +11,8 @@ from gradcli.derivation.mathematics import M, Sign
 # (LINE is a quotient with a line, which is as good as brackets)
 COMPARE, SUM, ENTRYWISE, BESIDE, LINE, RAISED, ATOM = range(7)
 _LEVELS = {
-    Sign.SUM: SUM, Sign.MINUS: SUM, Sign.TOTAL: ENTRYWISE, Sign.ENTRYWISE: ENTRYWISE, Sign.BESIDE: BESIDE, Sign.POWER: RAISED,
-    Sign.ENTRY_POWER: RAISED, Sign.TRANSPOSE: RAISED, Sign.INVERSE: RAISED,
+    Sign.SUM: SUM, Sign.MINUS: SUM, Sign.TOTAL: ENTRYWISE, Sign.ENTRYWISE: ENTRYWISE, Sign.CROSS: ENTRYWISE,
+    Sign.BESIDE: BESIDE, Sign.POWER: RAISED, Sign.ENTRY_POWER: RAISED, Sign.TRANSPOSE: RAISED, Sign.INVERSE: RAISED,
 }  # fmt: skip
 
 Letters = Sequence[str]
@@ -68,6 +68,8 @@ class Notation(ABC):
             return self.minus(self.write(m.args[0], ENTRYWISE))
         if s is Sign.ENTRYWISE:
             return self.entrywise([self.write(a, self.entrywise_level(a)) for a in m.args])
+        if s is Sign.CROSS:
+            return self.cross([self.write(a, LINE) for a in m.args])
         if s is Sign.BESIDE:
             return self.beside([self.write(a, LINE) for a in m.args])
         if s is Sign.TRANSPOSE:
@@ -119,6 +121,8 @@ class Notation(ABC):
 
     @abstractmethod
     def entrywise(self, parts: Sequence[str]) -> str: ...
+    @abstractmethod
+    def cross(self, parts: Sequence[str]) -> str: ...
     @abstractmethod
     def beside(self, parts: Sequence[str]) -> str: ...
     @abstractmethod

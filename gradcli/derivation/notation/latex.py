@@ -43,6 +43,9 @@ class Latex(Notation):
     def entrywise(self, parts: Sequence[str]) -> str:
         return r" \circ ".join(parts)
 
+    def cross(self, parts: Sequence[str]) -> str:
+        return r" \times ".join(parts)
+
     def beside(self, parts: Sequence[str]) -> str:
         first, *rest = parts
         return f"{first} {self.beside(rest)}" if first[0].isdigit() and rest else r" \, ".join(parts)

@@ -60,6 +60,9 @@ class Mathml(Notation):
     def entrywise(self, parts: Sequence[str]) -> str:
         return f"<mrow>{'<mo>&#8728;</mo>'.join(parts)}</mrow>"
 
+    def cross(self, parts: Sequence[str]) -> str:
+        return f"<mrow>{'<mo>&#215;</mo>'.join(parts)}</mrow>"
+
     def beside(self, parts: Sequence[str]) -> str:
         return f"<mrow>{'<mo>&#8290;</mo>'.join(parts)}</mrow>"
 

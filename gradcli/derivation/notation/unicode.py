@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from gradcli.derivation.mathematics import M, Sign
-from gradcli.derivation.names import GREEK
+from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, BESIDE, ENTRYWISE, RAISED, SUM, Letters, Notation
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -26,7 +26,8 @@ class Unicode(Notation):
         return f"({shown})"
 
     def name(self, text: str) -> str:
-        return GREEK.get(text, text)
+        stem, digits = parts_of(text)
+        return f"{GREEK[stem]}{digits}" if stem in GREEK else GREEK.get(text, text)
 
     def number(self, text: str) -> str:
         mantissa, e, exponent = text.partition("e")
@@ -35,6 +36,9 @@ class Unicode(Notation):
 
     def entrywise(self, parts: Sequence[str]) -> str:
         return " ∘ ".join(parts)
+
+    def cross(self, parts: Sequence[str]) -> str:
+        return " × ".join(parts)
 
     def beside(self, parts: Sequence[str]) -> str:
         return " ".join(parts)

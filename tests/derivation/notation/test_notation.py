@@ -171,12 +171,33 @@ def test_functions_of_whole_arrays_among_indices(f: str, shapes: dict[str, str],
     assert result.index == entry
 
 
+OPTION = "d1 = (log(S/K) + (r + v**2/2)*T)/(v*sqrt(T)); d2 = d1 - v*sqrt(T); S*ndtr(d1) - K*exp(-r*T)*ndtr(d2)"
+SCALARS = dict.fromkeys(("S", "K", "r", "v", "T"), "")
+ASSUMED = dict.fromkeys(("S", "K", "v", "T"), "positive")
+LAYERS = "h = sigmoid(W1@x + b1); a = sigmoid(W2@h + b2); 0.5*sum((a - y)**2)"
+SIZES = {"W1": "k n", "x": "n", "b1": "k", "W2": "m k", "b2": "m", "y": "m"}
+FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
+
+
 @pytest.mark.parametrize(("f", "shapes", "assume", "wrt", "shown"), [
     ("max(x)", {"x": "n"}, {}, "x", "∂f/∂x = 𝟏[x == max(x)]"),
     ("norm(kron(A, B))**2", {"A": "m n", "B": "p q"}, {}, "A", "∂f/∂A = 2 ‖B‖² A"),
     ("norm(A@vec(X))**2", {"A": "k 6", "X": "2 3"}, {}, "A", None),
     ("x.T@A@x", {"x": "n 1", "A": "n n"}, {}, "A", "∂f/∂A = x xᵀ"),
-    ("sum(gelu(x))", {"x": "n"}, {}, "x", "∂f/∂x = (x ∘ exp(-0.5 x²)) / √(2 π) + Φ(x)"),
+    ("sum(gelu(x))", {"x": "n"}, {}, "x", "φ = exp(-0.5 x²) / √(2 π); ∂f/∂x = x ∘ φ + Φ(x)"),
+    ("sum(gelu(phi))", {"phi": "n"}, {}, "phi", "φ1 = exp(-0.5 φ²) / √(2 π); ∂f/∂φ = φ ∘ φ1 + Φ(φ)"),
+    (OPTION, SCALARS, ASSUMED, "S", "d1 = (log(S / K) + T (0.5 v² + r)) / (v √T); ∂f/∂S = Φ(d1)"),
+    (OPTION, SCALARS, ASSUMED, "v", "d1 = (log(S / K) + T (0.5 v² + r)) / (v √T); φ = exp(-0.5 d1²) / √(2 π); ∂f/∂v = S φ √T"),
+    ("sum(cross(a, b)*c)", {"a": "3", "b": "3", "c": "3"}, {}, "a", "∂f/∂a = b × c"),
+    ("norm(cross(a, b))**2", {"a": "3", "b": "3"}, {}, "b", "∂f/∂b = 2 ((a × b) × a)"),
+    ("sum(log(x + sqrt(x**2 + 1)))", {"x": "n"}, {}, "x", "∂f/∂x = 1 / √(x² + 1)"),
+    ("exp(x)/(1 + exp(x))", {"x": ""}, {}, "x", "∂f/∂x = sigmoid(x) (1 - sigmoid(x))"),
+    ("g@(x/sqrt(mean(x*x) + 1e-5))", {"x": "n", "g": "n"}, {}, "x", "r = √(mean(x²) + 10⁻⁵); xhat = x / r; ∂f/∂x = (g - mean(g ∘ xhat) xhat) / r"),
+    (LAYERS, SIZES, {}, "W1", f"{FORWARD}; δ2 = (a - y) ∘ a ∘ (1 - a); δ1 = h ∘ (1 - h) ∘ (W2ᵀ δ2); ∂f/∂W1 = δ1 xᵀ"),
+    (LAYERS, SIZES, {}, "W2", f"{FORWARD}; δ2 = (a - y) ∘ a ∘ (1 - a); ∂f/∂W2 = δ2 hᵀ"),
+    (LAYERS, SIZES, {}, "b1", f"{FORWARD}; δ2 = (a - y) ∘ a ∘ (1 - a); ∂f/∂b1 = h ∘ (1 - h) ∘ (W2ᵀ δ2)"),
+    (LAYERS, SIZES, {}, "b2", f"{FORWARD}; ∂f/∂b2 = (a - y) ∘ a ∘ (1 - a)"),
+    ("sum(R*(softmax(Q@K.T, axis=1)@V))", {"Q": "m d", "K": "n d", "V": "n k", "R": "m k"}, {}, "K", "p = softmax_rows(Q Kᵀ); ∂f/∂K = ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (p V))ᵀ) ∘ pᵀ) Q"),
     ("(x - u)@inv(S)@(x - u)", {"S": "n n", "x": "n", "u": "n"}, {"S": "spd"}, "x", "∂f/∂x = 2 S⁻¹ (x - u)"),
 ])  # fmt: skip
 def test_forms_of_textbooks(

@@ -143,11 +143,16 @@ def test_every_step_says_in_signs_what_it_says_in_code(expression: str, sizes: s
         f = Expression(code, frozenset(scope))
         value = np.asarray(f({n: x for n, x in scope.items() if n in f.inputs}))
         shown = step.unicode if notation == "unicode" else DIFFERENTIAL.sub(r"\\mathrm{d\1\2}", step.latex)
+        shown = (
+            f"{name} = {shown.partition(' = ')[2]}" if name.endswith(".T") else shown
+        )  # the reader takes names alone
         found = evaluated(notation, shown, scope, value.shape)
         np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-9, err_msg=shown)
         if name in scope:  # a line that says the same in another form
             np.testing.assert_allclose(scope[name], value, rtol=1e-9, atol=1e-9, err_msg=shown)
         scope[name] = value[()]
+    if f"{name}.T" in scope:
+        np.testing.assert_allclose(scope[name], scope[f"{name}.T"].T, rtol=1e-9, atol=1e-9)
     f, h = Expression(expression), 1e-6
     ends = [{**scope, wrt: scope[wrt] + sign * h * scope[f"d{wrt}"]} for sign in (1, -1)]
     above, below = (float(f({n: end[n] for n in f.inputs})) for end in ends)
