@@ -17,6 +17,7 @@ from gradcli.interpreters.graph import Graph
 from gradcli.primitives.linalg import T
 from gradcli.primitives.matrix_functions import expm_frechet
 from gradcli.primitives.reductions import PEAKS
+from gradcli.primitives.shaping import GETITEM
 
 
 def node(op: str, value: Callable[..., Any], *xs: Value) -> Graph:
@@ -119,6 +120,28 @@ class _MaxRule:
         return np.expand_dims(ybar, params["axis"]) * PEAKS(xs[0], **params)
 
 
+def sorts(index: Any, x: Value) -> bool:
+    """Whether an index sorts a vector, whose entries all differ."""
+    value = np.asarray(getattr(x, "value", x))
+    order = np.asarray(index) if isinstance(index, np.ndarray) else np.zeros(0)
+    rolled = order.ndim == 1 and len(order) and np.array_equal(order, np.roll(np.arange(len(order)), -int(order[0])))
+    return value.ndim == 1 and order.shape == value.shape and not rolled and np.array_equal(order, np.argsort(value))
+
+
+class _GetitemRule:
+    """A sorted vector pulls back to where its entries were."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        if sorts(params["index"], xs[0]):
+            return node("sorted along", lambda x, xdot: xdot[np.argsort(x)], xs[0], xdot)
+        return GETITEM.rules[0].push(primitive, i, y, xs, xdot, params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        if sorts(params["index"], xs[0]):
+            return node("unsorted", lambda x, ybar: ybar[np.argsort(np.argsort(x))], xs[0], ybar)
+        return GETITEM.rules[0].pull(ybar, i, y, xs, params, transpose)
+
+
 class _ConvolveRule:
     """A convolution pulls back by a correlation with the other operand."""
 
@@ -131,5 +154,5 @@ class _ConvolveRule:
 
 RULES: dict[str, Rule] = {
     "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
-    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
+    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(), "getitem": _GetitemRule(),
 }  # fmt: skip

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, of_atom, slot
+from gradcli.derivation.adjoints import sorts
+from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, slot
 from gradcli.derivation.products import identity, multiply, sum_over
-from gradcli.derivation.structure import Axis, Sized, Value, alike, indices, matched, ordered, single
-from gradcli.derivation.units import cut, rows, triangle, unit
+from gradcli.derivation.structure import Axis, Sized, Value, alike, indices, matched, ordered, renewed, single
+from gradcli.derivation.units import cut, inverse_of, rows, triangle, turned, unit
+from gradcli.derivation.whole import opaque
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
 
@@ -65,9 +67,24 @@ def _pick(here: Sequence[Any], lengths: Sequence[int]) -> Pick:
         return Pick("at", edge([int(a) for a in arrays], lengths))
     if all(np.array_equal(a, np.arange(n)) for a, n in zip(arrays, lengths, strict=True)):
         return Pick("diagonal")
+    if (turn := _turn(arrays, lengths)) is not None:
+        return Pick("span", turned(turn))
     if any(not np.array_equal(a, arrays[0]) for a in arrays):
         raise NotSupported(_NOWHERE, do=_WHOLE)
     return Pick("span", str([int(k) for k in arrays[0]]))
+
+
+def _turn(arrays: Sequence[Any], lengths: Sequence[int]) -> int | None:
+    """Return by how many positions an index rolls an axis, at all sizes; None for any other index."""
+    if any(
+        len(a) != n or not np.array_equal(a, np.roll(np.arange(n), -a[0])) for a, n in zip(arrays, lengths, strict=True)
+    ):
+        return None
+    return next((k for k in (-int(arrays[0][0]), lengths[0] - int(arrays[0][0])) if _rolls(k, arrays, lengths)), None)
+
+
+def _rolls(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
+    return all(a[0] == -k % n for a, n in zip(arrays, lengths, strict=True))
 
 
 def _span(here: Sequence[slice], lengths: Sequence[int]) -> Pick:
@@ -101,6 +118,8 @@ def edge(places: Sequence[int], lengths: Sequence[int]) -> str:
 
 
 def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    if len(xs[0].axes) == 1 and all(sorts(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)):
+        return opaque("sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
     wanted = picks([p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs])
     after = iter(reader.axes([g.shape for g in graphs]))
     own, tensor = iter(xs[0].axes), xs[0].tensor
@@ -128,6 +147,19 @@ def _getitem(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
                 diagonal, met = i, True
             axes.append(i)
     return ordered(axes, tensor)
+
+
+def _in_order(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    """Return 1 where an entry of x is at a place of sort(x), summed with a vector over the places, or over the entries."""
+    place, entry = (fresh(i.dim) for i in indices(*xs[0].axes) * 2)
+    whole = opaque("sort", xs[:1], [place.dim])
+    x = xs[0].tensor.renamed({indices(*xs[0].axes)[0]: entry})
+    placed = whole.tensor.renamed({indices(*whole.axes)[0]: place})
+    kept, summed = (entry, place) if graphs[0].op == "unsorted" else (place, entry)
+    same = function("equal", [x, placed], (entry, place))
+    along = renewed(xs[1])
+    v = along.tensor.renamed({indices(*along.axes)[0]: summed})
+    return ordered([kept], sum_over(multiply(same, v), [summed]))
 
 
 def _cut(x: Tensor, axis: Axis, after: Axis, span: str) -> Tensor:
@@ -190,7 +222,8 @@ def _among_zeros(x: Tensor, axis: Axis, into: Axis, span: str) -> Tensor:
     assert j is not None
     if i is None:
         return multiply(x, _unit_at(j, _single(span)))
-    picks = rows(span, j, i) if span == "::-1" else rows(span, i, j)  # the reversal is a symmetric matrix
+    back = inverse_of(span, j.dim)
+    picks = rows(span, i, j) if back is None else rows(back, j, i)
     return sum_over(multiply(x, picks), [i])
 
 
@@ -262,6 +295,7 @@ def _cumsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
 
 INDEXING: dict[str, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
     "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate,
+    "unsorted": _in_order, "sorted along": _in_order,
 }  # fmt: skip
 
 

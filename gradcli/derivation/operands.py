@@ -114,6 +114,8 @@ def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
     k = order.index(atom.axes[0])
     if atom.name == "::-1":
         return call("flip", e, **({"axis": str(k)} if len(order) > 1 else {}))
+    if atom.name.startswith("roll"):
+        return call("roll", e, number(Fraction(atom.name.split()[1])), **({"axis": str(k)} if len(order) > 1 else {}))
     return _indexed(e, [atom.name if n == k else ":" for n in range(len(order))])
 
 

@@ -141,23 +141,50 @@ def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
     return Tensor((f.at[0], new), ()) if own is not None and wanted is not None and own.apart(wanted) else None
 
 
+def turned(k: int) -> str:
+    """Return the span of all positions, rolled by k."""
+    return f"roll {k}"
+
+
+def inverse_of(span: str, dim: str) -> str | None:
+    """Return the span that puts the entries of a reversal, a roll or a permutation back; None for any other span."""
+    if span == "::-1":
+        return span
+    if span.startswith("roll"):
+        return turned(-int(span.split()[1]))
+    places = listed(span)
+    if places is None or not dim.isdecimal() or sorted(places) != list(range(int(dim))):
+        return None
+    return str([places.index(k) for k in range(len(places))])
+
+
 def listed(span: str) -> list[int] | None:
     """Return the positions of a list, such as [1, 2, 0]; None for a slice."""
     return [int(word) for word in span[1:-1].split(",")] if span.startswith("[") else None
 
 
 def _chosen_again(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
-    """Return the entries at a list of positions of entries at a list of positions; None for anything else."""
-    own, wanted = listed(f.atom.name) if f.atom.op == "slice" else None, listed(span)
-    if own is None or wanted is None or f.at.count(i) != 1 or f.at.index(i) != f.atom.axes[0]:
+    """Return the entries at positions of entries at positions, both of a list or of a roll; None for anything else."""
+    if f.atom.op != "slice" or f.at.count(i) != 1 or f.at.index(i) != f.atom.axes[0]:
+        return None
+    (inner,) = f.atom.args[0].terms[0].factors
+    again = _composed(f.atom.name, span, inner.atom.dims[f.atom.axes[0]])
+    at = tuple(new if j == i else j for j in f.at)
+    if again is None or again == "":
+        return None if again is None else of_atom(inner.atom, at)
+    return of_atom(_slice(inner.atom, f.atom.axes[0], again, at), at)
+
+
+def _composed(first: str, then: str, dim: str) -> str | None:
+    """Return two lists or two rolls as one, nothing where they take all entries as they are; None for other spans."""
+    if first.startswith("roll") and then.startswith("roll"):
+        k = int(first.split()[1]) + int(then.split()[1])
+        return turned(k) if k else ""
+    own, wanted = listed(first), listed(then)
+    if own is None or wanted is None:
         return None
     places = [own[k] for k in wanted]
-    (inner,) = f.atom.args[0].terms[0].factors
-    at = tuple(new if j == i else j for j in f.at)
-    whole = inner.atom.dims[f.atom.axes[0]]
-    if whole.isdecimal() and places == list(range(int(whole))):
-        return of_atom(inner.atom, at)
-    return of_atom(_slice(inner.atom, f.atom.axes[0], str(places), at), at)
+    return "" if dim.isdecimal() and places == list(range(int(dim))) else str(places)
 
 
 def _slice(atom: Atom, k: int, span: str, places: tuple[Index, ...]) -> Atom:

@@ -245,7 +245,7 @@ WHOLE: dict[str, Read] = {
 }  # fmt: skip
 OPAQUE = frozenset({
     "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
-    "max", "min", "mirrored", "cross",
+    "max", "min", "mirrored", "cross", "sort",
 })  # fmt: skip
 
 

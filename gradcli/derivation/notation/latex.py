@@ -18,7 +18,7 @@ class Latex(Notation):
     line, root = LINE, ATOM
     _marks: ClassVar = {"T": r"\top", "-T": r"-\top", "-1": "-1"}
     _comparisons: ClassVar = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
-    _words: ClassVar = {"sigmoid": r"\sigma", "Φ": r"\Phi", "tr": r"\operatorname{tr}"}
+    _words: ClassVar = {"sigmoid": r"\sigma", "Φ": r"\Phi", "φ": r"\phi", "tr": r"\operatorname{tr}"}
 
     def bracketed(self, shown: str) -> str:
         return rf"\left({shown}\right)"
