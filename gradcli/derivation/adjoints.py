@@ -154,5 +154,6 @@ class _ConvolveRule:
 
 RULES: dict[str, Rule] = {
     "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
-    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(), "getitem": _GetitemRule(),
+    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
+    "getitem": _GetitemRule(),
 }  # fmt: skip

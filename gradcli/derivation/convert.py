@@ -15,7 +15,7 @@ from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom
 from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.problem import RECORDINGS
 from gradcli.derivation.products import ONE, multiply, power, product
-from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed
+from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
 from gradcli.derivation.whole import WHOLE, crossed
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
@@ -157,6 +157,8 @@ class Reader:
             return Value(axes, of_atom(atom, at))
         if first.op == "constant":
             return self.constant([np.asarray(g.value) for g in graphs])
+        if first.op == "equal" and (where := self._indicator(graphs)) is not None:
+            return where
         xs = [self._operand(tuple(g.args[k] for g in graphs)) for k in range(len(first.args))]
         params = [g.params or {} for g in graphs]
         if first.op in OPERATIONS:
@@ -184,6 +186,22 @@ class Reader:
         else:
             raise NotSupported(f"{first.op} has no closed form here", do="gradcli check verifies its gradient")
         return Value(axes, Tensor(free, y.terms))
+
+    def _indicator(self, graphs: Sequence[Graph]) -> Value | None:
+        """Return where an input that is an index has its value, as k == 0, 1, ..., n - 1; None for other comparisons."""
+        for k in (0, 1):
+            positions = [np.asarray(getattr(g.args[1 - k], "value", g.args[1 - k])) for g in graphs]
+            given = isinstance(graphs[0].args[1 - k], Graph) and graphs[0].args[1 - k].op != "constant"
+            if given or any(x.ndim != 1 or not np.array_equal(x, np.arange(len(x))) for x in positions):
+                continue
+            place = self._operand(tuple(g.args[k] for g in graphs))
+            last = single(self.axes([x.shape for x in positions])[0])
+            if last is None or (place.axes and place.axes[-1] is not None):
+                continue
+            axes = (*place.axes[:-1], last)
+            along = of_atom(Atom("arange", dims=(last.dim,)), (last,))
+            return Value(axes, function("equal", [place.tensor, along], indices(*axes)))
+        return None
 
 
 def _compared(node: Graph, a: Tensor, b: Tensor) -> Tensor:

@@ -97,6 +97,8 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
         return constant_of(Fraction(int(atom.name)))
     if atom.op in ("input", "size", "pi"):
         return _entry(M(Sign.NAME, text=atom.name), own)
+    if atom.op == "arange":
+        return M(Sign.NAME, text=own[0])
     if atom.op in ("delta", "unit"):
         return _entry(M(Sign.NAME, text="delta"), own if atom.op == "delta" else (own[0], _place(atom)))
     if atom.op in _PARTS:

@@ -67,10 +67,10 @@ def _pick(here: Sequence[Any], lengths: Sequence[int]) -> Pick:
         return Pick("at", edge([int(a) for a in arrays], lengths))
     if all(np.array_equal(a, np.arange(n)) for a, n in zip(arrays, lengths, strict=True)):
         return Pick("diagonal")
-    if (turn := _turn(arrays, lengths)) is not None:
-        return Pick("span", turned(turn))
     if any(not np.array_equal(a, arrays[0]) for a in arrays):
-        raise NotSupported(_NOWHERE, do=_WHOLE)
+        if (turn := _turn(arrays, lengths)) is None:
+            raise NotSupported(_NOWHERE, do=_WHOLE)
+        return Pick("span", turned(turn))
     return Pick("span", str([int(k) for k in arrays[0]]))
 
 

@@ -269,6 +269,11 @@ class Writing:
         return inner if e.args[0].op == "column" else self._turned(inner)
 
     def _comparison(self, e: E, shape: Shape) -> M:
+        place, along = e.args
+        if along.op == "call" and along.text == "arange":
+            if shape and len(shape) == 1:
+                return M(Sign.UNIT, (self.formula(place),))
+            return function("onehot", self.formula(place))
         return M(Sign.TRUTH, tuple(self._operand(a, shape) for a in e.args), e.text)
 
     def _part(self, e: E, shape: Shape) -> M:

@@ -52,7 +52,12 @@ class Printer:
         inside = list(dict.fromkeys(e.walk()))
         for (atom, dims, order), turned in self.written.items():
             straight = self.written.get((atom, dims, order[::-1])) if order == (1, 0) else None
-            if straight is None or straight.op != "call" or turned.op != "call" or not {straight, turned} <= {*inside}:
+            both = {straight, turned}
+            if (
+                straight is None
+                or not both <= {*inside}
+                or any(e is None or e.op not in ("call", "compare") for e in both)
+            ):
                 continue
             kept, other = (straight, turned) if ("axis", "0") not in straight.options else (turned, straight)
             e = replaced(e, other, transpose(kept))
@@ -248,7 +253,7 @@ class Printer:
         if key not in self.written:
             e = self._atom(atom, order)
             if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
-                e = min(e, transpose(self._atom(atom, order[::-1])), key=lambda x: x.size)
+                e = min(transpose(self._atom(atom, order[::-1])), e, key=lambda x: x.size)
             self.written[key] = e
         return self.written[key]
 
@@ -260,6 +265,8 @@ class Printer:
             return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
         if atom.op == "delta":
             return call("eye", ex.name(atom.dims[0]))
+        if atom.op == "arange":
+            return call("arange", ex.name(atom.dims[0]))
         if atom.op == "unit":
             return ex.indexed(call("eye", ex.name(atom.dims[0])), [atom.name])
         if atom.op == "tri":

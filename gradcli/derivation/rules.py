@@ -203,7 +203,9 @@ def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
             return summed_still(term, Term(term.coef, (*without(term, f), *rest)), free)
-        if (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op in ("greater", "less", "tri")) and f.power > 1:
+        if (
+            f.atom.facts & {"onehot", "onehot rows"} or f.atom.op in ("greater", "less", "equal", "tri")
+        ) and f.power > 1:
             return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
         if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
             inner = unbound(outside(f).terms[0], f.at)

@@ -58,7 +58,7 @@ class Shapes:
             return () if axis is None else tuple(d for k, d in enumerate(args[0]) if k != int(axis) % len(args[0]))
         if name in _NUMBERS:
             return ()
-        if name in ("eye", "ones", "zeros"):
+        if name in ("eye", "ones", "zeros", "arange"):
             dims = tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
             return dims * 2 if name == "eye" else dims
         if name == "outer":

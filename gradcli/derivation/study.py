@@ -20,7 +20,7 @@ from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.reports.derive import Answer, DeriveReport, Result
-from gradcli.source.derived import Completed
+from gradcli.source.derived import Completed, root_of
 from gradcli.source.expression import Expression
 from gradcli.source.facts import FACTS, Dims, facts_of
 from gradcli.source.function import Function
@@ -191,7 +191,11 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     given = wanted.given
     dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
     facts = facts_of(list(wanted.assume), dims)
-    names = _chosen([n for n in f.inputs if n in dims], wanted.wrt)
+    facts |= {n: facts.get(n, frozenset()) | {"index"} for n in _places(f) if n in dims}
+    moving = [n for n in f.inputs if n in dims and (wanted.wrt is not None or "index" not in facts.get(n, ()))]
+    names = _chosen(moving, wanted.wrt)
+    for name in (n for n in names if "index" in facts.get(n, ())):
+        raise BadOption(f"{name} is an index, by which nothing is differentiated", do=f"--wrt {moving[0]}")
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
     problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
@@ -225,6 +229,12 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     if given is None:
         return report
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
+
+
+def _places(f: Function) -> frozenset[str]:
+    """Return the inputs that an expression uses as positions in arrays."""
+    root = root_of(f)
+    return root.places if isinstance(root, Expression) else frozenset()
 
 
 def _at_sizes(problem: Problem, given: Given | None, shapes: Mapping[str, Dims]) -> tuple[Derivation, Given | None]:

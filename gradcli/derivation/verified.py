@@ -39,6 +39,7 @@ MADE: dict[str, str] = {
     "onehot rows":  "np.eye({x}.shape[1])[np.arange(len({x})) % {x}.shape[1]]",
     "signs":        "np.where({x} < 0, -1.0, 1.0)",
     "positive":     "np.abs({x}) + 0.3",
+    "index":        "np.floor(np.abs(3*{x})) % 3",
 }  # fmt: skip
 
 

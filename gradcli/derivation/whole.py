@@ -348,11 +348,13 @@ def _of_cholesky(atom: Atom) -> bool:
 
 
 def picks_one(f: Factor) -> list[Index]:
-    """Return the indices over which an indicator of the largest entry sums to one, if the factor is one."""
+    """Return the indices over which an indicator of the largest entry, or of an index, sums to one, if the factor is one."""
     if f.atom.op != "equal" or len(f.atom.args) != 2:
         return []
     for end, extreme in (f.atom.args, f.atom.args[::-1]):
         g = extreme.factor
+        if g is not None and g.atom.op == "arange":
+            return [f.at[-1 - i.id] for i in extreme.free]
         if g is not None and g.atom.op in EXTREMES and set(g.at) < set(end.free):
             return [f.at[-1 - i.id] for i in end.free if i not in g.at]
     return []

@@ -173,7 +173,8 @@ def _one_hot(y: Value, z: Value, axis: int) -> Any:
     labels = np.asarray(plain(y))
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
         raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, not differentiated: --wrt z")
-    return np.moveaxis((labels[..., None] == np.arange(classes)) * 1.0, -1, axis)
+    places = y if isinstance(y, Tracer) else labels
+    return np.moveaxis((places[..., None] == np.arange(classes, dtype=float)) * 1.0, -1, axis)
 
 
 def layer_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: float = 1e-5) -> Value:

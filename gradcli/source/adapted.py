@@ -9,7 +9,9 @@ import numpy as np
 
 from gradcli.core.bind import HANDLERS, handler
 from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, plain
+from gradcli.errors import BadExpression
 from gradcli.primitives.special_orders import COMPOSITES, ORDERS
 
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
@@ -31,6 +33,24 @@ def counting(function: Callable[..., Any]) -> Callable[..., Value]:
     count.__wrapped__ = HANDLERS[function]  # type: ignore[attr-defined]  # its signature
     count.__doc__ = f"Return np.{function.__name__} as numbers."
     return count
+
+
+def entry_at(x: Value, k: Value, axis: int) -> Value:
+    """Return the entries of x at one position along an axis, a whole number that is not differentiated by.
+
+    For a traced position this is the sum of x times the indicator of the position.
+    Raises  BadExpression for anything but a whole number from 0 to the length of the axis - 1.
+    """
+    if axis >= len(shape(x)):
+        raise BadExpression(f"an array of {len(shape(x))} axes has no axis {axis} to index", do="leave the index out")
+    n, place = shape(x)[axis], plain(k)
+    if shape(k) or place != np.floor(place) or not 0 <= place < n:
+        says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"
+        raise BadExpression(says, do="give it such a value; nothing is differentiated by it")
+    if not isinstance(k, Tracer):
+        return x[(*(slice(None),) * axis, int(place))]
+    here = (k == np.arange(n, dtype=float)) * 1.0
+    return np.sum(x * np.reshape(here, (n, *(1,) * (len(shape(x)) - axis - 1))), axis=axis)
 
 
 class OfScipy:

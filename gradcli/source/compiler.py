@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge
 from gradcli.primitives.linalg import inverse
-from gradcli.source.adapted import as_number
+from gradcli.source.adapted import as_number, entry_at
 from gradcli.source.instructions import LIST, Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
 from gradcli.source.names import ALIASES, BY_PREFIX, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES
@@ -267,10 +267,29 @@ class Compiler:
 
     def _subscript(self, node: ast.Subscript) -> Compiling:
         base = yield node.value
+        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if any(map(self._is_place, parts)) and not any(
+            isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts
+        ):
+            for axis in (k for k in reversed(range(len(parts))) if self._is_place(parts[k])):
+                place = yield parts[axis]
+                base = self._emit(node, entry_at, "[]", [base, place, self._register(axis)])
+                self.program.places.add(folded(ast.unparse(parts.pop(axis))))
+            if not parts:
+                return base
+            node = ast.copy_location(ast.Subscript(node.value, ast.Tuple(parts, ast.Load()), node.ctx), node)
         index = self._index(node.slice)
         if isinstance(index, tuple) and not index:
             raise BadExpression("the index is empty", where=self._span(node), do="write x[0] or x[1:]")
         return self._emit(node, indexed, "[]", [base, self._register(index)])
+
+    def _is_place(self, node: ast.expr) -> bool:
+        """Whether a part of an index is an input, whose value is a position."""
+        return (
+            isinstance(node, ast.Name)
+            and node.id not in self.names
+            and (node.id not in CONSTANTS or node.id in self.given)
+        )
 
     def _index(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Tuple):
@@ -283,11 +302,10 @@ class Compiler:
             return [self._index(part) for part in node.elts]
         whole = integer(node)
         if whole is None:
-            named = isinstance(node, ast.Name) and node.id not in CONSTANTS
             raise BadExpression(
-                "an index must be a whole number, a slice or a list of them",
+                "an index must be a whole number, an input, a slice or a list of numbers",
                 where=self._span(node),
-                do="write x[0], or x@y with y a vector of zeros and a 1" if named else "write x[0], x[1:] or x[0, :]",
+                do="write x[0], x[k], x[1:] or x[0, :]",
             )
         return whole
 

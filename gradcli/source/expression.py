@@ -47,6 +47,11 @@ class Expression:
     def inputs(self) -> tuple[str, ...]:
         return tuple(self.program.inputs)
 
+    @property
+    def places(self) -> frozenset[str]:
+        """The inputs whose values are positions in arrays, by which nothing is differentiated unless it is asked for."""
+        return frozenset(self.program.places)
+
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.program.run(values)
 

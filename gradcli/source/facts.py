@@ -57,6 +57,7 @@ FACTS: dict[str, Fact] = {
     "onehot rows":  Fact(*_ROWS,   _onehot),
     "signs":        Fact(_any, "", lambda x, rng: np.where(x < 0, -1.0, 1.0)),
     "positive":     Fact(_any, "", lambda x, rng: np.abs(x) + 0.3),
+    "index":        Fact(_any, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3),
 }  # fmt: skip
 
 

@@ -74,12 +74,16 @@ def _same(x: Value) -> Value:
 
 @dataclass
 class Instructions:
-    """A program: its instructions, the initial registers, and the registers of the inputs and of the result."""
+    """A program: its instructions, the initial registers, and the registers of the inputs and of the result.
+
+    `places` are the inputs whose values are positions in arrays, by which nothing is differentiated.
+    """
 
     steps: list[Step] = field(default_factory=list)
     registers: list[Any] = field(default_factory=list)
     inputs: dict[str, int] = field(default_factory=dict)
     result: int = -1
+    places: set[str] = field(default_factory=set)
 
     def run(self, values: Mapping[str, Value]) -> Value:
         """Return the result for named input values, in the arithmetic of these values (floats, balls, tracers).

@@ -54,6 +54,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "expm": matrix_functions.expm, "expm_frechet": matrix_functions.expm_frechet,
     "logm": matrix_functions.logm, "sqrtm": matrix_functions.sqrtm,
     "zeros_like": composites.zeros_like, "ones_like": composites.ones_like, "power": np.power, "float_power": np.power,
+    "cross": HANDLERS[np.cross],  # numpy's takes vectors of 2 entries too, which it gives up
     "pad": adapted.pad, "select": adapted.select, "take_along_axis": adapted.take_along_axis,
     "compress": adapted.conditional(np.compress), "extract": adapted.conditional(np.extract),
 }  # fmt: skip

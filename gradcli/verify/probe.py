@@ -128,7 +128,8 @@ def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions
     _known(f, [*given, dict.fromkeys(options.shapes)])
     chosen = options.wrt is not None
     fixed = set(options.sizes) - {name for point in given for name in point}
-    names = chosen_inputs([name for name in f.inputs if name not in fixed or chosen], options.wrt)
+    moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
+    names = chosen_inputs(moving, options.wrt)
     drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
     begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
     points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))
@@ -303,6 +304,9 @@ def _complete(f: Expression, given: dict[str, Any], number: int, options: Locate
     last = None
     for attempt in range(ATTEMPTS):
         made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
+        made |= {
+            name: np.float64(number % 2) for name in f.places if name in made
+        }  # positions that any axis of two has
         candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
         notices = _survey(f, candidate, missing, shapes)
         point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)

@@ -138,8 +138,8 @@ import numpy as np
 
 def mixed(x, y):
     z = np.exp(y)
-    first = np.sort(x)
-    return first[0] + np.sum(z)
+    first = np.median(x)
+    return first + np.sum(z)
 
 def looped(x):
     h = x
@@ -159,7 +159,7 @@ REFUSED = [
     ("sum(x*arange(3))",           "x: 3",                "x", "an array of constants has no formula",                     "x*arange(3)"),
     ("sum(x[::2])",                "x: n",                "x", "an axis has a length that is no named size",               "x[::2]"),
     ("sum(concatenate([x, y]))",   "x: n; y: m",          "x", "a concatenation has a formula where all lengths but",             "concatenate([x, y])"),
-    ("mixed",                      "x: n; y: n",          "x", "an index that depends on the values",                      "first = np.sort(x)"),
+    ("mixed",                      "x: n; y: n",          "x", "an index that depends on the values",                      "first = np.median(x)"),
     ("looped",                     "x: n",                "x", "the program is another one at another size",               "h = np.tanh(h)"),
     ("written",                    "x: ",                 "x", "put has no closed form here",                              "out[1] = x"),
 ]

@@ -22,6 +22,7 @@ HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
     "onehot rows": ((3, 5), lambda x: np.allclose(np.sort(x, axis=1), [0, 0, 0, 0, 1])),
     "signs": ((7,), lambda x: set(x) <= {-1.0, 1.0}),
     "positive": ((2, 3), lambda x: np.all(x > 0)),
+    "index": ((2, 3), lambda x: set(np.ravel(x)) <= {0.0, 1.0, 2.0}),
 }
 
 

@@ -8,7 +8,7 @@ from gradcli.errors import NotSupported
 PLAIN = -1  # the rank of a Python number: a literal, or the length of an axis
 _SCALAR_VALUED = {"det", "trace", "norm"}
 _REDUCED = {"sum", "mean", "var", "logsumexp", "prod", "max", "min"}
-_FIXED = {"outer": 2, "eye": 2, "inv": 2, "eigvalsh": 1, "svdvals": 1}
+_FIXED = {"arange": 1, "outer": 2, "eye": 2, "inv": 2, "eigvalsh": 1, "svdvals": 1}
 
 
 def rank(e: E, known: Mapping[str, int]) -> int:

@@ -32,14 +32,7 @@ _FUNCTION = re.compile(r"\b(pi|sqrt|log)\b")
 _APART = re.compile(r"(\w+) ([-+]) (\d+)")  # a named size plus or minus a number
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")
-_WITH_NUMBERS = {
-    "eye",
-    "ones",
-    "zeros",
-    "tril",
-    "triu",
-    "roll",
-}  # functions whose arguments may be sizes, in all dialects
+_WITH_NUMBERS = frozenset("eye ones zeros tril triu roll arange".split())  # noqa: SIM905 - their arguments may be sizes
 _OF_ARRAYS = {"sum", "mean", "var", "logsumexp", "softmax", "einsum", "outer", "solve"}
 
 

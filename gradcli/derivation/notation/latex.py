@@ -65,7 +65,7 @@ class Latex(Notation):
             case Sign.IDENTITY:
                 return "I" if self.identity == "I" else r"\mathrm{Id}"
             case Sign.UNIT:
-                return rf"e_{{{m.text}}}"
+                return rf"e_{{{inside or m.text}}}"
             case Sign.DIFFERENTIAL:
                 return rf"\mathrm{{d}}{inside}"
             case Sign.ADJOINT:

@@ -85,7 +85,7 @@ class Mathml(Notation):
             case Sign.IDENTITY:
                 return f"<mi>{self.identity}</mi>"
             case Sign.UNIT:
-                return f"<msub><mi>e</mi><mn>{escape(m.text)}</mn></msub>"
+                return f"<msub><mi>e</mi>{inside or f'<mn>{escape(m.text)}</mn>'}</msub>"
             case Sign.DIFFERENTIAL:
                 return f"<mrow><mi>d</mi>{inside}</mrow>"
             case Sign.ADJOINT:

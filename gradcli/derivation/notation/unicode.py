@@ -58,7 +58,7 @@ class Unicode(Notation):
             case Sign.IDENTITY:
                 return self.identity
             case Sign.UNIT:
-                return f"e{m.text.translate(_LOWERED)}"
+                return f"e_{inside}" if args else f"e{m.text.translate(_LOWERED)}"
             case Sign.DIFFERENTIAL:
                 return f"d{inside}"
             case Sign.ADJOINT:
