@@ -53,6 +53,15 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     return np.sum(x * np.reshape(here, (n, *(1,) * (len(shape(x)) - axis - 1))), axis=axis)
 
 
+def matrix_power(a: Value, n: Value) -> Value:
+    """Return a product of n equal matrices. Raises BadExpression for anything but a whole number."""
+    exponent = plain(n)
+    if np.ndim(exponent) or exponent != np.floor(exponent):
+        shown = "an array" if np.ndim(exponent) else f"{float(exponent):g}"
+        raise BadExpression(f"a matrix has whole powers, not {shown}", do="write the power out: matrix_power(X, 3)")
+    return np.linalg.matrix_power(a, int(exponent))
+
+
 class OfScipy:
     """A function of scipy.special that is made of others: scipy's own on plain numbers, its composite on traced ones."""
 
