@@ -253,7 +253,8 @@ class Printer:
         if key not in self.written:
             e = self._atom(atom, order)
             if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
-                e = min(transpose(self._atom(atom, order[::-1])), e, key=lambda x: x.size)
+                turned = transpose(self._atom(atom, order[::-1]))
+                e = min((e, turned) if atom.op == "group" else (turned, e), key=lambda x: x.size)
             self.written[key] = e
         return self.written[key]
 

@@ -4,6 +4,7 @@ from html import escape
 from typing import Any
 
 from gradcli.forms import Page, chart
+from gradcli.forms.accents import in_mathml
 from gradcli.reports.blocks import (
     Block,
     Cell,
@@ -104,7 +105,7 @@ def _cell(cell: Cell) -> str:
 
 def _piece(piece: Piece) -> str:
     if isinstance(piece, Mathematics):
-        return piece.mathml
+        return in_mathml(piece.mathml)
     return _text(piece.text) if piece.tone == "plain" else f'<span class="{piece.tone}">{_text(piece.text)}</span>'
 
 

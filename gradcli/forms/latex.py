@@ -1,9 +1,12 @@
 """Reports of derivations as a complete LaTeX document."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from gradcli.derivation.names import GREEK
 from gradcli.derivation.notation import Latex
 from gradcli.forms import Page
+from gradcli.forms.accents import in_latex
 from gradcli.reports.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
 from gradcli.reports.derive import bare
 from gradcli.reports.escape import visible
@@ -19,16 +22,29 @@ _SIGNS = {
     "²": r"\(^2\)", "³": r"\(^3\)", "·": r"\(\cdot\)", "×": r"\(\times\)",
     "±": r"\(\pm\)", "≤": r"\(\leq\)", "≥": r"\(\geq\)", "→": r"\(\to\)",
     "…": r"\dots{}", "−": "-", "√": r"\(\surd\)", "‖": r"\(\|\)",
+    **{sign: rf"\({Latex().name(sign)}\)" for sign in GREEK.values()},
 }  # fmt: skip
 _WIDE = 40  # characters of a cell that count for the width of its column
 _HEAD = r"""\documentclass{article}
+\usepackage[margin=25mm]{geometry}
 \usepackage{amsmath}
 \usepackage{amssymb}
+\usepackage{graphicx}
+\usepackage{listings}
+\lstset{basicstyle=\ttfamily\small, breaklines=true, columns=fullflexible, keepspaces=true, showstringspaces=false}
 \setlength{\parindent}{0pt}
 \sloppy
 \allowdisplaybreaks
+\newsavebox{\formula}
+\newcommand{\fitted}[1]{% a formula, made smaller where it is wider than the line
+  \sbox{\formula}{\(\displaystyle #1\)}%
+  \ifdim\wd\formula>\linewidth\resizebox{\linewidth}{!}{\usebox{\formula}}\else\usebox{\formula}\fi}
 \begin{document}
 """
+_LAYOUTS = {
+    "denominator": r"a gradient has the shape of its input, \(\mathrm{d}f = \operatorname{tr}(G^{\top} \, \mathrm{d}X)\)",
+    "numerator": r"a gradient has the shape of the transpose of its input, \(\mathrm{d}f = \operatorname{tr}(G \, \mathrm{d}X)\)",
+}
 
 
 def render(report: Any, page: Page) -> str:
@@ -41,13 +57,29 @@ def render(report: Any, page: Page) -> str:
         report, below = report.derivation, [_block(block) for block in report.at_the_point()]
     lines = [_HEAD]
     if report.function:
-        lines += [r"\begin{equation*}", f"  {report.function}", r"\end{equation*}"]
-    variables = "; ".join(f"{escaped(name)}: {_described(report, name)}" for name in report.shapes)
-    lines += [f"Variables: {variables}.\n", f"Layout: {escaped(report.layout)}.\n"]
+        lines += [r"\[", f"  {_fitted(report.function)}", r"\]"]
+    lines.append(f"Variables: {'; '.join(_described(report, name) for name in report.shapes)}.\n")
+    lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}; a Jacobian is indexed [output, input].\n")
+    if report.shared:
+        lines += [r"\section*{Used below}", *_steps(report.shared)]
     for result in report.results:
         lines += _result(report, result)
     lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
     return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
+
+
+_BREAK = r" \\ "  # between the lines of a formula
+
+
+def _fitted(formula: str) -> str:
+    """Return a formula that is no wider than the line; several lines stand under each other."""
+    return rf"\fitted{{{_aligned(formula.split(_BREAK)) if _BREAK in formula else in_latex(formula)}}}"
+
+
+def _aligned(lines: Sequence[str]) -> str:
+    """Return equations under each other, their signs of equality, too."""
+    shown = [line if line.startswith("&") else line.replace(" = ", " &= ", 1) for line in lines]
+    return rf"\begin{{aligned}} {in_latex(_BREAK.join(shown))} \end{{aligned}}"
 
 
 def _block(block: Block) -> str:
@@ -58,7 +90,7 @@ def _block(block: Block) -> str:
     if isinstance(block, Paragraph):
         return escaped(text_of(block.text)) + "\n"
     if isinstance(block, Code):
-        return "\n".join([r"\begin{verbatim}", _plain(block.text.rstrip()), r"\end{verbatim}"])
+        return "\n".join(_listing(block.text))
     return _table(block) if isinstance(block, Table) else ""
 
 
@@ -80,26 +112,32 @@ def _table(table: Table) -> str:
 
 
 def _described(report: Any, name: str) -> str:
-    sizes = r" \(\times\) ".join(map(escaped, report.shapes[name])) or "a number"
-    return sizes + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
+    """Return what a variable is: its space, and what is assumed of it."""
+    sizes = r" \times ".join(d if d.isdecimal() else Latex().name(d) for d in report.shapes[name])
+    space = rf"\mathbb{{R}}^{{{sizes}}}" if sizes else r"\mathbb{R}"
+    shown = in_latex(rf"{Latex().name(name)} \in {space}")
+    return rf"\({shown}\)" + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
+
+
+def _steps(steps: Any) -> list[str]:
+    return [r"\begin{enumerate}", *(f"  \\item {_step(step)}" for step in steps), r"\end{enumerate}"]
 
 
 def _result(report: Any, result: Any) -> list[str]:
     lines = [rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}"]
-    if result.steps:
-        lines += [r"\begin{enumerate}", *(f"  \\item {_step(step)}" for step in result.steps), r"\end{enumerate}"]
-    *parts, last = result.formula.latex.split(r" \\ ")
+    lines += _steps(steps) if (steps := report.own_steps(result)) else []
+    *parts, last = result.formula.latex.split(_BREAK)
     if result.direction:
         parts = [_along(last, result), *parts]
-    shown = [*(part.replace(" = ", " &= ", 1) + r" \\" for part in parts), rf"& \boxed{{{last}}}"]
-    lines += [r"\begin{align*}", *(f"  {line}" for line in shown), r"\end{align*}"]
+    boxed = _aligned([*parts, rf"& \boxed{{{last}}}"])
+    lines += [r"\[", rf"  \fitted{{{boxed}}}", r"\]"]
     if result.direction:
         lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
     error = f"{result.check.max_relative_error:.0e}"
     lines.append(escaped(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
     for language in report.shown:
         if language in result.code:
-            lines += [r"\begin{verbatim}", _plain(bare(result.code[language]).rstrip()), r"\end{verbatim}"]
+            lines += _listing(bare(result.code[language]))
     return lines
 
 
@@ -113,13 +151,15 @@ def _along(last: str, result: Any) -> str:
 
 def _step(step: Any) -> str:
     condition = f" ({escaped(step.condition)})" if step.condition else ""
-    said = rf"\(\displaystyle {step.latex}\)" if step.latex else rf"\texttt{{{escaped(step.after)}}}"
+    said = _fitted(step.latex) if step.latex else rf"\texttt{{{escaped(step.after)}}}"
     return f"{escaped(step.rule)}{condition}: {said}"
 
 
-def _plain(text: str) -> str:
-    """Return text for a verbatim block, whose end no text can write."""
-    return visible(text).encode("ascii", "replace").decode().replace(r"\end{verbatim}", r"\end {verbatim}")
+def _listing(code: str) -> list[str]:
+    """Return the lines of a listing, whose end no text can write."""
+    words = {sign: word for word, sign in GREEK.items() if word != "lambda"}
+    text = "".join(words.get(c, c) for c in visible(code.rstrip())).encode("ascii", "replace").decode()
+    return [r"\begin{lstlisting}", text.replace(r"\end{lstlisting}", r"\end {lstlisting}"), r"\end{lstlisting}"]
 
 
 def escaped(text: str) -> str:

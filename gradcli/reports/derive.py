@@ -224,10 +224,32 @@ class DeriveReport(Printed):
             place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said))))
-        defined: dict[str, str] = {}  # what names stand for, as steps above have said
+        if shared := self.shared:
+            blocks.append(_steps(shared, "used below"))
         for result in self.results:
-            blocks += _blocks(result, self.shown, self.said_of_direction(result), defined)
+            blocks += _blocks(result, self.own_steps(result), self.shown, self.said_of_direction(result))
         return tuple(blocks)
+
+    @property
+    def shared(self) -> tuple[Step, ...]:
+        """The named lines of the function that the steps of several results have, each once."""
+        found: dict[str, Step] = {}
+        several: set[str] = set()
+        for step in (step for result in self.results for step in result.steps if step.rule == "name"):
+            word = _name(step)
+            several |= {word} if word in found else set()
+            found.setdefault(word, step)
+        return tuple(step for word, step in found.items() if word in several and self._is_alike(word))
+
+    def _is_alike(self, word: str) -> bool:
+        """Whether a name stands for the same in all results that have it."""
+        said = {s.unicode for result in self.results for s in result.steps if s.rule == "name" and _name(s) == word}
+        return len(said) == 1
+
+    def own_steps(self, result: Result) -> tuple[Step, ...]:
+        """Return the steps of a result that are not shared with others."""
+        shared = {step.unicode for step in self.shared}
+        return tuple(step for step in result.steps if step.rule != "name" or step.unicode not in shared)
 
     def said_of_direction(self, result: Result) -> str:
         """Return what the direction is of which a Hessian's product is a function; nothing where there is none."""
@@ -240,41 +262,30 @@ class DeriveReport(Printed):
         return f"{name} {' x '.join(dims) if dims else 'a number'}{facts}"
 
 
-def _new(steps: tuple[Step, ...], defined: dict[str, str]) -> tuple[list[str], tuple[Step, ...]]:
-    """Return the names that the steps of another input have given already, and the other steps."""
-    names, rest = [], []
-    for step in steps:
-        name, _, value = step.unicode.partition(" = ")
-        if step.rule == "name" and defined.get(name) == value:
-            names.append(name)
-            continue
-        if step.rule == "name":
-            defined[name] = value
-        rest.append(step)
-    return names, tuple(rest)
+def _name(step: Step) -> str:
+    """Return the name that a step gives."""
+    return step.unicode.partition(" = ")[0]
 
 
-def _steps(steps: tuple[Step, ...], defined: dict[str, str]) -> Table:
-    """Return the steps, those of a program with its lines; its file is not said where it is the only one."""
-    names, steps = _new(steps, defined)
+def _steps(steps: tuple[Step, ...], title: str = "step") -> Table:
+    """Return steps, those of a program with its lines; its file is not said where it is the only one."""
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
     rows: list[tuple[Cell, ...]] = [(str(k), s.rule, s.formula, s.condition or "") for k, s in enumerate(steps, 1)]
-    before: list[tuple[Cell, ...]] = [("", "as above", ", ".join(names), "")] if names else []
     if not files:
-        return Table(("", "step", "", "where"), (*before, *rows), frozenset({0}))
+        return Table(("", title, "", "where"), tuple(rows), frozenset({0}))
     lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places]
     placed = tuple((*row, line) for row, line in zip(rows, lines, strict=True))
-    return Table(("", "step", "", "where", "line"), (*((*row, "") for row in before), *placed), frozenset({0}))
+    return Table(("", title, "", "where", "line"), placed, frozenset({0}))
 
 
-def _blocks(result: Result, shown: tuple[str, ...], direction: str, defined: dict[str, str]) -> list[Block]:
+def _blocks(result: Result, steps: tuple[Step, ...], shown: tuple[str, ...], direction: str) -> list[Block]:
     found: list[Block] = []
     if isinstance(result.answer, Answer):
         words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
         found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
-    if result.steps:
-        found.append(_steps(result.steps, defined))
+    if steps:
+        found.append(_steps(steps))
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
     lines = result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]

@@ -55,7 +55,8 @@ _OURS: dict[str, Callable[..., Any]] = {
     "logm": matrix_functions.logm, "sqrtm": matrix_functions.sqrtm,
     "zeros_like": composites.zeros_like, "ones_like": composites.ones_like, "power": np.power, "float_power": np.power,
     "cross": HANDLERS[np.cross],  # numpy's takes vectors of 2 entries too, which it gives up
-    "matrix_power": adapted.matrix_power, "pad": adapted.pad, "select": adapted.select, "take_along_axis": adapted.take_along_axis,
+    "matrix_power": adapted.matrix_power,
+    "pad": adapted.pad, "select": adapted.select, "take_along_axis": adapted.take_along_axis,
     "compress": adapted.conditional(np.compress), "extract": adapted.conditional(np.extract),
 }  # fmt: skip
 _COUNTING = (

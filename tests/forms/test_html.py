@@ -75,7 +75,7 @@ def test_a_document_at_a_point_is_a_lecture(gradcli: Callable[..., Any], tmp_pat
     assert ran.exit_status == 0 and "adjoint" not in ran.stdout
     for part in ("Forward and backward at the point", "local partials", "Check", "PASS", "certified", "dL/dx"):
         assert part in text
-    assert {"html": "<math", "md": r"\tanh\left(W \, x\right)$", "tex": r"\begin{align*}"}[ending] in text
+    assert {"html": "<math", "md": r"\tanh\left(W \, x\right)$", "tex": r"\begin{aligned}"}[ending] in text
 
 
 def test_without_a_point_a_document_has_the_derivation_alone(gradcli: Callable[..., Any], tmp_path: Path) -> None:

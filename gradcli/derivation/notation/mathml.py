@@ -9,6 +9,9 @@ from gradcli.derivation.mathematics import M, Sign
 from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, ENTRYWISE, LINE, SUM, Letters, Notation
 
+_BESIDE = '<mo rspace="0.17em">&#8290;</mo>'  # a product of neighbours, with a thin space between them
+_SIGNS = {"+": "+", "-": "&#8722;"}
+
 
 class Mathml(Notation):
     """Presentation MathML."""
@@ -16,8 +19,8 @@ class Mathml(Notation):
     line, root = LINE, ATOM
     _marks: ClassVar = {
         "T": "<mo>&#8868;</mo>",
-        "-T": "<mrow><mo>-</mo><mo>&#8868;</mo></mrow>",
-        "-1": "<mrow><mo>-</mo><mn>1</mn></mrow>",
+        "-T": "<mrow><mo>&#8722;</mo><mo>&#8868;</mo></mrow>",
+        "-1": "<mrow><mo>&#8722;</mo><mn>1</mn></mrow>",
     }
     _comparisons: ClassVar = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 
@@ -40,7 +43,7 @@ class Mathml(Notation):
         if not e:
             return f"<mn>{text}</mn>"
         power = int(exponent)
-        shown = f"<mn>{power}</mn>" if power >= 0 else f"<mrow><mo>-</mo><mn>{-power}</mn></mrow>"
+        shown = f"<mn>{power}</mn>" if power >= 0 else f"<mrow><mo>&#8722;</mo><mn>{-power}</mn></mrow>"
         ten = f"<msup><mn>10</mn>{shown}</msup>"
         return ten if mantissa == "1" else f"<mrow><mn>{mantissa}</mn><mo>&#8901;</mo>{ten}</mrow>"
 
@@ -51,11 +54,11 @@ class Mathml(Notation):
         shown = ""
         for sign, m in terms:
             part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
-            shown += f"<mo>{sign}</mo>{part}" if shown or sign == "-" else part
+            shown += f"<mo>{_SIGNS[sign]}</mo>{part}" if shown or sign == "-" else part
         return f"<mrow>{shown}</mrow>"
 
     def minus(self, shown: str) -> str:
-        return f"<mrow><mo>-</mo>{shown}</mrow>"
+        return f"<mrow><mo>&#8722;</mo>{shown}</mrow>"
 
     def entrywise(self, parts: Sequence[str]) -> str:
         return f"<mrow>{'<mo>&#8728;</mo>'.join(parts)}</mrow>"
@@ -64,7 +67,7 @@ class Mathml(Notation):
         return f"<mrow>{'<mo>&#215;</mo>'.join(parts)}</mrow>"
 
     def beside(self, parts: Sequence[str]) -> str:
-        return f"<mrow>{'<mo>&#8290;</mo>'.join(parts)}</mrow>"
+        return f"<mrow>{_BESIDE.join(parts)}</mrow>"
 
     def raised(self, base: M, what: str) -> str:
         return f"<msup>{self.write(base, ATOM)}{self._marks[what]}</msup>"
@@ -81,13 +84,13 @@ class Mathml(Notation):
         inside = "<mo>,</mo>".join(args)
         match m.sign:
             case Sign.ONES:
-                return '<mn mathvariant="bold">1</mn>'
+                return "<mi>𝟏</mi>"
             case Sign.IDENTITY:
                 return f"<mi>{self.identity}</mi>"
             case Sign.UNIT:
                 return f"<msub><mi>e</mi>{inside or f'<mn>{escape(m.text)}</mn>'}</msub>"
             case Sign.DIFFERENTIAL:
-                return f"<mrow><mi>d</mi>{inside}</mrow>"
+                return f'<mrow><mi mathvariant="normal">d</mi>{inside}</mrow>'
             case Sign.ADJOINT:
                 return f"<mover>{inside}<mo>&#175;</mo></mover>"
             case Sign.OVER:
@@ -105,7 +108,7 @@ class Mathml(Notation):
             case Sign.TRUTH:
                 sign = escape(self._comparisons.get(m.text, m.text))
                 left, right = self.write(m.args[0], SUM), self.write(m.args[1], SUM)
-                return f'<mrow><mn mathvariant="bold">1</mn><mo>[</mo>{left}<mo>{sign}</mo>{right}<mo>]</mo></mrow>'
+                return f"<mrow><mi>𝟏</mi><mo>[</mo>{left}<mo>{sign}</mo>{right}<mo>]</mo></mrow>"
             case Sign.AT:
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
             case Sign.ENTRY:

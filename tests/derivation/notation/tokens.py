@@ -99,9 +99,8 @@ def _element(e: ET.Element) -> Tokens:
     tag, kids = e.tag.rpartition("}")[2], [_element(k) for k in e]
     if tag in ("mi", "mn", "mo", "mtext"):
         text = (e.text or "").strip()
-        bold = e.get("mathvariant") == "bold"
-        signs = {"⊤": "T", "∑": "sum", "∏": "prod", "⁢": "", "⋅": "·", "≥": ">=", "≤": "<=", "≠": "!="}
-        return ["𝟏"] if bold else [t for t in [signs.get(text, text)] if t]
+        signs = {"⊤": "T", "∑": "sum", "∏": "prod", "⁢": "", "⋅": "·", "≥": ">=", "≤": "<=", "≠": "!=", "−": "-"}
+        return [t for t in [signs.get(text, text)] if t]
     if tag == "mfrac":
         return ["(", "(", *kids[0], ")", "/", "(", *kids[1], ")", ")"]
     if tag == "msqrt":
