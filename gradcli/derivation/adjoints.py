@@ -86,8 +86,12 @@ class _SqrtmRule(_Pulled):
         return node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
 
 
-class _CholeskyRule(_Pulled):
-    """The adjoint of a Cholesky factor, as a function of the factor."""
+class _CholeskyRule:
+    """The differential and the adjoint of a Cholesky factor, as functions of the factor."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        inner = np.linalg.inv(y) @ xdot @ T(np.linalg.inv(y))
+        return y @ node("lower_half", lambda m: np.tril(m) - np.diag(np.diag(m)) / 2, inner)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
         return node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar)

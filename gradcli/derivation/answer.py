@@ -52,7 +52,8 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
         likely = f"; likely mistake: {mistake}" if mistake else ""
         return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {wrong}{right}{likely}")
     how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
-    sure = f"to {hand.error():.0e} at random points of three sizes"
+    error = hand.error()
+    sure = f"{f'to {error:.0e}' if error else 'exactly,'} at random points of three sizes"
     sure = "the difference simplifies to zero" if how == "formulas" else sure
     return Answer(text, "right", how, f"{text} is the {what}: {sure}")
 

@@ -96,6 +96,7 @@ _SPELLED = {  # functions that are a part of what another one returns
     "left_vectors": "svd({0}, full_matrices=False)[0]",
     "right_vectors": "svd({0}, full_matrices=False)[2].T",
     "mirrored": "(tril({0}) + tril({0}, -1).T)",  # the lower triangle, and its mirror image above
+    "lower_half": "(tril({0}) - 0.5*diag(diag({0})))",  # the lower triangle, with half the diagonal
     "normal_density": "(exp(-0.5*({0})**2)/sqrt(2*pi))",
 }
 

@@ -369,6 +369,13 @@ _CALLS: dict[str, Callable[..., M]] = {
     "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
     "norm": lambda a: M(Sign.NORM, (a,)),
     "cross": lambda a, b: M(Sign.CROSS, (a, b)),
+    "lower_half": lambda a: M(
+        Sign.SUM,
+        (
+            function("tril", a),
+            M(Sign.MINUS, (beside([constant_of(Fraction(1, 2)), function("diag", function("diag", a))]),)),
+        ),
+    ),
     "mirrored": lambda a: M(
         Sign.SUM, (function("tril", a), transposed(function("tril", a, constant_of(Fraction(-1)))))
     ),

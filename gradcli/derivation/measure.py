@@ -16,7 +16,7 @@ def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        operations = shared(e) + _RANK_TWO * _outers(e) + _spread(e) + _squares(e)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _squares(e)
         return 1_000_000 * operations + 1_000 * e.size + bulk(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + bulk(x)
@@ -33,12 +33,6 @@ def _outers(e: E, inside: bool = False) -> int:
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
     deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
     return int(own) + sum(_outers(a, deeper) for a in e.args)
-
-
-def _spread(e: E) -> int:
-    """Return how many sums broadcast a column over a matrix, which textbooks avoid."""
-    own = e.op == Op.ADD and any(a.op == "column" or (a.op == Op.NEG and a.args[0].op == "column") for a in e.args)
-    return int(own) + sum(map(_spread, e.args))
 
 
 def _squares(e: E) -> int:

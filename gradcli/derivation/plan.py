@@ -25,11 +25,12 @@ _OF_ITSELF = {
     "sqrt",
     "tanh",
     "expit",
+    "cholesky",
     "reciprocal",
     "inv",
 }  # functions whose differential is in terms of their value
 _CHAINED = {"matmul", "einsum", "dot"}  # products that read as one where they are nested
-_LETTERS = {"softmax": "p", "expit": "s", "inv": "P", "tanh": "h"}
+_LETTERS = {"softmax": "p", "expit": "s", "inv": "P", "tanh": "h", "cholesky": "L"}
 _PRODUCTS = {"multiply", "matmul", "einsum", "dot", "outer"}  # linear in each operand
 _RULES = {
     "multiply": "product rule", "divide": "quotient rule", "matmul": "product rule", "einsum": "product rule", "inv": "inverse",

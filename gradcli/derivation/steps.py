@@ -189,7 +189,11 @@ def _differentials(
         e = lines.in_names(printer.write(value.tensor, value.singles))
         if rule == "name":
             again = [_both(printer, v) for v in (value, *_read(reader, plain))]
-            lines.define(name, [(e, None), *again], symmetric=len(value.axes) == 2 and again[0] == again[0][::-1])
+            lines.define(
+                name,
+                [(e, None), *again],
+                symmetric=None not in value.axes and len(value.axes) == 2 and again[0] == again[0][::-1],
+            )
         return lines.step(rule, before, name, e, value, where, condition)
 
     backward = style == "graph"

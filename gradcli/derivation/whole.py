@@ -237,7 +237,8 @@ def _unturned(f: Factor) -> Atom:
 
 
 WHOLE: dict[str, Read] = {
-    **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky")},
+    **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors")},
+    "cholesky": _opaque("cholesky"), "lower_half": _opaque("lower_half"),
     "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
     "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "pinv": _of_matrix("pinv"),
     "expm_frechet": _frechet, "sqrtm_adjoint": _root_adjoint, "cholesky_adjoint": _cholesky_adjoint,
@@ -245,7 +246,7 @@ WHOLE: dict[str, Read] = {
 }  # fmt: skip
 OPAQUE = frozenset({
     "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
-    "max", "min", "mirrored", "cross", "sort",
+    "max", "min", "mirrored", "cross", "sort", "lower_half",
 })  # fmt: skip
 
 

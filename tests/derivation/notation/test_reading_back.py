@@ -50,6 +50,11 @@ PROBLEMS = [
     ("prod(x)",                                       "x: n",                            "x"),
     ("sum(outer(x, y)*C)",                            "x: m; y: n; C: m n",              "x"),
     ("x@x/(y@y)",                                     "x: n; y: n",                      "y"),
+    ("sum(c*x*ndtr(x))",                              "x: n; c: n",                      "x"),
+    ("h = sigmoid(V@x + b); norm(sigmoid(W@h) - y)**2", "V: k n; x: n; b: k; W: m k; y: m", "V"),
+    ("g@(x/sqrt(mean(x*x) + 1e-5))",                  "x: n; g: n",                      "x"),
+    ("exp(x)/(1 + exp(x))",                           "x:",                              "x"),
+    ("sum(R*(softmax(Q@K.T, axis=1)@V))",             "Q: m d; K: n d; V: n k; R: m k",  "K"),
 ]
 # fmt: on
 LENGTHS = (5, 3, 6, 4)
@@ -127,6 +132,9 @@ STEPPED = [
     ("log(det(A)**2) + x@inv(A)@(x - u)", "A: n n; x: n; u: n", "A"),
     ("0.5*norm(V@tanh(W@x + b) - y)**2", "V: k m; W: m n; x: n; b: m; y: k", "W"),
     ("norm(A@X@B)**2", "A: m n; X: n n; B: n k", "X"),
+    ("norm(solve(A, x))**2", "A: n n; x: n", "A"),
+    ("h = sigmoid(V@x + b); 0.5*norm(sigmoid(W@h) - y)**2", "V: k n; x: n; b: k; W: m k; y: m", "V"),
+    ("sum(c*x*ndtr(x))", "x: n; c: n", "x"),
 ]
 DIFFERENTIAL = re.compile(r"\\mathrm\{d\}([A-Za-z])(?:_\{(\d+)\})?")  # of a letter, with its subscript
 

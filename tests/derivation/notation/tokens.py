@@ -88,7 +88,7 @@ def _latex_one(parts: list[str], at: int) -> tuple[Tokens, int]:
         return ["𝟏" if word == "mathbf" else name], end + 1
     if word in ("left", "right"):
         return [], at
-    return [SIGNS.get(word, GREEK.get(word, word))], at
+    return [SIGNS.get(word, "Φ" if word == "Phi" else GREEK.get(word, word))], at
 
 
 def of_mathml(text: str) -> Tokens:

@@ -75,6 +75,7 @@ def product(x: Value, y: Value) -> Value:
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sigmoid": special.expit, "σ": special.expit,
     "√": np.sqrt, "relu": lambda x: np.maximum(x, 0.0), "abs": np.abs, "sign": np.sign, "erf": special.erf,
+    "Φ": special.ndtr, "φ": lambda u: np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi),
 }  # fmt: skip
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": np.sum,
