@@ -86,6 +86,13 @@ class _SqrtmRule(_Pulled):
         return node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
 
 
+class _LogmRule(_Pulled):
+    """The adjoint of a logarithm of a matrix, which is simple for a trace."""
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return node("logm_adjoint", lambda x, ybar: ybar, T(xs[0]), ybar)
+
+
 class _CholeskyRule:
     """The differential and the adjoint of a Cholesky factor, as functions of the factor."""
 
@@ -158,6 +165,7 @@ class _ConvolveRule:
 
 RULES: dict[str, Rule] = {
     "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
+    "logm": _LogmRule(),
     "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
     "getitem": _GetitemRule(),
 }  # fmt: skip

@@ -125,7 +125,7 @@ FUNCTIONS = {
     "exp2", "log2", "log10", "cbrt", "sign", "maximum", "minimum", "relu", "expit", "erf", "erfc", "logaddexp",
     "heaviside", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "hypot", "arctan2", "gammaln", "digamma",
     "log_expit", "logit", "ndtr", "log_ndtr", "xlogy", "entr", "floor", "ceil", "rint", "trunc",
-    "gamma", "beta", "j0", "j1", "y0", "y1", "i0", "i1", "k0", "k1",
+    "gamma", "beta", "j0", "j1", "y0", "y1", "i0", "i1", "k0", "k1", "jv", "yv", "iv", "kv",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from gradcli.derivation.measure import measure
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.operands import with_single_axes
 from gradcli.derivation.printed import Derivative, formula, in_latex
-from gradcli.derivation.problem import RECORDINGS, Problem, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.derivation.products import identity, multiply, tidied
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.simplify import simplified
@@ -77,8 +77,23 @@ class Derivation:
         )  # whether axes of length 1 are left out; None if there are none
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
-        """Return random values for all inputs in the k-th recording's sizes, and the sizes themselves."""
-        return point_of(self.problem, {n: v[k] for n, v in self.sizes.items()}, np.random.default_rng([seed, k]))
+        """Return values of all inputs in the k-th recording's sizes, where f has a value if there is such a place, and the sizes."""
+        sizes = {n: v[k] for n, v in self.sizes.items()}
+        tried = (point_of(self.problem, sizes, np.random.default_rng([seed, k]), moved) for moved in (None, *MOVED))
+        return next(
+            (at for at in tried if self._runs(at)), point_of(self.problem, sizes, np.random.default_rng([seed, k]))
+        )
+
+    def _runs(self, at: Mapping[str, Any]) -> bool:
+        """Whether f has a value at a point; shapes that do not fit are an error of another kind."""
+        try:
+            with np.errstate(all="ignore"):
+                self.problem.f({n: at[n] for n in self.problem.f.inputs if n in at})
+        except NotSupported:
+            return False
+        except (GradcliError, KeyError, np.linalg.LinAlgError):
+            return True
+        return True
 
     def by(self, wrt: str) -> "Derivation":
         """Return the derivation with respect to one input.

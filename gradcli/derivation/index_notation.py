@@ -15,7 +15,7 @@ from gradcli.derivation.sized import Shapes
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 
 _PARTS = (
-    {"slice", "pad", "inv", "det", "expm", "sqrtm", "pinv"} | OPAQUE
+    {"slice", "pad", "inv", "det", "expm", "sqrtm", "logm", "pinv"} | OPAQUE
 ) - EXTREMES  # written as arrays, indices after them
 Dims = Mapping[str, Sequence[str]]
 

@@ -277,7 +277,7 @@ class Printer:
             return self.write(atom.args[0], axes)
         if atom.op == "det":
             return call("det", self.write(atom.args[0], sorted(atom.args[0].free, reverse=True)))
-        if atom.op in ("inv", "expm", "sqrtm"):
+        if atom.op in ("inv", "expm", "sqrtm", "logm"):
             return self._of_matrix(atom, axes)
         if atom.op == "pinv":
             inner = self.write(atom.args[0], axes[::-1])

@@ -73,6 +73,7 @@ def _nameable(e: E) -> bool:
 
 def _name_for(e: E, used: set[str]) -> str:
     letter = _LETTERS.get(e.text if e.op == "call" else e.op, "t")
+    letter = letter.upper() if letter == "p" and axes(e) == 2 else letter
     return next(n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
 
 

@@ -13,7 +13,7 @@ from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, shapes_line
+from gradcli.derivation.problem import RECORDINGS, Problem, first_free, in_sizes, shapes_line
 from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
@@ -190,6 +190,8 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     """
     given = wanted.given
     dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
+    called = _apart(dims)
+    dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
     facts = facts_of(list(wanted.assume), dims)
     facts |= {n: facts.get(n, frozenset()) | {"index"} for n in _places(f) if n in dims}
     moving = [n for n in f.inputs if n in dims and (wanted.wrt is not None or "index" not in facts.get(n, ()))]
@@ -205,6 +207,9 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
     findings = notes(replace(made.problem, f=f), made.points[0])
+    for size, word in called.items():
+        says = f"{size} is an input here, and the size that --shapes calls {size} is called {word}"
+        findings.append(finding(Kind.NOTICE, Severity.INFO, says))
     for name in names:
         try:
             own = made.by(name)
@@ -279,6 +284,13 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
             raise BadOption(f"--shapes names '{name}', which is not an input", do=f"inputs: {', '.join(f.inputs)}")
     sizes = {d for dims in shapes.values() for d in dims if not d.isdecimal()}
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
+
+
+def _apart(dims: Mapping[str, Dims]) -> dict[str, str]:
+    """Return other names for the sizes that have the name of an input."""
+    sizes = [d for own in dims.values() for d in own]
+    taken = {*dims, *sizes}
+    return {d: first_free((d.upper(),), d, taken) for d in dict.fromkeys(sizes) if d in dims}
 
 
 def _sizes_that_fit(problem: Problem, shapes: Mapping[str, Dims]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
-from gradcli.derivation.problem import RECORDINGS, Problem, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.budget import Budget
@@ -221,8 +221,7 @@ def in_c(test: SelfTest, kind: str) -> str:
 
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: different forms round differently
-_TRIES = 4  # random points of any signs, before inputs are moved to where f may have a value:
-_MOVED = (lambda x: np.abs(x) + 0.3, lambda x: np.abs(np.tanh(x)))  # all positive; all between 0 and 1
+_TRIES = 4  # random points of any signs, before inputs are moved to where f may have a value
 UNSEEN = 1e-6  # relative to f, or to 1: smaller derivatives are compared as if they were this large
 
 
@@ -250,7 +249,7 @@ class Verifier:
             sizes = {n: v[k] for n, v in self.sizes.items()}
             for j in range(POINTS):
                 rng = np.random.default_rng([self.problem.seed, 77, k, j])
-                for moved in (*[None] * _TRIES, *_MOVED):
+                for moved in (*[None] * _TRIES, *MOVED):
                     point = point_of(self.problem, sizes, rng, moved)
                     truth = self.truth(point)
                     if truth is not None:

@@ -101,15 +101,18 @@ def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
     return ordered((i, j), multiply(number, function("expm", [xs[0].tensor], (i, j))))
 
 
-def _root_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Return the adjoint of sqrtm in a direction that is a number times the identity: half the inverse of the root."""
-    i, j = square(xs[0])
-    number = _times_identity(xs[1])
-    if number is None:
-        raise NotSupported(
-            "sqrtm has no closed form here unless its trace is taken", do="gradcli check verifies its gradient"
-        )
-    return ordered((i, j), scaled(multiply(number, inverse(xs[0].tensor, i, j)), HALF))
+def _traced_adjoint(op: str, share: Fraction) -> Read:
+    """Return the reading of an adjoint that is simple in a direction c times the identity alone: c, a share and an inverse."""
+
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+        i, j = square(xs[0])
+        number = _times_identity(xs[1])
+        if number is None:
+            says = f"{op} has no closed form here unless its trace is taken"
+            raise NotSupported(says, do="gradcli check verifies its gradient")
+        return ordered((i, j), scaled(multiply(number, inverse(xs[0].tensor, i, j)), share))
+
+    return read
 
 
 def _times_identity(x: Value) -> Tensor | None:
@@ -240,8 +243,10 @@ WHOLE: dict[str, Read] = {
     **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors")},
     "cholesky": _opaque("cholesky"), "lower_half": _opaque("lower_half"),
     "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
-    "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "pinv": _of_matrix("pinv"),
-    "expm_frechet": _frechet, "sqrtm_adjoint": _root_adjoint, "cholesky_adjoint": _cholesky_adjoint,
+    "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "logm": _of_matrix("logm"),
+    "pinv": _of_matrix("pinv"),
+    "expm_frechet": _frechet, "sqrtm_adjoint": _traced_adjoint("sqrtm", HALF),
+    "logm_adjoint": _traced_adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
     "max": _largest, "peaks": _peaks,
 }  # fmt: skip
 OPAQUE = frozenset({

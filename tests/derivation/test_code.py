@@ -35,10 +35,11 @@ FORM_OF = {w: words.of(w, words.x) for w in ELEMENTWISE} | {w: words.of(w, words
 NUMBER_OF = (
     {w: words.of(w, words.s) for w in ELEMENTWISE} | {w: words.of(w, words.s, words.HALF) for w in PAIRS} | SCALARS
 )
-_BESSEL = {"j0", "j1", "y0", "y1", "k0", "k1"}
+_ORDERS = {"jv", "yv", "iv", "kv"}
+_BESSEL = {"j0", "j1", "y0", "y1", "k0", "k1", *_ORDERS}
 LACKING = {  # the words that a language has no function for
-    "c": {"digamma", "log_ndtr", "beta", "i0", "i1", *_BESSEL}, "torch": {"gamma", "beta", "sqrtm", "expm_frechet", "convolve", "correlate"},
-    "jax": _BESSEL,
+    "c": {"digamma", "log_ndtr", "beta", "i0", "i1", *_BESSEL}, "torch": {"gamma", "beta", "sqrtm", "logm", "expm_frechet", "convolve", "correlate", *_ORDERS},
+    "jax": {*_BESSEL, "logm"},
 }  # fmt: skip
 PLANTED = {  # a word: what a slip would write for it
     "abs": "np.positive", "softmax": "special.log_softmax", "sum": "np.mean", "outer": "np.multiply.outer(2*{0}, {1})",

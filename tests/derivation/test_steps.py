@@ -51,6 +51,24 @@ logarithm: df = -sum((y ∘ dp) / p)
 substitute: df = sum((y ∘ (dzᵀ p p - dz ∘ p)) / p)
 read off: G = p - y
 """
+ATTENTION = """
+name: P = softmax_rows(Q Kᵀ)
+name: f = tr(Rᵀ P V)
+softmax: dP = P ∘ (dQ Kᵀ) - diag((dQ ∘ (P K)) 𝟏) P
+linearity: df = tr(Rᵀ dP V)
+substitute: df = tr(Rᵀ (P ∘ (dQ Kᵀ) - diag((dQ ∘ (P K)) 𝟏) P) V)
+cyclic rule: df = tr(Kᵀ (Pᵀ ∘ (V Rᵀ)) dQ) - tr(Kᵀ Pᵀ diag((R ∘ (P V)) 𝟏) dQ)
+collect: df = tr(Kᵀ ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (P V))ᵀ) ∘ Pᵀ) dQ)
+read off: Gᵀ = Kᵀ ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (P V))ᵀ) ∘ Pᵀ)
+transpose: G = ((R Vᵀ - (R ∘ (P V)) 𝟏 𝟏ᵀ) ∘ P) K
+"""
+CHOLESKY = """
+name: L = cholesky(S)
+name: f = sum(log(diag(L)))
+chain rule: cholesky: dL = L (tril(L⁻¹ dS L⁻ᵀ) - 0.5 diag(diag(L⁻¹ dS L⁻ᵀ)))
+logarithm: df = sum(diag(dL) / diag(L))
+read off: G = 0.5 S⁻¹
+"""
 LOG_DET = """
 name: f = log(det(S))
 log det: df = tr(S⁻¹ dS)
@@ -126,6 +144,8 @@ DERIVATIONS = [  # a function, the shapes, what is assumed, the input, the lines
     ("log(det(S))",                                                 {"S": "n n"},                               {"S": "spd"},     "S", LOG_DET),
     ("trace(A@inv(X)@B)",                                           {"A": "m n", "X": "n n", "B": "n m"},       {},               "X", INVERSE),
     ("sum(g*(x - mean(x))/sqrt(var(x) + 1e-5))",                    {"x": "n", "g": "n"},                       {},               "x", LAYER_NORM),
+    ("sum(R*(softmax(Q@K.T, axis=1)@V))",                           {"Q": "m d", "K": "n d", "V": "n k", "R": "m k"}, {},         "Q", ATTENTION),
+    ("sum(log(diag(cholesky(S))))",                                 {"S": "n n"},                               {"S": "spd"},     "S", CHOLESKY),
     (NETWORK, SIZES, {}, "V", BY_V), (NETWORK, SIZES, {}, "W", BY_W), (NETWORK, SIZES, {}, "b", BY_B),
 ]
 # fmt: on

@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {
     "S": np.eye(3) + 0.3, "X": rng.normal(size=(2, 3)), "s": np.float64(0.7),
 }  # fmt: skip
 _TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}  # written with signs
-_PAIRS = {"maximum", "minimum", "hypot", "arctan2", "logaddexp", "heaviside", "xlogy", "beta"}
+_PAIRS = {"maximum", "minimum", "hypot", "arctan2", "logaddexp", "heaviside", "xlogy", "beta", "jv", "yv", "iv", "kv"}
 _WORDS = {"absolute": "abs", "expit": "sigmoid"}
 ELEMENTWISE = sorted({_WORDS.get(f, f) for f in FUNCTIONS - _TRUTHS - _PAIRS} | {"sqrt", "exp", "log", "softplus"})
 
@@ -62,7 +62,9 @@ ARRAYS: dict[str, E] = {  # by what they show
     "eigenvalues": call("eigvalsh", S), "eigenvectors": call("abs", call("eigenvectors", S)), "cholesky": call("cholesky", S),
     "singular values": call("svdvals", X), "left vectors": call("abs", call("left_vectors", X)), "right vectors": call("abs", call("right_vectors", X)),
     "pinv": call("pinv", X), "expm": call("expm", A), "sqrtm": call("sqrtm", S), "expm_frechet": call("expm_frechet", A, S), "mirrored": call("mirrored", A),
-    "convolve": call("convolve", x, u), "correlate": call("correlate", x, u),
+    "convolve": call("convolve", x, u), "correlate": call("correlate", x, u), "logm": call("logm", S),
+    "cross": call("cross", x, y), "roll": call("roll", x, TWO), "roll along": call("roll", X, ex.neg(ex.ONE), axis="1"), "sort": call("sort", x),
+    "arange": mul([s, call("arange", n)]),
     "a number": number(Fraction(3)), "a size": mul([TWO, n]), "larger size": mul([call("maximum", n, m), s]), "relu of a size": mul([call("relu", n), s]),
 }
 SCALARS: dict[str, E] = {

@@ -58,7 +58,7 @@ NUMPY = Dialect(
     {"np.": "import numpy as np", "special.": "from scipy import special", "linalg.": "from scipy import linalg"},
     frozenset({"np", "special", "linalg"}),
     named("np.{}", f"{_SAME} cbrt rint var")
-    | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1")
+    | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1 jv yv iv kv")
     | {
         "inv": "np.linalg.inv", "solve": "np.linalg.solve", "det": "np.linalg.det", "norm": "np.linalg.norm",
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
@@ -69,7 +69,7 @@ NUMPY = Dialect(
         "eigvalsh": "np.linalg.eigvalsh", "eigenvectors": "np.linalg.eigh({0})[1]",
         "svdvals": "np.linalg.svd({0}, compute_uv=False)", "left_vectors": "np.linalg.svd({0}, full_matrices=False)[0]",
         "right_vectors": "np.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "np.linalg.cholesky",
-        "pinv": "np.linalg.pinv", "expm": "linalg.expm", "sqrtm": "linalg.sqrtm",
+        "pinv": "np.linalg.pinv", "expm": "linalg.expm", "sqrtm": "linalg.sqrtm", "logm": "linalg.logm",
         "expm_frechet": "linalg.expm_frechet({0}, {1}, compute_expm=False)",
         "mirrored": "(np.tril({0}) + np.tril({0}, -1).T)", "convolve": "np.convolve",
         "correlate": 'np.correlate({0}, {1}, "valid")',

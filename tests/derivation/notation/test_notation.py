@@ -197,8 +197,19 @@ FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
     (LAYERS, SIZES, {}, "W2", f"{FORWARD}; δ2 = (a - y) ∘ a ∘ (1 - a); ∂f/∂W2 = δ2 hᵀ"),
     (LAYERS, SIZES, {}, "b1", f"{FORWARD}; δ2 = (a - y) ∘ a ∘ (1 - a); ∂f/∂b1 = h ∘ (1 - h) ∘ (W2ᵀ δ2)"),
     (LAYERS, SIZES, {}, "b2", f"{FORWARD}; ∂f/∂b2 = (a - y) ∘ a ∘ (1 - a)"),
-    ("sum(R*(softmax(Q@K.T, axis=1)@V))", {"Q": "m d", "K": "n d", "V": "n k", "R": "m k"}, {}, "K", "p = softmax_rows(Q Kᵀ); ∂f/∂K = ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (p V))ᵀ) ∘ pᵀ) Q"),
+    ("sum(R*(softmax(Q@K.T, axis=1)@V))", {"Q": "m d", "K": "n d", "V": "n k", "R": "m k"}, {}, "K", "P = softmax_rows(Q Kᵀ); ∂f/∂K = ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (P V))ᵀ) ∘ Pᵀ) Q"),
     ("(x - u)@inv(S)@(x - u)", {"S": "n n", "x": "n", "u": "n"}, {"S": "spd"}, "x", "∂f/∂x = 2 S⁻¹ (x - u)"),
+    ("-z[c] + logsumexp(z)", {"z": "n"}, {}, "z", "∂f/∂z = softmax(z) - e_c"),
+    ("cross_entropy(Z, y)", {"Z": "m n", "y": "m"}, {"y": "index"}, "Z", "∂f/∂Z = (softmax_rows(Z) - onehot(y)) / m"),
+    ("W[k, :]@x", {"W": "m n", "x": "n"}, {}, "x", "∂f/∂x = Wᵀ e_k"),
+    ("sum((x - roll(x, 1))**2)", {"x": "n"}, {}, "x", "∂f/∂x = 4 x - 2 roll(x, 1) - 2 roll(x, -1)"),
+    ("w@sort(x)", {"w": "n", "x": "n"}, {}, "x", "∂f/∂x = 𝟏[x 𝟏ᵀ == 𝟏 sort(x)ᵀ] w"),
+    ("trace(logm(X))", {"X": "n n"}, {}, "X", "∂f/∂X = X⁻ᵀ"),
+    ("sum(jv(1, x))", {"x": "n"}, {}, "x", "∂f/∂x = 0.5 jv(0, x) - 0.5 jv(2, x)"),
+    ("n*sum(x**2)", {"x": "n", "n": ""}, {}, "x", "∂f/∂x = 2 n x"),
+    ("m@(X@w)", {"X": "m n", "w": "n", "m": "m"}, {}, "w", "∂f/∂w = Xᵀ m"),
+    ("sum(C*exp(-g*(sum(X**2, axis=1)[:, None] + sum(X**2, axis=1)[None, :] - 2*X@X.T)))", {"X": "m n", "C": "m m", "g": ""}, {}, "X",
+     "e = exp(g (2 X Xᵀ - X^∘2 𝟏 𝟏ᵀ - 𝟏 𝟏ᵀ (X^∘2)ᵀ)); ∂f/∂X = -2 g (diag((C ∘ e)ᵀ 𝟏) X + diag((C ∘ e) 𝟏) X - (Cᵀ ∘ e) X - (C ∘ e) X)"),
 ])  # fmt: skip
 def test_forms_of_textbooks(
     f: str, shapes: dict[str, str], assume: dict[str, str], wrt: str, shown: str | None
