@@ -28,6 +28,7 @@ class Lines:
         self.shapes = Shapes(dims)
         self.writing = Writing(self.shapes, self.symbols, symmetric)
         self.definitions: dict[E, E] = {}
+        self.densities = False  # whether a line has the density of the normal distribution
 
     def define(self, word: str, forms: Sequence[tuple[E, E | None]], *, symmetric: bool = False) -> None:
         """Note what a name stands for, in several forms, each with that of its transpose."""
@@ -70,6 +71,9 @@ class Lines:
         said = f"{name} = {text(e)}"
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
         written = self._written([(name, e)]) or self._entry(name, value, Unicode())
+        if "φ(" in written[0] and not self.densities:
+            self.densities = True
+            condition = "; ".join(filter(None, (condition, "φ the normal density")))
         return Step(rule, before, said, where, condition, *written)
 
     def part(self, name: str, e: E, whole: E) -> Step:

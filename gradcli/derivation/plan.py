@@ -178,13 +178,16 @@ class Plan:
         for k in reversed(kept):  # a name for what only moves entries is a name for what it moves
             if k in wanted and self._is_quiet(k):
                 wanted |= set(self._moving(k))
-        wanted -= {k for k in wanted if self._name(k) == "multiply" and not self.given[k] and self._of_one(k, wanted)}
+        multiples = (k for k in wanted if self._name(k) in ("multiply", "divide") and self._is_linear(k))
+        wanted -= {k for k in multiples if not self.given[k] and self._of_one(k, wanted)}
         inside = {s for group in self.groups.values() for s in group.inside}
         return frozenset(k for k in wanted - inside - self._links(kept) if k in kept and not self._is_quiet(k))
 
     def _of_one(self, k: int, wanted: Collection[int]) -> bool:
-        """Whether a line is a constant multiple of an input, or of a line that has a name."""
+        """Whether a line is a constant multiple of an input, or of a line that has a name, whatever its sign."""
         moving = self._moving(k)
+        while len(moving) == 1 and moving[0] not in wanted and self._name(moving[0]) in ("negative", "reshape"):
+            moving = self._moving(moving[0])
         return len(moving) == 1 and (moving[0] in wanted or self.tape.primitive(moving[0]) is None)
 
     def _links(self, kept: Sequence[int]) -> set[int]:
