@@ -77,7 +77,7 @@ class Derivation:
         )  # whether axes of length 1 are left out; None if there are none
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
-        """Return values of all inputs in the k-th recording's sizes, where f has a value if there is such a place, and the sizes."""
+        """Return values of all inputs in the k-th recording's sizes, where f has a value if that can be, and the sizes."""
         sizes = {n: v[k] for n, v in self.sizes.items()}
         tried = (point_of(self.problem, sizes, np.random.default_rng([seed, k]), moved) for moved in (None, *MOVED))
         return next(

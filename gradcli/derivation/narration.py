@@ -7,8 +7,9 @@ from fractions import Fraction
 from gradcli.derivation.code.ranks import axes
 from gradcli.derivation.expression import E, name, power, text, transpose
 from gradcli.derivation.index_notation import entry_of
-from gradcli.derivation.mathematics import M, Sign, Writing, transposed
+from gradcli.derivation.mathematics import Writing
 from gradcli.derivation.notation import Latex, Mathml, Notation, Plain, Unicode
+from gradcli.derivation.signs import M, Sign, transposed
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.structure import Value

@@ -204,7 +204,7 @@ class Plan:
         """Return the letter for the value of a line; t where it has none of its own."""
         group = self.groups.get(k)
         letter = _LETTERS.get(self._name(k) if group is None else group.rule, "t")
-        return letter.upper() if letter == "p" and len(_shape(self.tape.lines[k][3])) == 2 else letter
+        return letter.upper() if letter == "p" and len(_shape(self.tape.value(k))) == 2 else letter
 
     def rules(self, k: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the rules by which a named line is differentiated, the innermost first, and what they need."""

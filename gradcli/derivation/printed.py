@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from gradcli.derivation.expression import E
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.index_notation import entry_of
-from gradcli.derivation.mathematics import M, Writing
+from gradcli.derivation.mathematics import Writing
 from gradcli.derivation.notation import NOTATIONS, Latex, Notation
+from gradcli.derivation.signs import M
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported

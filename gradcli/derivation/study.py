@@ -192,14 +192,8 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
     called = _apart(dims)
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
-    facts = facts_of(list(wanted.assume), dims)
-    facts |= {n: facts.get(n, frozenset()) | {"index"} for n in _places(f) if n in dims}
-    moving = [n for n in f.inputs if n in dims and (wanted.wrt is not None or "index" not in facts.get(n, ()))]
-    names = _chosen(moving, wanted.wrt)
-    for name in (n for n in names if "index" in facts.get(n, ())):
-        raise BadOption(f"{name} is an index, by which nothing is differentiated", do=f"--wrt {moving[0]}")
-    if wanted.answer is not None and len(names) != 1:
-        raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {names[0] if names else 'x'}")
+    facts = _facts(f, wanted, dims)
+    names = _inputs([n for n in f.inputs if n in dims], wanted, facts)
     problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
     made, given = _at_sizes(problem, given, wanted.shapes)
     if given is None:
@@ -207,9 +201,7 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
     findings = notes(replace(made.problem, f=f), made.points[0])
-    for size, word in called.items():
-        says = f"{size} is an input here, and the size that --shapes calls {size} is called {word}"
-        findings.append(finding(Kind.NOTICE, Severity.INFO, says))
+    findings += [_renamed(size, word) for size, word in called.items()]
     for name in names:
         try:
             own = made.by(name)
@@ -236,10 +228,28 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
 
 
-def _places(f: Function) -> frozenset[str]:
-    """Return the inputs that an expression uses as positions in arrays."""
+def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
+    """Return what is assumed of inputs; what an expression uses as a position in an array is an index."""
+    facts = facts_of(list(wanted.assume), dims)
     root = root_of(f)
-    return root.places if isinstance(root, Expression) else frozenset()
+    places = root.places if isinstance(root, Expression) else frozenset()
+    return facts | {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
+
+
+def _inputs(inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the inputs to differentiate by. Raises BadOption for an index, and for an answer by several inputs."""
+    moving = [n for n in inputs if "index" not in facts.get(n, ())]
+    names = _chosen(moving if wanted.wrt is None else inputs, wanted.wrt)
+    for name in (n for n in names if n not in moving):
+        raise BadOption(f"{name} is an index, by which nothing is differentiated", do=f"--wrt {(*moving, 'x')[0]}")
+    if wanted.answer is not None and len(names) != 1:
+        raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {(*names, 'x')[0]}")
+    return names
+
+
+def _renamed(size: str, word: str) -> Finding:
+    says = f"{size} is an input here, and the size that --shapes calls {size} is called {word}"
+    return finding(Kind.NOTICE, Severity.INFO, says)
 
 
 def _at_sizes(problem: Problem, given: Given | None, shapes: Mapping[str, Dims]) -> tuple[Derivation, Given | None]:

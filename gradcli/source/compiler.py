@@ -14,6 +14,7 @@ import numpy as np
 from gradcli.errors import BadExpression, Span, TooLarge
 from gradcli.primitives.linalg import inverse
 from gradcli.source.adapted import as_number, entry_at
+from gradcli.source.indices import parts_of, places, written_out
 from gradcli.source.instructions import LIST, Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
 from gradcli.source.names import ALIASES, BY_PREFIX, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES
@@ -267,47 +268,18 @@ class Compiler:
 
     def _subscript(self, node: ast.Subscript) -> Compiling:
         base = yield node.value
-        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if any(map(self._is_place, parts)) and not any(
-            isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts
-        ):
-            for axis in (k for k in reversed(range(len(parts))) if self._is_place(parts[k])):
-                place = yield parts[axis]
-                base = self._emit(node, entry_at, "[]", [base, place, self._register(axis)])
-                self.program.places.add(folded(ast.unparse(parts.pop(axis))))
-            if not parts:
-                return base
-            node = ast.copy_location(ast.Subscript(node.value, ast.Tuple(parts, ast.Load()), node.ctx), node)
-        index = self._index(node.slice)
-        if isinstance(index, tuple) and not index:
+        parts = parts_of(node.slice)
+        if not parts:
             raise BadExpression("the index is empty", where=self._span(node), do="write x[0] or x[1:]")
+        for axis in places(parts, self.names, self.given):
+            place = yield parts[axis]
+            base = self._emit(node, entry_at, "[]", [base, place, self._register(axis)])
+            self.program.places.add(folded(ast.unparse(parts.pop(axis))))
+        if not parts:
+            return base
+        index = tuple(written_out(part, self._span) for part in parts)
+        index = index if isinstance(node.slice, ast.Tuple) else index[0]
         return self._emit(node, indexed, "[]", [base, self._register(index)])
-
-    def _is_place(self, node: ast.expr) -> bool:
-        """Whether a part of an index is an input, whose value is a position."""
-        return (
-            isinstance(node, ast.Name)
-            and node.id not in self.names
-            and (node.id not in CONSTANTS or node.id in self.given)
-        )
-
-    def _index(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.Tuple):
-            return tuple(self._index(part) for part in node.elts)
-        if isinstance(node, ast.Slice):
-            return slice(*(None if part is None else self._index(part) for part in (node.lower, node.upper, node.step)))
-        if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
-            return node.value
-        if isinstance(node, ast.List):
-            return [self._index(part) for part in node.elts]
-        whole = integer(node)
-        if whole is None:
-            raise BadExpression(
-                "an index must be a whole number, an input, a slice or a list of numbers",
-                where=self._span(node),
-                do="write x[0], x[k], x[1:] or x[0, :]",
-            )
-        return whole
 
     def _call(self, node: ast.Call) -> Compiling:
         if (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from gradcli.derivation.expression import written
-from gradcli.derivation.mathematics import M, Sign
+from gradcli.derivation.signs import M, Sign
 
 # how tightly signs bind, from comparisons to what needs no brackets
 # (LINE is a quotient with a line, which is as good as brackets)

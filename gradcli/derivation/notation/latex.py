@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gradcli.derivation.mathematics import M, Sign
 from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, LINE, SUM, Letters, Notation
+from gradcli.derivation.signs import M, Sign
 
 _PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
 _TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gradcli.derivation.mathematics import M, Sign
 from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, BESIDE, ENTRYWISE, RAISED, SUM, Letters, Notation
+from gradcli.derivation.signs import M, Sign
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
