@@ -20,6 +20,7 @@ from gradcli.options import Options
 from gradcli.point import Point
 from gradcli.reports.derive import Answer, Result
 from gradcli.source.expression import Expression
+from gradcli.source.facts import FACTS
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
@@ -58,6 +59,18 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
     return Answer(text, "right", how, f"{text} is the {what}: {sure}")
 
 
+_TAKEN_FOR_GRANTED = {
+    "symmetric": "{} is symmetric",
+    "simplex": "the entries of {} sum to 1",
+    "simplex rows": "the rows of {} sum to 1",
+}
+_STRONGER = {
+    "symmetric": {"spd", "diagonal", "tied"},
+    "simplex": {"onehot", "index"},
+    "simplex rows": {"onehot rows", "index"},
+}
+
+
 class _Hand:
     """A hand derivation beside the derivative that was found."""
 
@@ -81,7 +94,7 @@ class _Hand:
             return f"its shape is {named_shape(found, sizes)}, not {named_shape(np.shape(truth), sizes)}"
         if error <= ALLOWED:
             return None
-        return f"it is off by {error:.2g} of the largest entry" if np.isfinite(error) else "it is not finite"
+        return f"it is off by {error:.2g} times the largest entry" if np.isfinite(error) else "it is not finite"
 
     def sizes(self, k: int) -> dict[str, int]:
         return {n: v[k] for n, v in self.made.sizes.items()}
@@ -92,25 +105,23 @@ class _Hand:
             ratios = self._ratios()
             varies = bool(ratios) and not _is_constant(np.asarray(ratios))
             yield from self._of_sizes(ratios) if varies else ()
+            yield from self._needs("simplex", "simplex rows")
             yield from self._as_a_claim(frozenset(_OF_ONE_POINT) if varies else frozenset())
         except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
             return
 
-    def _not_symmetric(self) -> Iterator[str]:
+    def _needs(self, *assumed: str) -> Iterator[str]:
+        """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
-            if (
-                len(dims) != 2
-                or dims[0] != dims[1]
-                or name == self.result.wrt
-                or facts & {"symmetric", "spd", "diagonal"}
-            ):
-                continue
-            assumed = replace(problem, facts={**problem.facts, name: facts | {"symmetric"}})
-            other = Verifier(assumed, self.made.sizes, self.result.wrt, self.result.kind)
-            if other.error(self.formula) <= ALLOWED:
-                yield f'it is right only if {name} is symmetric (--assume "{name}: symmetric")'
+            for word in assumed:
+                if name == self.result.wrt or not FACTS[word].fits(dims) or facts & (_STRONGER[word] | {word}):
+                    continue
+                under = replace(problem, facts={**problem.facts, name: facts | {word}})
+                other = Verifier(under, self.made.sizes, self.result.wrt, self.result.kind)
+                if other.error(self.formula) <= ALLOWED:
+                    yield f'it is right only if {_TAKEN_FOR_GRANTED[word].format(name)} (--assume "{name}: {word}")'
 
     def _ratios(self) -> list[float]:
         """Return the answer over the right derivative at each of the sizes; nothing where that is no single number."""
@@ -158,7 +169,7 @@ class _Hand:
             return
         if diagnosis.kind not in {DiagnosisKind.UNKNOWN, DiagnosisKind.SHAPE, *without}:
             yield diagnosis.message
-        yield from self._not_symmetric()
+        yield from self._needs("symmetric")
         yield from self._repair(request, request.points[0])
 
     def _repair(self, request: Request, point: Point) -> Iterator[str]:

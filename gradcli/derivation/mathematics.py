@@ -64,7 +64,10 @@ class Writing:
     # --- sums and products -------------------------------------------------------------------------------------------
 
     def _sum(self, e: E, shape: Shape) -> M:
-        return M(Sign.SUM, tuple(by_degree([self._term(a, shape) for a in e.args])))
+        terms = [self._term(a, shape) for a in e.args]
+        if len(shape) == 2 and not is_vector(shape) and any(map(_is_product, terms)):  # no number is added to these
+            terms = [beside([t, _OF_ONES]) if _is_number(t) else t for t in terms]
+        return M(Sign.SUM, tuple(by_degree(terms)))
 
     def _term(self, a: E, shape: Shape) -> M:
         """Return a term of a sum in the shape of the sum: what is broadcast has ones beside it."""
@@ -122,8 +125,9 @@ class Writing:
                 kind = columns if own[-1] == "1" else matrices
             kind.append(self.formula(a))
         numbers.sort(key=number_place)
+        dots = [x for x in numbers if x.sign is Sign.BESIDE and x.args[0].sign is Sign.TRANSPOSE] if shape else []
         if is_vector(shape) or not shape:
-            return beside([*numbers, *([entrywise([*rows, *columns])] if shape else [])])
+            return beside([*numbers, *([entrywise([*rows, *columns])] if shape else [])], brackets=dots)
         matrices = [x for x in matrices if x != _OF_ONES]
         if not matrices:
             left, right = (entrywise(x) if x else ONES for x in (columns, rows))
@@ -176,10 +180,12 @@ class Writing:
 
     def _comparison(self, e: E, shape: Shape) -> M:
         place, along = e.args
-        if along.op == "call" and along.text == "arange":
-            if shape and len(shape) == 1:
+        inner = along.args[0] if along.op == "column" else along
+        if inner.op == "call" and inner.text == "arange":
+            if len(shape) == 1:
                 return M(Sign.UNIT, (self.formula(place),))
-            return function("onehot", self.formula(place))
+            found = function("onehot", self.formula(place))
+            return found if inner is along else transposed(found)
         return M(Sign.TRUTH, tuple(self._operand(a, shape) for a in e.args), e.text)
 
     def _part(self, e: E, shape: Shape) -> M:
@@ -262,6 +268,18 @@ class Writing:
             Sign.OVER,
             (total, M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)),
         )
+
+
+def _is_number(term: M) -> bool:
+    inner = term.args[0] if term.sign is Sign.MINUS else term
+    return inner.sign is Sign.NUMBER
+
+
+def _is_product(term: M) -> bool:
+    """Whether a term is a product of matrices, or has an identity, to which textbooks add no number."""
+    inner = term.args[0] if term.sign in (Sign.MINUS, Sign.OVER) else term
+    arrays = [x for x in inner.args if x.sign is not Sign.NUMBER] if inner.sign is Sign.BESIDE else []
+    return inner.sign is Sign.IDENTITY or len(arrays) > 1
 
 
 _OF_ONES = M(Sign.BESIDE, (ONES, M(Sign.TRANSPOSE, (ONES,))))

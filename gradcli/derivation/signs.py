@@ -62,11 +62,12 @@ _CONSTANTS = {
 }
 
 
-def beside(parts: Sequence[M]) -> M:
-    """Return a product of neighbours, without ones and in one row."""
+def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
+    """Return a product of neighbours, without ones and in one row; those with `brackets` stay products of their own."""
     minus = sum(p.sign is Sign.MINUS for p in parts) % 2
     bare = [p.args[0] if p.sign is Sign.MINUS else p for p in parts]
-    flat = [x for p in bare for x in (p.args if p.sign is Sign.BESIDE else (p,)) if x != ONE]
+    own = [id(p) for p in brackets]
+    flat = [x for p in bare for x in (p.args if p.sign is Sign.BESIDE and id(p) not in own else (p,)) if x != ONE]
     y = ONE if not flat else flat[0] if len(flat) == 1 else M(Sign.BESIDE, tuple(flat))
     return M(Sign.MINUS, (y,)) if minus else y
 

@@ -1,5 +1,6 @@
 """What `derive` does: closed forms by each input, reasons for those that have none, and a check of a hand derivation."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from gradcli.source.derived import Completed, root_of
 from gradcli.source.expression import Expression
 from gradcli.source.facts import FACTS, Dims, facts_of
 from gradcli.source.function import Function
+from gradcli.source.instructions import Instruction
 from gradcli.source.loading import load
 from gradcli.source.names import CONSTANTS
 from gradcli.verify.environment import environment
@@ -202,6 +204,8 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     refused: dict[str, ErrorDetail] = {}
     findings = notes(replace(made.problem, f=f), made.points[0])
     findings += [_renamed(size, word) for size, word in called.items()]
+    if given is None and wanted.shapes:
+        findings += [_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
     for name in names:
         try:
             own = made.by(name)
@@ -232,8 +236,29 @@ def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict
     """Return what is assumed of inputs; what an expression uses as a position in an array is an index."""
     facts = facts_of(list(wanted.assume), dims)
     root = root_of(f)
-    places = root.places if isinstance(root, Expression) else frozenset()
+    places = {*root.places, *_classes(root, dims)} if isinstance(root, Expression) else set()
     return facts | {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
+
+
+def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
+    """Return the inputs that an expression gives `cross_entropy` as class indices: those with an axis less than the logits."""
+    found: set[str] = set()
+    lengths = {
+        d: k for k, d in enumerate(dict.fromkeys(d for own in dims.values() for d in own if not d.isdecimal()), 3)
+    }
+    point: dict[str, Any] = {
+        n: np.zeros([int(d) if d.isdecimal() else lengths[d] for d in own]) for n, own in dims.items()
+    }
+    point |= {n: np.float64(k) for n, k in lengths.items() if n in f.inputs and n not in dims}
+
+    def watch(step: Instruction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        if step.operation == "cross_entropy" and len(args) > 1 and len(shape(args[1])) == len(shape(args[0])) - 1:
+            found.update(name for name, x in point.items() if x is args[1])
+
+    if set(f.inputs) <= point.keys():
+        with contextlib.suppress(GradcliError, np.linalg.LinAlgError), np.errstate(all="ignore"):
+            f.watched(point, watch)
+    return found
 
 
 def _inputs(inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
@@ -241,10 +266,14 @@ def _inputs(inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, fr
     moving = [n for n in inputs if "index" not in facts.get(n, ())]
     names = _chosen(moving if wanted.wrt is None else inputs, wanted.wrt)
     for name in (n for n in names if n not in moving):
-        raise BadOption(f"{name} is an index, by which nothing is differentiated", do=f"--wrt {(*moving, 'x')[0]}")
+        raise BadOption(f"{name} is an index, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
     if wanted.answer is not None and len(names) != 1:
         raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {(*names, 'x')[0]}")
     return names
+
+
+def _number(name: str) -> Finding:
+    return finding(Kind.NOTICE, Severity.INFO, f"{name} is a number, since --shapes does not name it")
 
 
 def _renamed(size: str, word: str) -> Finding:

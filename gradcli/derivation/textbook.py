@@ -90,7 +90,7 @@ def _squares_in_mean(f: Factor) -> Iterator[Factor]:
             continue
         (c,) = squares
         summed = [i for i in c.at if i not in inner.free]
-        if summed and {i.dim for i in summed} == sizes and len(inner.terms) > 1:
+        if summed and {i.dim for i in summed} == sizes and len(inner.terms) > 1 and set(inner.free) <= set(c.at):
             yield c._replace(power=ONE)
 
 

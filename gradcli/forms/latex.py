@@ -30,8 +30,9 @@ _HEAD = r"""\documentclass{article}
 \usepackage{amsmath}
 \usepackage{amssymb}
 \usepackage{graphicx}
+\usepackage{textcomp}
 \usepackage{listings}
-\lstset{basicstyle=\ttfamily\small, breaklines=true, columns=fullflexible, keepspaces=true, showstringspaces=false}
+\lstset{basicstyle=\ttfamily\small, breaklines=true, columns=fullflexible, keepspaces=true, showstringspaces=false, upquote=true}
 \setlength{\parindent}{0pt}
 \sloppy
 \allowdisplaybreaks
@@ -164,4 +165,5 @@ def _listing(code: str) -> list[str]:
 
 def escaped(text: str) -> str:
     """Return text escaped for LaTeX; characters beyond ASCII that have no sign here become question marks."""
-    return "".join(_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in visible(text))
+    shown = (_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in visible(text))
+    return "".join(shown).replace("--", "-{}-")  # two hyphens would become a dash

@@ -172,7 +172,7 @@ def _one_hot(y: Value, z: Value, axis: int) -> Any:
     classes = shape(z)[axis]
     labels = np.asarray(plain(y))
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
-        raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, not differentiated: --wrt z")
+        raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, and no derivative by them exists")
     places = y if isinstance(y, Tracer) else labels
     return np.moveaxis((places[..., None] == np.arange(classes, dtype=float)) * 1.0, -1, axis)
 

@@ -4,6 +4,7 @@ Source  Higham (2008), Functions of Matrices, theorem 3.6: f([[A, E], [0, A]]) h
         in its upper right block. The adjoint is the derivative at the transposed matrix.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,11 @@ def _scipys(name: str) -> Callable[[Value], Value]:
         import scipy.linalg
 
         a = np.asarray(a)
-        found = [getattr(scipy.linalg, name)(m) for m in a.reshape(-1, *a.shape[-2:])]
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # scipy warns of singular matrices; values that are not finite become findings
+            found = [getattr(scipy.linalg, name)(m) for m in a.reshape(-1, *a.shape[-2:])]
         y = np.reshape(np.stack(found), a.shape) if found else np.zeros(a.shape)
         if np.iscomplexobj(a) or not np.iscomplexobj(y):
             return y

@@ -227,7 +227,9 @@ class DeriveReport(Printed):
         if shared := self.shared:
             blocks.append(_steps(shared, "used below"))
         for result in self.results:
-            blocks += _blocks(result, self.own_steps(result), self.shown, self.said_of_direction(result))
+            title = f"{result.kind} by {result.wrt}:" if len(self.results) > 1 else ""
+            steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
+            blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
         return tuple(blocks)
 
     @property
@@ -239,7 +241,12 @@ class DeriveReport(Printed):
             word = _name(step)
             several |= {word} if word in found else set()
             found.setdefault(word, step)
-        return tuple(step for word, step in found.items() if word in several and self._is_alike(word))
+        shared: dict[str, Step] = {}
+        for word, step in found.items():
+            used = set(_WORD.findall(step.after.partition(" = ")[2])) & found.keys()
+            if word in several and self._is_alike(word) and used <= shared.keys():
+                shared[word] = step
+        return tuple(shared.values())
 
     def _is_alike(self, word: str) -> bool:
         """Whether a name stands for the same in all results that have it."""
@@ -264,28 +271,30 @@ class DeriveReport(Printed):
 
 def _name(step: Step) -> str:
     """Return the name that a step gives."""
-    return step.unicode.partition(" = ")[0]
+    return step.after.partition(" = ")[0].partition("[")[0]
 
 
-def _steps(steps: tuple[Step, ...], title: str = "step") -> Table:
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Table:
     """Return steps, those of a program with its lines; its file is not said where it is the only one."""
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
     rows: list[tuple[Cell, ...]] = [(str(k), s.rule, s.formula, s.condition or "") for k, s in enumerate(steps, 1)]
     if not files:
-        return Table(("", title, "", "where"), tuple(rows), frozenset({0}))
+        return Table(("", head, "", "condition"), tuple(rows), frozenset({0}), title)
     lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places]
     placed = tuple((*row, line) for row, line in zip(rows, lines, strict=True))
-    return Table(("", title, "", "where", "line"), placed, frozenset({0}))
+    return Table(("", head, "", "condition", "line"), placed, frozenset({0}), title)
 
 
-def _blocks(result: Result, steps: tuple[Step, ...], shown: tuple[str, ...], direction: str) -> list[Block]:
+def _blocks(result: Result, steps: list[Table], shown: tuple[str, ...], direction: str) -> list[Block]:
     found: list[Block] = []
     if isinstance(result.answer, Answer):
         words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
         found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
-    if steps:
-        found.append(_steps(steps))
+    found += steps
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
     lines = result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
@@ -297,7 +306,7 @@ def _blocks(result: Result, steps: tuple[Step, ...], shown: tuple[str, ...], dir
     sizes = ", ".join(sorted({str(n) for s in result.check.sizes for n in s.values()}, key=int))
     checked = f"{result.check.points} points, sizes {sizes}" if sizes else f"{result.check.points} points"
     error = numbers.power(result.check.max_relative_error)
-    rows.append(("checked", f"{checked}: largest relative error {error} against certified"))
+    rows.append(("checked", f"{checked}: largest relative error {error} against certified values"))
     rows.append(("operations", ", ".join(f"{k} {v:,}" for k, v in result.operations.items())))
     if isinstance(result.cost, Cost):
         rows.append(("cost", result.cost.said()))

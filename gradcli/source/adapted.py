@@ -46,7 +46,7 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     n, place = shape(x)[axis], plain(k)
     if shape(k) or place != np.floor(place) or not 0 <= place < n:
         says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"
-        raise BadExpression(says, do="give it such a value; nothing is differentiated by it")
+        raise BadExpression(says, do="give the index a whole number")
     if not isinstance(k, Tracer):
         return x[(*(slice(None),) * axis, int(place))]
     here = (k == np.arange(n, dtype=float)) * 1.0

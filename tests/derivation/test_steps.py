@@ -46,9 +46,9 @@ sigmoid(-t) is 1 - sigmoid(t): G = Xᵀ (s - y)
 CROSS_ENTROPY = """
 name: p = softmax(z)
 name: f = -yᵀ log(p)
-softmax: dp = dz ∘ p - dzᵀ p p
+softmax: dp = dz ∘ p - (dzᵀ p) p
 logarithm: df = -sum((y ∘ dp) / p)
-substitute: df = sum((y ∘ (dzᵀ p p - dz ∘ p)) / p)
+substitute: df = sum((y ∘ ((dzᵀ p) p - dz ∘ p)) / p)
 read off: G = p - y
 """
 ATTENTION = """

@@ -23,9 +23,9 @@ ANSWERS = [
     (LOGISTIC,  "x", "0.5*(1 + tanh(x/2))",                    0, "right", "numbers",  "at random points of three sizes"),
     (LEAST,     "W", "outer(x, W@x - y)",                      1, "wrong", "numbers",  "its shape is "),
     (LEAST,     "W", "sum(W@x - y)",                           1, "wrong", "numbers",  "its shape is "),
-    (LEAST,     "W", "2*outer(W@x - y, x)",                    1, "wrong", "numbers",  "it is off by 1 of the largest entry; the gradient is"),
-    (LEAST,     "x", "W.T@(y - W@x)",                          1, "wrong", "numbers",  "it is off by 2 of the largest entry; the gradient is"),
-    (LOGISTIC,  "x", "1.0001/(1 + exp(-x))",                   1, "wrong", "numbers",  "it is off by 0.0001 of the largest entry; the gradient is"),
+    (LEAST,     "W", "2*outer(W@x - y, x)",                    1, "wrong", "numbers",  "it is off by 1 times the largest entry; the gradient is"),
+    (LEAST,     "x", "W.T@(y - W@x)",                          1, "wrong", "numbers",  "it is off by 2 times the largest entry; the gradient is"),
+    (LOGISTIC,  "x", "1.0001/(1 + exp(-x))",                   1, "wrong", "numbers",  "it is off by 0.0001 times the largest entry; the gradient is"),
     (LOGISTIC,  "x", "log(-1 - x**2)",                         1, "wrong", "numbers",  "the gradient is"),
 ]
 REFUSED = [

@@ -48,7 +48,7 @@ def test_wrong_code_is_refused(gradcli: Callable[..., Any], monkeypatch: pytest.
 
 
 def test_one_refusal_leaves_the_others(gradcli: Callable[..., Any]) -> None:
-    ran = gradcli("derive", "c*sum(x) + sum(i0e(x))", "--shapes", "x: n", "--json")
+    ran = gradcli("derive", "c*sum(x) + sum(i0e(x))", "--shapes", "x: n; c:", "--json")
     assert ran.exit_status == 3
     assert [r["wrt"] for r in ran.json["results"]] == ["c"]
     assert [f["message"].split(":")[0] for f in ran.json["findings"]] == ["by x"]

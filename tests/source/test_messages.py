@@ -121,7 +121,7 @@ VALUE = [
     ("x, y",               "a tuple is not part of the language",               "give several outputs as a list: [a, b]",  "x, y"),
     ("1 + []",             "an empty list has no values",                       "write zeros(0), or the values",           "[]"),
     ("x + ...",            "Ellipsis is not part of the language",              "leave it out",                            "..."),
-    ("v[x]",               "an index is a whole number from 0 to 2, not 0.5", "give it such a value; nothing is differentiated by it", "v[x]"),
+    ("v[x]",               "an index is a whole number from 0 to 2, not 0.5", "give the index a whole number", "v[x]"),
     ("v[0.5]",             "an index must be a whole number, an input, a slice or a list of numbers", "write x[0], x[k], x[1:] or x[0, :]",   "0.5"),
     ("v[()]",              "the index is empty",                                "write x[0] or x[1:]",                     "v[()]"),
     ("True",               "True is no value here",                        "write a number or a name",                         "True"),
