@@ -82,7 +82,7 @@ class Options(ProgramOptions, HardPointOptions):
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'Assumptions about inputs, in check for --stress: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; '
+        'Assumptions about inputs (in check, for --stress): "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; '
         'A: diagonal, orthogonal; c: index".',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
     points: int | None = row(
@@ -111,7 +111,7 @@ class Options(ProgramOptions, HardPointOptions):
         "--require-claim", "", "Without a claim, exit with status 2.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
     order: int = row(
-        "--order", "N", "Order of the derivative: 2 checks the Hessian.",
+        "--order", "N", "Order of the derivative: 2 is the Hessian.",
         on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=one, take=first_or_second)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
