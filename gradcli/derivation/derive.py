@@ -69,9 +69,11 @@ class Derivation:
             raise BadOption("f has no input to differentiate by", do="name one: x**2")
         self.problem = problem
         self.sizes = dict(sizes or sizes_of(problem))
-        self.points = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
+        self.points: Sequence[Any] = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
         self.begun: Begun | None = None
         self.wrt: str | None = None
+        if any("1" in own for own in problem.dims.values()) and problem.layout == "numerator":
+            raise NotSupported("columns and rows are derived in denominator layout", do="leave out --layout")
         self.squeezed = (
             False if any("1" in own for own in problem.dims.values()) else None
         )  # whether axes of length 1 are left out; None if there are none

@@ -268,20 +268,28 @@ def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tenso
     free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
     found: dict[str, Term] = {}
     names = {i: f"_{n}" for n, i in enumerate(free)}
-    for term in (t for part in parts for whole in part.terms for t in opened(whole)):
+    for term in (t for part in parts for whole in part.terms for t in opened(whole, free)):
         key = key_of(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
         seen = found.get(key)
         found[key] = term if seen is None else replace(term, coef=term.coef + seen.coef)
     return Tensor(free, tuple(t for t in found.values() if t.coef != 0))
 
 
-def opened(term: Term) -> Iterator[Term]:
-    """Yield the terms of a bracket that is the only factor of a term; else the term itself."""
+def opened(term: Term, free: tuple[Index, ...]) -> Iterator[Term]:
+    """Yield the terms of a bracket that is the only factor of a term; else the term itself.
+
+    A term that lacks a summed index of the bracket is multiplied by the index's size.
+    """
     if len(term.factors) == 1 and term.factors[0].atom.op == "group" and term.factors[0].power == 1:
         f = term.factors[0]
         inside = f.atom.args[0].renamed(dict(zip(f.atom.args[0].free, f.at, strict=True)))
         for part in inside.terms:
-            yield replace(part, coef=term.coef * part.coef)
+            lost = [i for i in f.at if i.id >= 0 and i not in free and i not in part.indices]
+            sizes = [x.terms[0] if len(x.terms) == 1 else bracket(x) for x in (size_of(i.dim) for i in lost)]
+            whole = replace(part, coef=term.coef * part.coef)
+            for size in sizes:
+                whole = Term(whole.coef * size.coef, (*whole.factors, *size.factors))
+            yield whole
     else:
         yield term
 

@@ -32,7 +32,7 @@ class Entry:
 def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> str:
     """Return a tensor as a line of text: G[i,j] = sum_k A[i,k]*B[k,j]."""
     entry = entry_of(x, axes, dims, name)
-    notation = Plain()
+    notation = Plain([*dims])
     return notation.statements([(notation.indexed(name, entry.letters), notation.write(entry.formula))])
 
 

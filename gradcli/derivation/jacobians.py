@@ -56,8 +56,11 @@ def _linear(x: Tensor, seed: str) -> Tensor:
         elif f is not None and f.atom.op == "pad":
             pending += _unpadded(term, f, x.free).terms
         elif f is not None and f.atom.op == "cross":
-            rest = Tensor(x.free, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
-            pending += [t for part in uncrossed(f).terms for t in multiply(rest, Tensor(f.at, (part,))).terms]
+            (i,) = f.at
+            kept = tuple(dict.fromkeys((*x.free, i)))
+            rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+            parts = [multiply(rest, Tensor(f.at, (part,))) for part in uncrossed(f).terms]
+            pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
         else:
             raise NotSupported("an index of an indexed array has no derivative in closed form")
     return add([Tensor(x.free, (t,)) for t in done], x.free)

@@ -22,6 +22,12 @@ def parts_of(name: str) -> tuple[str, str]:
     return (found["stem"], found["digits"]) if found else (name, "")
 
 
+def printed(name: str) -> str:
+    """Return a name with a letter for a Greek word, as formulas print it."""
+    stem, digits = parts_of(name)
+    return f"{GREEK[stem]}{digits}" if stem in GREEK else GREEK.get(name, name)
+
+
 _INDICES = "ijklmnpqrstuvwabcdgh"
 
 

@@ -16,7 +16,6 @@ from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
 from gradcli.reports.derive import Step
 
-_NOTATIONS: tuple[Notation, ...] = (Unicode(), Latex(), Mathml())
 _Written = tuple[str, str, str]  # Unicode, LaTeX and MathML
 
 
@@ -25,6 +24,7 @@ class Lines:
 
     def __init__(self, dims: Mapping[str, Sequence[str]], symmetric: Iterable[str] = ()) -> None:
         self.dims = dims
+        self.notations: tuple[Notation, ...] = (Unicode([*dims]), Latex([*dims]), Mathml([*dims]))
         self.symbols: dict[str, M] = {}
         self.shapes = Shapes(dims)
         self.writing = Writing(self.shapes, self.symbols, symmetric)
@@ -71,7 +71,7 @@ class Lines:
         """Return a step whose outcome is an expression with a name, and the same as a tensor."""
         said = f"{name} = {text(e)}"
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
-        written = self._written([(name, e)]) or self._entry(name, value, Unicode())
+        written = self._written([(name, e)]) or self._entry(name, value, self.notations[0])
         if "φ(" in written[0] and not self.densities:
             self.densities = True
             condition = "; ".join(filter(None, (condition, "φ the normal density")))
@@ -99,20 +99,20 @@ class Lines:
             formulas = [(self._symbol(n), self.writing.formula(e)) for n, e in lines]
         except NotSupported:
             return None
-        unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in _NOTATIONS)
+        unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in self.notations)
         return unicode, latex, mathml
 
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
         self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
-        plain, latex, mathml = self._entry(name, value, Plain())
+        plain, latex, mathml = self._entry(name, value, Plain([*self.dims]))
         return Step(rule, before, plain, where, condition, plain, latex, mathml)
 
     def _entry(self, name: str, value: Value, plain: Notation) -> _Written:
         """Return one entry as a line of text, in LaTeX and in MathML."""
         entry = entry_of(value.tensor, value.singles, self.dims, name)
         left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
-        shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *_NOTATIONS[1:]))
+        shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
         return shown, latex, mathml
 
     def _with_symbols(self, m: M) -> M:

@@ -12,6 +12,7 @@ import numpy as np
 from gradcli.errors import BadOption
 from gradcli.source.facts import Dims, drawn
 from gradcli.source.function import Function
+from gradcli.source.names import CONSTANTS
 from gradcli.source.points import pairs
 
 
@@ -21,6 +22,9 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     for name, words in pairs(texts):
         if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):
             raise BadOption(f"the sizes of {name} are not names or numbers: {' '.join(words)}", do='write "W: m n"')
+        for word in words:
+            if word in CONSTANTS:
+                raise BadOption(f"a size of {name} is called {word}, which is a constant", do="call it n")
         found[name] = words
     return found
 

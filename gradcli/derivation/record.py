@@ -95,7 +95,7 @@ Sizes = dict[str, tuple[int, ...]]
 def sizes_of(problem: Problem) -> Sizes:
     """Return three sizes for each name, in an order of the names for which f is finite: tall matrices if it needs them."""
     tried = _all(problem.names)
-    return next((sizes for sizes in tried if _suits(problem, sizes)), next(_all(problem.names)))
+    return next((sizes for sizes in tried if suits(problem, sizes)), next(_all(problem.names)))
 
 
 def _all(names: tuple[str, ...]) -> Iterator[Sizes]:
@@ -105,7 +105,7 @@ def _all(names: tuple[str, ...]) -> Iterator[Sizes]:
             yield {n: (least + rank[n], least + 2 + 2 * rank[n], least + 4 + 3 * rank[n]) for n in names}
 
 
-def _suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
+def suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
     for k in range(RECORDINGS):
         point = point_of(problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
         held = {n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()}

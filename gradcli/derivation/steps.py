@@ -21,6 +21,7 @@ from gradcli.derivation.narration import Lines
 from gradcli.derivation.plan import Plan
 from gradcli.derivation.problem import Problem
 from gradcli.derivation.record import Sweep
+from gradcli.derivation.replayed import lines_hold
 from gradcli.derivation.structure import Value
 from gradcli.derivation.textbook import Named
 from gradcli.errors import NotSupported
@@ -65,6 +66,9 @@ class Explained(Protocol):
     def sizes(self) -> Mapping[str, tuple[int, ...]]: ...
 
     @property
+    def points(self) -> Sequence[Mapping[str, Any]]: ...
+
+    @property
     def function(self) -> str: ...
 
     @property
@@ -91,7 +95,14 @@ def steps_of(
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     moving = {word for word in names(sweeps[0].tape.lines) if word}
     constants = [lines.part(n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
-    steps += _from_f(made, wrt, sweeps, found, printer, _ending(made, wrt, printer, axes, named, lines))
+    ending = _ending(made, wrt, printer, axes, named, lines)
+    moved = list(_from_f(made, wrt, sweeps, found, printer, ending))
+    if made.problem.style == "differential" and not made.begun:
+        at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
+        if not lines_hold([*constants, *moved], at, wrt, made.letter):  # the result alone, which is verified
+            plain = Lines(made.problem.dims, lines.writing.symmetric)
+            moved = list(replace(ending, lines=plain).read_off(found, found.last))
+    steps += moved
     used = {word for step in steps for word in _WORD.findall(step.after)}
     for step in reversed(constants):
         if step.after.partition(" = ")[0] in used:
@@ -107,7 +118,8 @@ def _from_f(
     made: Explained, wrt: str, sweeps: Sequence[Sweep], found: Found, printer: Printer, ending: Ending
 ) -> Iterator[Step]:
     """Yield the steps from the lines of the function to the result."""
-    if len(sweeps[0].tape.lines) <= _MOST:
+    clear = f"d{wrt}" not in made.problem.dims and not any(n.endswith("_bar") for n in made.problem.dims)
+    if clear and len(sweeps[0].tape.lines) <= _MOST:
         with contextlib.suppress(
             NotSupported
         ):  # where a line has no form, the derivative is shown without the way to it
@@ -245,7 +257,7 @@ def _lines(
     A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
     """
     named: list[_Named] = []
-    taken = {*made.problem.dims, *made.sizes, made.function}
+    taken = {*made.problem.dims, *made.sizes, made.function, made.letter, f"d{made.function}", f"d{wrt}", f"{wrt}_bar"}
     count = len(sweeps[0].tape.lines)
     values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]

@@ -13,7 +13,7 @@ from gradcli.derivation.expression import E, Op, call, mul, name, neg, number, p
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, of_atom
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.measure import measure
-from gradcli.derivation.names import parts_of
+from gradcli.derivation.names import parts_of, printed
 from gradcli.derivation.problem import first_free
 from gradcli.derivation.products import ONE, multiply, tidied
 from gradcli.derivation.simplify import simplified
@@ -44,10 +44,17 @@ def named(x: Tensor, axes: Sequence[Index | None], wrt: str, printer: Printer, t
     for error, layer in _errors(e, wrt):
         for n, earlier in parts:
             error = replaced(error, earlier, name(n, axes=axes_of(earlier)))
-        word = first_free([f"delta{layer or 1}"], "delta", {*taken, *(n for n, _ in parts)})
+        word = _unlike([f"delta{layer or 1}"], "delta", [*taken, *(n for n, _ in parts)])
         e = replaced(e, error, name(word, axes=axes_of(error)))
         parts.append((word, error))
     return replace(found, e=e, parts=tuple(parts))
+
+
+def _unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
+    """Return a name that no other has, and that no other looks like in a formula."""
+    shown = {printed(name) for name in taken}
+    alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if printed(name) in shown]
+    return first_free(stems, stem, [*taken, *alike])
 
 
 # --- values less their mean, over their standard deviation --------------------------------------------------------------
@@ -57,7 +64,7 @@ def _standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, tak
     """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
         for c in _squares_in_mean(f):
-            word = first_free(["xhat"], "xhat", taken)
+            word = _unlike(["xhat"], "xhat", taken)
             hat = Atom("input", word, dims=c.atom.dims)
             terms = [_with_hats(t, f, c, hat) for t in x.terms]
             powers = {p for _, p, _ in terms}
@@ -184,7 +191,7 @@ def with_densities(made: Named, taken: Collection[str]) -> Named:
         found := next((a for x in (e, *(p for _, p in parts)) for a in x.walk() if _is_density(a)), None)
     ) is not None:
         (u,) = found.args
-        word = first_free(["phi"], "phi", {*taken, *(n for n, _ in parts)})
+        word = _unlike(["phi"], "phi", [*taken, *(n for n, _ in parts)])
         short = name(word, axes=axes_of(u))
         e = replaced(e, found, short)
         parts = [(n, replaced(p, found, short)) for n, p in parts]

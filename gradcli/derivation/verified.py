@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
+from gradcli.derivation.record import suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.budget import Budget
@@ -299,6 +300,10 @@ class Verifier:
         if test is not None and not test.holds(self._ran(code)):
             says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
+        if (other := self._other_sizes()) and not self._error_at([other], self._ran(code)) <= ALLOWED:
+            where = ", ".join(f"{n} = {k}" for n, k in self._mirrored().items())
+            says = f"the closed form found for {self.wrt} holds at some sizes only, and not for {where}"
+            raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
         sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
         return Check("pass", worst, len(self.points()), sizes)
 
@@ -332,10 +337,27 @@ class Verifier:
         exec(compile(code, "<derived>", "exec"), scope)  # our own text: names are identifiers, all else from tables
         return lambda point: scope[self.kind](**{n: point[n] for n in self.problem.dims})
 
+    def _mirrored(self) -> dict[str, int]:
+        """Return sizes in the reverse of the order in which all others are: matrices that were wide are tall."""
+        names = sorted(self.sizes, key=lambda n: self.sizes[n][0])
+        return {n: self.sizes[other][0] for n, other in zip(names, reversed(names), strict=True)}
+
+    def _other_sizes(self) -> tuple[dict[str, Any], Any] | None:
+        """Return a point of mirrored sizes with the derivative; None where f has none, such as the inverse of X.T @ X."""
+        sizes = self._mirrored()
+        if len(sizes) < 2 or not suits(self.problem, {n: (k,) * RECORDINGS for n, k in sizes.items()}):
+            return None
+        point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 78]))
+        truth = self.truth(point)
+        return None if truth is None else (point, truth)
+
     def _error_of(self, value: Any) -> float:
+        return self._error_at(self.points(), value)
+
+    def _error_at(self, points: Sequence[tuple[dict[str, Any], Any]], value: Any) -> float:
         worst = 0.0
         with np.errstate(all="ignore"):
-            for point, truth in self.points():
+            for point, truth in points:
                 found = np.asarray(value(point), dtype=np.float64)
                 if found.shape != truth.shape:
                     return float("inf")

@@ -34,7 +34,7 @@ _HEAD = r"""\documentclass{article}
 \usepackage{listings}
 \lstset{basicstyle=\ttfamily\small, breaklines=true, columns=fullflexible, keepspaces=true, showstringspaces=false, upquote=true}
 \setlength{\parindent}{0pt}
-\sloppy
+\raggedright
 \allowdisplaybreaks
 \newsavebox{\formula}
 \newcommand{\fitted}[1]{% a formula, made smaller where it is wider than the line

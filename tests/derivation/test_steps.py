@@ -1,8 +1,11 @@
 """Derivations line by line, as they are written by hand: differentials, substituted, rotated under a trace, and read off."""
 
+import numpy as np
 import pytest
 
 import gradcli
+from gradcli.derivation.replayed import lines_hold
+from gradcli.reports.derive import Step
 
 GAUSSIAN = """
 name: P = S⁻¹
@@ -157,3 +160,35 @@ def test_the_lines_are_those_of_a_derivation_by_hand(
 ) -> None:
     (result,) = gradcli.derive(f, shapes=shapes, assume=assume, wrt=wrt).results
     assert [f"{step.rule}: {step.unicode}" for step in result.steps] == lines.strip().split("\n")
+
+
+@pytest.mark.parametrize(("f", "shapes", "wrt"), [
+    ("x@dx*norm(x)", {"x": "n", "dx": "n"}, "x"), ("dW@tanh(W@x)", {"dW": "m", "W": "m n", "x": "n"}, "W"),
+    ("f@tanh(W@x)", {"f": "m", "W": "m n", "x": "n"}, "W"), ("sum(log(softmax(x, axis=0))*y)", {"x": "n 1", "y": "n 1"}, "x"),
+])  # fmt: skip
+def test_lines_that_would_not_be_clear_are_left_out(f: str, shapes: dict[str, str], wrt: str) -> None:
+    """An input has the name of a differential or of the function, or is a column, which has no axis of length 1 in formulas."""
+    (result,) = gradcli.derive(f, shapes=shapes, wrt=wrt).results
+    assert {step.after.partition(" = ")[0] for step in result.steps} == {"G"}
+
+
+STEPS = (
+    ("t1 = 2*x", "df = 4*t1@dx", "G = 4*t1"),
+    ("t1 = 2*x", "df = 4*t1@dx", "G = 2*t1"),
+    ("t1 = 2*x", "t1 = 3*x", "df = 4*t1@dx"),
+    ("df = y@dx",),
+)
+
+
+@pytest.mark.parametrize(("lines", "hold"), list(zip(STEPS, (True, False, False, False), strict=True)))
+def test_lines_are_computed_before_they_are_shown(lines: tuple[str, ...], hold: bool) -> None:
+    steps = [Step("rule", "", line) for line in lines]
+    assert lines_hold(steps, {"x": np.array([1.0, -2.0])}, "x", "G") == hold
+
+
+def test_a_cross_product_keeps_its_other_factors() -> None:
+    (result,) = gradcli.derive("c@cross(a, b)", shapes={"a": "3", "b": "3", "c": "3"}, wrt="a").results
+    assert [s.unicode for s in result.steps][1:3] == [
+        "df = cᵀ (da × b)",
+        "df = (c[[2, 0, 1]] ∘ b[[1, 2, 0]] - c[[1, 2, 0]] ∘ b[[2, 0, 1]])ᵀ da",
+    ]

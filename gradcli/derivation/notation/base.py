@@ -53,7 +53,7 @@ class Notation(ABC):
 
     @property
     def identity(self) -> str:
-        return "Id" if "I" in self.names else "I"
+        return next(sign for sign in ("I", "Id", "Eye") if sign not in self.names or sign == "Eye")
 
     def sign(self, m: M) -> str:
         """Return a formula without brackets around it."""

@@ -28,8 +28,8 @@ class Latex(Notation):
         if stem in _TEX_GREEK:
             shown = "\\" + _TEX_GREEK[stem]
         else:
-            words = "".join(f"\\{c}" if c in "_#$%&{}" else c for c in stem)
-            shown = words if len(stem) == 1 else rf"\mathrm{{{words}}}"
+            words = "".join(f"\\{c}" if c in "_#$%&{}" else c if c.isascii() else f"u{ord(c):04X}" for c in stem)
+            shown = words if len(words) == 1 else rf"\mathrm{{{words}}}"
         return f"{shown}_{{{digits}}}" if digits else shown
 
     def number(self, text: str) -> str:
@@ -85,7 +85,8 @@ class Latex(Notation):
                 sign = self._comparisons.get(m.text, m.text)
                 return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
             case Sign.AT:
-                return rf"{self.write(m.args[0], ATOM)}_{{{m.text}}}"
+                base = self.write(m.args[0], ATOM)
+                return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
             case Sign.ENTRY:
                 base = self.write(m.args[0], ATOM)
                 return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gradcli.derivation.names import GREEK, parts_of
+from gradcli.derivation.names import printed
 from gradcli.derivation.notation.base import ATOM, BESIDE, ENTRYWISE, RAISED, SUM, Letters, Notation
 from gradcli.derivation.signs import M, Sign
 
@@ -26,8 +26,7 @@ class Unicode(Notation):
         return f"({shown})"
 
     def name(self, text: str) -> str:
-        stem, digits = parts_of(text)
-        return f"{GREEK[stem]}{digits}" if stem in GREEK else GREEK.get(text, text)
+        return printed(text)
 
     def number(self, text: str) -> str:
         mantissa, e, exponent = text.partition("e")
@@ -133,7 +132,7 @@ class Plain(Unicode):
         if m.sign is Sign.ENTRY and m.args[0].sign is Sign.NAME:
             return f"{m.args[0].text}{_at(m.letters)}"
         if m.sign is Sign.ENTRY:
-            return f"{Unicode().write(m.args[0], ATOM)}{_at(m.letters)}"
+            return f"{Unicode([*self.names]).write(m.args[0], ATOM)}{_at(m.letters)}"
         if m.sign is Sign.POWER:
             shown = self.exponent(m.args[1])
             return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"
