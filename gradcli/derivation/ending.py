@@ -1,7 +1,7 @@
 """The end of a derivation: the differentials substituted, what stands beside dX collected, and the derivative read off."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,22 +60,14 @@ class Ending:
         whole = Tensor(outputs, value.tensor.renamed(names).terms)
         slope = unseeded(whole, f"d{self.wrt}", self.own)
         slope = Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
-        last = before[-1]
-        traced = not outputs and len(self.own) == 2
-        chained = len(before) > 2
-        lines = self._under_trace(whole, slope, result) if traced else self._as_product(whole, slope, outputs, chained)
-        for rule, e in [("substitute", self.printer.write(whole, outputs))] if chained else []:
-            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), Value(outputs, whole))
-            if step.unicode != last.unicode:
-                yield step
-                last = step
+        traced, chained = not outputs and len(self.own) == 2, len(before) > 2
+        said = Value(outputs, whole)
+        first = [("substitute", self.printer.write(whole, outputs))] if chained else []
+        last = yield from self._differentials(first, before[-1], said)
         if not self.named.standardised:
             yield from self._parts()
-        for rule, e in lines:
-            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), Value(outputs, whole))
-            if step.unicode != last.unicode:
-                yield step
-                last = step
+        lines = self._under_trace(whole, slope, result) if traced else self._as_product(slope, outputs, chained)
+        yield from self._differentials(lines, last, said)
         if traced:
             yield from self._out_of_trace(result)
             return
@@ -83,9 +75,16 @@ class Ending:
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
         yield from self.read_off(Found(slope, moves), result)
 
-    def _as_product(
-        self, whole: Tensor, slope: Tensor, outputs: tuple[Index, ...], chained: bool
-    ) -> Iterator[tuple[str, E]]:
+    def _differentials(self, lines: Iterable[tuple[str, E]], last: Step, value: Value) -> Generator[Step, None, Step]:
+        """Yield the last differential in several forms, none that is printed as the one before; return the last step."""
+        for rule, e in lines:
+            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), value)
+            if step.unicode != last.unicode:
+                yield step
+                last = step
+        return last
+
+    def _as_product(self, slope: Tensor, outputs: tuple[Index, ...], chained: bool) -> Iterator[tuple[str, E]]:
         """Yield the last differential with dx at its end, g @ dx, unless it is substituted before."""
         if not outputs and len(self.own) == 1 and not chained:
             yield "transpose", dot(self.printer.write(slope, self.own), self._moved)
