@@ -82,10 +82,11 @@ def _of(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
 def _score(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
     """Return how good sizes are; None where f does not run."""
     rng = np.random.default_rng(0)
-    values = {
+    values: dict[str, Any] = {
         name: rng.uniform(0.5, 1.5, [int(d) if d.isdecimal() else lengths[d] for d in own])[()]
         for name, own in dims.items()
     }
+    values |= {name: np.float64(1.0) for name in f.places if name in values and not dims[name]}  # a position
     used = {d for own in dims.values() for d in own}
     sized = {n: np.float64(lengths[n]) for n in f.inputs if n in used and n not in values}
     if set(f.inputs) - set(values) - set(sized):

@@ -11,7 +11,7 @@ from gradcli.core.bind import HANDLERS, handler
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer, plain
-from gradcli.errors import BadExpression
+from gradcli.errors import BadExpression, BadShape
 from gradcli.primitives.special_orders import COMPOSITES, ORDERS
 
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
@@ -39,10 +39,11 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     """Return the entries of x at one position along an axis, a whole number that is not differentiated by.
 
     For a traced position this is the sum of x times the indicator of the position.
-    Raises  BadExpression for anything but a whole number from 0 to the length of the axis - 1.
+    Raises  BadShape where there is no such axis; BadExpression for anything but a whole number from 0 to its length - 1.
     """
     if axis >= len(shape(x)):
-        raise BadExpression(f"an array of {len(shape(x))} axes has no axis {axis} to index", do="leave the index out")
+        says = f"an index of axis {axis} needs an array of more axes than {len(shape(x))}"
+        raise BadShape(says, do="give the array its axes, or leave the index out")
     n, place = shape(x)[axis], plain(k)
     if shape(k) or place != np.floor(place) or not 0 <= place < n:
         says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"

@@ -20,6 +20,7 @@ PROPOSED = [  # a function, the sizes that are given, those that fit
     ("trace(A@B@C)",                            "A: m n; B: n k; C: m k",       "A: m n; B: n k; C: k m"),
     ("x@y",                                     "x: d",                         "x: d; y: d"),
     ("-sum(y*log(softmax(z)))",                 "",                             "y: n; z: n"),
+    ("-z[c] + logsumexp(z)",                    "",                             "z: n; c:"),
     ("sum(softmax(Q@K.T/sqrt(d), axis=1)@V)",   "",                             "Q: m n; K: m n; d:; V: m k"),
 ]
 # fmt: on
