@@ -86,6 +86,22 @@ class _SqrtmRule(_Pulled):
         return node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
 
 
+class _PinvRule:
+    """The differential and the adjoint of a pseudoinverse of full rank, whether the matrix is wide or tall."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        x, turned = xs[0], T(xdot)
+        right = y @ T(y) @ turned
+        left = turned @ T(y) @ y
+        return -y @ xdot @ y + right - right @ x @ y + left - y @ x @ left
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        x, turned = xs[0], T(ybar)
+        right = turned @ y @ T(y)
+        left = T(y) @ y @ turned
+        return -T(y) @ ybar @ T(y) + right - x @ y @ right + left - left @ y @ x
+
+
 class _LogmRule(_Pulled):
     """The adjoint of a logarithm of a matrix, which is simple for a trace."""
 
@@ -166,6 +182,7 @@ class _ConvolveRule:
 RULES: dict[str, Rule] = {
     "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
     "logm": _LogmRule(),
+    "pinv": _PinvRule(),
     "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
     "getitem": _GetitemRule(),
 }  # fmt: skip

@@ -200,7 +200,7 @@ FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
     ("sum(R*(softmax(Q@K.T, axis=1)@V))", {"Q": "m d", "K": "n d", "V": "n k", "R": "m k"}, {}, "K", "P = softmax_rows(Q Kᵀ); ∂f/∂K = ((V Rᵀ - 𝟏 𝟏ᵀ (R ∘ (P V))ᵀ) ∘ Pᵀ) Q"),
     ("(x - u)@inv(S)@(x - u)", {"S": "n n", "x": "n", "u": "n"}, {"S": "spd"}, "x", "∂f/∂x = 2 S⁻¹ (x - u)"),
     ("norm(X - x)**2", {"X": "m n", "x": "n"}, {}, "x", "∂f/∂x = 2 m x - 2 Xᵀ 𝟏"),
-    ("norm(pinv(A)@b)**2", {"A": "m n", "b": "m"}, {}, "A", None),
+    ("sum(pinv(X)*Y)", {"X": "m n", "Y": "n m"}, {}, "X", "t = pinv(X); ∂f/∂X = -tᵀ (Y tᵀ + t Yᵀ t X - t Yᵀ) - (X t Yᵀ - Yᵀ) t tᵀ"),
     ("δ2@tanh(W2@tanh(W1@x))", {"δ2": "p", "W2": "p q", "W1": "q n", "x": "n"}, {}, "W1", "δ1 = δ2 ∘ (1 - tanh(W2 tanh(W1 x))²); δ3 = (1 - tanh(W1 x)²) ∘ (W2ᵀ δ1); ∂f/∂W1 = δ3 xᵀ"),
     ("x@(I + eye(n))@x", {"x": "n", "I": "n n"}, {}, "x", "∂f/∂x = 2 x + (I + Iᵀ) x"),
     ("(x - mean(x))/sqrt(var(x) + 1e-5)", {"x": "n"}, {}, "x", "r = √(var(x) + 10⁻⁵); xhat = (x - mean(x) 𝟏) / r; ∂f/∂x = (I - xhat xhatᵀ / n - (1 / n) 𝟏 𝟏ᵀ) / r"),
