@@ -275,14 +275,10 @@ def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
             continue
         new, old, span = *f.at, f.atom.name
         if old in free:
-            places = listed(span)
-            if new in free or places is None or not old.dim.isdecimal() or sorted(places) != list(range(int(old.dim))):
+            back = None if new in free else inverse_of(span, old.dim)
+            if back is None:
                 continue
-            new, old, span = (
-                old,
-                new,
-                str([places.index(k) for k in range(len(places))]),
-            )  # a permutation, the other way
+            new, old, span = old, new, back
         others = [g for g in term.factors if g is not f and old in g.at]
         kept = product([_cut(g, old, new, span) for g in others])
         if not kept.terms:

@@ -49,9 +49,8 @@ def _scipys(name: str) -> Callable[[Value], Value]:
 
         a = np.asarray(a)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # scipy warns of singular matrices; values that are not finite become findings
+            # scipy warns of singular matrices; values that are not finite become findings
+            warnings.simplefilter("ignore")
             found = [getattr(scipy.linalg, name)(m) for m in a.reshape(-1, *a.shape[-2:])]
         y = np.reshape(np.stack(found), a.shape) if found else np.zeros(a.shape)
         if np.iscomplexobj(a) or not np.iscomplexobj(y):

@@ -304,9 +304,8 @@ def _complete(f: Expression, given: dict[str, Any], number: int, options: Locate
     last = None
     for attempt in range(ATTEMPTS):
         made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
-        made |= {
-            name: np.float64(number % 2) for name in f.places if name in made
-        }  # positions that any axis of two has
+        # 0 and 1 are positions that any axis of two has
+        made |= {name: np.float64(number % 2) for name in f.places if name in made}
         candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
         notices = _survey(f, candidate, missing, shapes)
         point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)
