@@ -33,6 +33,7 @@ _DIGITS = 1e-3  # relative to the largest slope, or to 1: a smaller bound means 
 _MOST_ENTRIES = 50  # entries whose one-sided slopes are compared
 _STAIRCASE = 2.0**30  # float64 roundings in one rounding of the function: coarser than float32 (2**29)
 _WHOLE = 1e-6  # a number of calls this near an integer counts as an integer
+_MOST_CALLS = 100.5  # of a claim that a gradient may hold the sum of; a check makes fewer
 _NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
@@ -228,8 +229,10 @@ def _grows(again: Any, first: Any) -> bool:
     after, before = (np.concatenate(part) for part in zip(*pairs, strict=True))
     size = float(np.dot(before, before))
     ratio = float(np.dot(after, before)) / size if size else 0.0
-    calls = 1.0 / (ratio - 1.0) if ratio > 1.0 else 0.5
-    return abs(calls - round(calls)) < _WHOLE and bool(np.allclose(after, ratio * before, rtol=_WHOLE))
+    calls = 1.0 / (ratio - 1.0) if ratio > 1.0 else np.inf
+    if not calls < _MOST_CALLS or abs(calls - round(calls)) >= _WHOLE:
+        return False  # a gradient that changes in its last digits has grown by no whole part of itself
+    return bool(np.allclose(round(calls) * (after - before), before, rtol=_WHOLE))
 
 
 def _beyond(again: Any, x: Any, bound: Any) -> float:

@@ -21,6 +21,9 @@ CODE = """
     def one_nan(x): return np.where(np.arange(len(x)) == 3, np.nan, np.cos(x))
     def short(x): return np.cos(x)[1:]
     def drawn(x): return np.cos(x)*(1 + 1e-10*np.random.default_rng().normal(size=len(x)))
+    def drifting(x, calls=[]):
+        calls.append(x)
+        return np.cos(x)*(1 + len(calls)*2.0**-30)
     def overwriting(x):
         slopes = np.cos(x)
         x *= 2
@@ -101,7 +104,11 @@ def test_projections_judge_every_entry(
 
 @pytest.mark.parametrize(
     ("claim", "verdict", "kind"),
-    [("drawn", "fail", "not-deterministic"), ("overwriting", "inconclusive", "mutates-input")],
+    [
+        ("drawn", "fail", "not-deterministic"),
+        ("drifting", "fail", "not-deterministic"),
+        ("overwriting", "inconclusive", "mutates-input"),
+    ],
 )
 def test_projections_excuse_nothing_that_blocks_a_verdict(
     checked: Callable[..., Any], claim: str, verdict: str, kind: str
