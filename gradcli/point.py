@@ -88,7 +88,8 @@ class Estimate:
 
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
     Error   |value - truth| <= bound, for each entry; proved if `proved`, estimated from samples if `statistical`.
-            `narrow` means a format of few digits, in which small entries beside large ones have no right digit.
+            `narrow` means a format of few digits, in which small entries beside large ones have no right digit;
+            `typical[x]` then is the typical error of the function's own formula in that format, where it is known.
     """
 
     value: dict[str, Array]
@@ -99,6 +100,7 @@ class Estimate:
     cost: Cost = field(default_factory=Cost)
     notes: tuple[str, ...] = ()
     decimals: dict[str, Any] | None = None
+    typical: Mapping[str, Array] | None = None
     slopes: Mapping[str, Slopes] = field(default_factory=dict)
 
 

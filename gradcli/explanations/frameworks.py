@@ -108,20 +108,8 @@ _TOO_INEXACT = """\
 import torch
 
 
-class Sine(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return torch.sin(x)
-
-    @staticmethod
-    def backward(ctx, ybar):
-        (x,) = ctx.saved_tensors
-        return ybar * ((torch.cos(x) + 1000) - 1000)
-
-
 def f(x):
-    return torch.sum(Sine.apply(x))
+    return (1e-6 * torch.sin(x) ** 2).mean()
 """
 
 PREVENT = (
@@ -147,9 +135,9 @@ PREVENT = (
         summary="a framework's other derivative is wrong",
         meaning=(
             "Beside the gradient, gradcli looks at what else the framework offers: the forward mode, a second run, "
-            "other memory layouts, vmap, loss scaling. One of these gives another result than the gradient, which was "
-            "confirmed. Most often a custom function has a wrong jvp, or a backward pass that works for one layout "
-            "only."
+            "other memory layouts, vmap, loss scaling, and for a narrow format the same code in a wider one. One of these "
+            "is wrong, while the gradient itself was not shown to be. Most often a custom function has a wrong jvp, or a "
+            "backward pass that works for one layout only."
         ),
         do=(
             "Correct the rule that the message names. The table below the finding shows each derivative with its "
@@ -287,17 +275,17 @@ MISTAKES = (
     Explanation(
         DiagnosisKind.TOO_INEXACT,
         group="mistake",
-        summary="right in float64, too inexact in its own format",
+        summary="the format has no right digit of the gradient",
         meaning=(
-            "A framework's gradient in a narrow format is off by more than its format explains, but the same code in "
-            "float64 is right. The formula loses digits: it subtracts nearly equal numbers, or underflows."
+            "A framework's gradient in a narrow format has no right digit, although the same code is right in a wider one: "
+            "its entries underflow to 0, or its rounding errors are as large as the gradient."
         ),
-        do="Rewrite the backward pass so that it does not cancel, or compute it in a wider format.",
+        do="Scale the loss, or compute the backward pass in a wider format.",
         example=Example(
-            'gradcli check f.py:f "x=[0.3, 1.2]" --dtype float32',
+            'gradcli check f.py:f "x=linspace(0.5, 1, 50)" --dtype float16',
             (
-                "FAIL  f.py:f: torch's gradient is wrong in 2 of 2 entries",
-                "Likely mistake: too inexact in float32, not wrong: it is off by 2e-05 of the largest entry, in ...",
+                "FAIL  f.py:f: torch's gradient is wrong in",
+                "Likely mistake: every entry underflows to 0 in float16: scale the loss",
             ),
             file=_TOO_INEXACT,
             needs="torch",

@@ -12,6 +12,7 @@ from gradcli.errors import FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
 from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.frameworks.rounding import rounded
 from gradcli.frameworks.surrogate import surrogate
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
@@ -44,6 +45,7 @@ class Native:
         self._programs: list[tuple[tuple[Any, ...], RecordedSteps, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
         self.in_float64: Callable[[], Native | None] = lambda: None
+        self._rounding_seed: int | None = None
         self._stands_in: tuple[RecordedSteps, Callable[[list[Value]], Any]] | None = None
         signature = signature_of(prepared.function)
         if signature is not None:
@@ -58,8 +60,7 @@ class Native:
             says = f"{self.framework.name} defines some functions differently for complex numbers (var, norm, abs)"
             raise FunctionFailed(says, do="drop complex-step from --modes")
         if self._stands_in is not None:
-            program, made = self._stands_in
-            return made(program([x for x in leaves.values() if _is_float(x)]))
+            return self._run(*self._stands_in, leaves)
         if any(isinstance(x, Tracer) for x in leaves.values()):
             return self._replayed(node, leaves)
         return self._replayed(node, leaves) if self._is_narrow(node, leaves) else self._called(node, leaves)
@@ -150,8 +151,21 @@ class Native:
 
     def _replayed(self, node: Node, leaves: Mapping[str, Any]) -> Any:
         """Run the recorded program on values that may be traced. Raises NotSupported."""
-        program, made = self._program_at(node, leaves)
+        return self._run(*self._program_at(node, leaves), leaves)
+
+    def _run(self, program: RecordedSteps, made: Callable[[list[Value]], Any], leaves: Mapping[str, Any]) -> Any:
+        if self._rounding_seed is not None:
+            program = rounded(program, self._rounding_seed, "tf32" if self.placed.dtype == "tf32" else "float32")
         return made(program([x for x in leaves.values() if _is_float(x)]))
+
+    def with_rounding(self, seed: int) -> "Native":
+        """Return the function whose traced runs have the rounding errors of its formats, drawn at random with `seed`.
+
+        Raises  NotSupported, when it is called, if it is not known how an operation rounds.
+        """
+        other = copy.copy(self)
+        other._rounding_seed = seed
+        return other
 
     def _program_at(self, node: Node, leaves: Mapping[str, Any]) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
         """Return the program recorded for these values, recording it if it is not cached. Raises NotSupported."""

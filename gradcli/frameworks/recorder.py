@@ -1,6 +1,6 @@
 """The operations that a framework's function ran at one point, as steps that gradcli can replay on its own values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,21 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
 from gradcli.errors import GradcliError, NotSupported
 
-EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10}
+EPS = {
+    "float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10,
+    "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
+}  # fmt: skip
+EXACT = "exact"  # the format of a step that moves values and rounds none
 _SAME = {"float64": 1e-9, "float32": 1e-3}  # relative to the largest entry; the rounding order may differ
 _LOOSE = 5e-2  # for narrower formats
 _CANCELS = (
     0.5  # of the largest intermediate value: a smaller result in a narrow format may be mostly cancellation error
 )
+
+
+def rounds_to(dtypes: Iterable[str]) -> str:
+    """Return the format to which an operation with results of these types rounds; it is exact if none are floats."""
+    return next((dtype for dtype in dtypes if dtype in EPS), EXACT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,8 @@ class Step:
     """One operation: the function that computes it, its operands (slots or constants), its result slots, its source line.
 
     If `writes` is set, the step stores its result in the memory of its first operand. If `stopped` is set, it ran in a block
-    where the user switched differentiation off, such as no_grad.
+    where the user switched differentiation off, such as no_grad. `rounds_to` is the format of its results, `EXACT` if it
+    only moves values; None if it computes values in between that are rounded too.
     """
 
     name: str
@@ -43,6 +53,7 @@ class Step:
     position: Any = None
     writes: bool = False
     stopped: bool = False
+    rounds_to: str | None = None
 
 
 @dataclass

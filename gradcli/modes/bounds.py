@@ -19,6 +19,7 @@ SAFETY = 16.0  # times the changes in shaken runs: what any order of operations 
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
 _RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
+FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
 _MANY = 1000  # entries: among so many, one run shows the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
@@ -108,6 +109,24 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
             np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
     least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
     return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
+
+
+def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
+    """Return the typical error of each entry of the gradient in a format with `coarseness` times float64's epsilon.
+
+    Every value and every cotangent of the recorded program is rounded at random, the slopes are the textbook's.
+
+    Shapes  as our Jacobian, by input.
+    Error   the root mean square of some runs.
+    """
+    squares = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
+    for run in range(FORMAT_RUNS):
+        again = shaken(q.recording, Shake(q.seed + run, 0.5 * coarseness), kernels=False)
+        rows = [again.pull(seed) for seed in directions(q.value)]
+        for k, name in enumerate(q.wrt):
+            off = stacked(rows, q.value, k, q.xs[k]) - q.slopes[name]
+            squares[k] += np.square(np.where(np.isfinite(off), off, 0.0))
+    return {name: np.sqrt(s / FORMAT_RUNS) for name, s in zip(q.wrt, squares, strict=True)}
 
 
 def _granted(moved: Array, slopes: Array) -> Array:

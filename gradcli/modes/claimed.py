@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed, Place
-from gradcli.modes.claim import WrongShape
+from gradcli.modes.claim import FLOAT64, Precision, WrongShape
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Branch, Leaf, Node, paths, taken_apart
@@ -36,10 +36,10 @@ class ClaimedFunction:
         compute: Callable[[Mapping[str, Value]], Any],
         match: Matcher,
         at: Mapping[str, Any],
-        coarseness: Callable[[], float] = lambda: 1.0,
+        precision: Precision = FLOAT64,
     ) -> None:
         self.text = text
-        self._coarseness = coarseness
+        self.precision = precision
         self.compute = compute
         self._match = match
         self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
@@ -52,11 +52,6 @@ class ClaimedFunction:
         self.names = tuple(self._first[1])
         if not self.names:
             raise BadClaim(f"{text} returns no gradient", do="does it lack a return statement?")
-
-    @property
-    def coarseness(self) -> float:
-        """How much larger one rounding of it is than in float64."""
-        return self._coarseness()
 
     @property
     def mutates(self) -> bool:

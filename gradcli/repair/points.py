@@ -100,7 +100,7 @@ def _right(request: Request, point: Point, names: tuple[str, ...]) -> Right | No
     gradient = {name: np.asarray(estimate.value[name]) for name in names}
     if not all(np.all(np.isfinite(g)) for g in gradient.values()):
         return None
-    coarseness = request.claim.coarseness if request.claim is not None else 1.0
+    coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
     room = {name: _room(q, estimate, name, gradient[name], coarseness) for name in names}
     return Right(dict(point.values), gradient, room, shape(q.value))
 

@@ -61,12 +61,16 @@ class Exactness:
     largest_ulps  The largest error of an entry, in units in its last place.
     share         The largest error as a share of what the format allows; above 1 is too inexact.
     vanished      The number of entries that are zero in the format and not in truth.
+    ratio         The error over the typical error of the same formula in the format, as a root mean square of the entries.
+    largest_ratio  The same of the entry where it is largest.
     """
 
     median_ulps: float
     largest_ulps: float
     share: float
     vanished: int = 0
+    ratio: float | Absent = ABSENT
+    largest_ratio: float | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +128,11 @@ class NativeReport:
 def _exactly(found: Exactness, dtype: str) -> str:
     count = f"{found.vanished:,} entr{'y is' if found.vanished == 1 else 'ies are'}"
     vanished = f"; {count} 0 and should not be" if found.vanished else ""
-    share = f"{numbers.two(found.share)} of what {dtype} can deliver"
-    return f"off by {numbers.two(found.median_ulps)} ulps (median), {numbers.two(found.largest_ulps)} at most: {share}{vanished}"
+    says = f"off by {numbers.two(found.median_ulps)} ulps (median), {numbers.two(found.largest_ulps)} at most"
+    if isinstance(found.ratio, float) and isinstance(found.largest_ratio, float):
+        says += f": {numbers.two(found.ratio)} times the error of the same formula in {dtype}"
+        says += f" ({numbers.two(found.largest_ratio)} times in the worst entry)"
+    return f"{says}{vanished}"
 
 
 def _costs(cost: Cost) -> str:

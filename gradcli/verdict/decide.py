@@ -1,5 +1,6 @@
 """Decide the verdict on one point, with its reasons, as a pure and total function of the evidence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,16 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis
 from gradcli.verdict.detects import detects_of
 from gradcli.verdict.entries import AGREE, DISAGREE
-from gradcli.verdict.evidence import Evidence, EvidenceKind, HullDistance, MissingEvidence, Projections, require
+from gradcli.verdict.evidence import (
+    Evidence,
+    EvidenceKind,
+    HullDistance,
+    MissingEvidence,
+    PerEntry,
+    Projections,
+    require,
+)
+from gradcli.verdict.narrow import less_exact, mistake_in_format, without_rounding
 from gradcli.words import Kind, Severity, Verdict
 
 Findings = tuple[Finding, ...]
@@ -24,13 +34,17 @@ _REPORT_IT = "please report it, with the function"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict on one point, with all findings; `hull` is set if the claim is a subgradient at a kink."""
+    """The verdict on one point, with all findings; `hull` is set if the claim is a subgradient at a kink.
+
+    `agreement` replaces that of the evidence if some entries differ by no more than rounding in a narrow format.
+    """
 
     verdict: Verdict
     findings: Findings
     diagnosis: Diagnosis | None = None
     hull: HullDistance | None = None
     detects: Detects = NO_SIZE
+    agreement: Mapping[str, PerEntry] | None = None
 
 
 def decide(seen: Evidence) -> Decision | EvidenceKind:
@@ -186,6 +200,22 @@ def entries_to_explain(seen: Evidence) -> dict[str, Any]:
 
 
 def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    if seen.tolerance is None and seen.estimate("claim").narrow:
+        found = require(seen.format, EvidenceKind.FORMAT)
+        mistake = mistake_in_format(seen, wrong_entries(seen, confirmed), found)
+        if mistake is not None:
+            findings = (*findings, *mistake.findings)
+            if mistake.explained_by_entries:
+                return _exact_claim(seen, findings, confirmed)
+            agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
+            return Decision(Verdict.FAIL, findings, mistake.diagnosis, agreement=agreement)
+        seen = replace(seen, agreement={**seen.agreement, "claim": without_rounding(seen, found)})
+        findings = (*findings, *less_exact(seen, found))
+        return replace(_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
+    return _exact_claim(seen, findings, confirmed)
+
+
+def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     agreement = seen.agreement["claim"]
     if any(np.any(mask) for mask in wrong_entries(seen, confirmed).values()):
         changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
@@ -269,9 +299,11 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
     doubtful = sum(int(np.sum(word != AGREE)) for word in agreement.values())
     count = max(unconfirmed, doubtful)
-    narrow = any(o.estimate is not None and o.estimate.narrow for o in seen.outcomes.values())
     says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
-    hint = "a wider format can: --dtype float32" if narrow else "compare-modes shows the bounds"
+    hint = "compare-modes shows the bounds"
+    if seen.format is not None:
+        says = f"{seen.format.dtype} has too few digits to decide {count} entr{'y' if count == 1 else 'ies'}"
+        hint = seen.format.wider or "compare it with another implementation: --reference"
     if seen.coarse_solver is not None:
         hint = f"give {seen.coarse_solver} a smaller tolerance, such as rtol=1e-8"
     return (_inconclusive(Kind.NOISE, says, hint),)

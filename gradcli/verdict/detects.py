@@ -7,7 +7,7 @@ import numpy as np
 from gradcli.point import Array, Estimate
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.point_report import NO_SIZE, Detects
-from gradcli.verdict.entries import AGREE, allowed
+from gradcli.verdict.entries import AGREE, allowed, largest
 from gradcli.verdict.evidence import Evidence, HullDistance
 from gradcli.words import Verdict
 
@@ -19,18 +19,22 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     allowed difference of claim and reference, and what tracing could lose (the limit of the trace test or of function
     values, whichever is less). At a kink the limit of the test for subgradients is included too.
 
-    Units  relative to each entry of the reference; the absolute error in units of the gradient.
+    Units  relative to each entry of the reference, for a claim in a narrow format to the largest entry; the absolute error
+           in units of the gradient.
     """
     if seen.reference is None or verdict == Verdict.INCONCLUSIVE:
         return NO_SIZE
     right = seen.estimate(seen.reference)
     smallest, at, absolute = -1.0, None, None
     names = seen.claimed or seen.inputs
+    claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
         absolute = _absolute(seen, right, names)
     for name in names:
         room = _room(seen, right, name)
         g = np.abs(np.asarray(right.value[name]))
+        if claim is not None and claim.narrow:  # small entries have no right digit there
+            g = np.full(np.shape(g), largest(g))
         if hull is not None:  # entries at the kink have the limit of the hull
             g = np.where(seen.undecided[name], 0.0, g)
         if room is None or not np.any(g > 0):

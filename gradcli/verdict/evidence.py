@@ -14,7 +14,7 @@ from gradcli.point import Array, Estimate, Witness
 from gradcli.reports.common import Finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.verdict.entries import AGREE, DISAGREE, Tolerance
-from gradcli.words import ModeStatus
+from gradcli.words import ModeStatus, Verdict
 
 T = TypeVar("T")
 PerEntry = Mapping[str, Any]  # a value for each entry, by input
@@ -35,6 +35,7 @@ class EvidenceKind(Enum):
     FUNCTION_AGAIN = "function_again"
     MUTANTS = "mutants"
     PROJECTIONS = "projections"
+    FORMAT = "format"
     VALUES_ALONE = "values_alone"
 
 
@@ -130,6 +131,31 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatEvidence:
+    """What other runs of a claim say about its errors in a narrow format.
+
+    dtype          The format, such as bfloat16.
+    coarseness     One rounding of the format, in those of float64.
+    wide           The verdict on the same gradient in a wider format; None if it was not computed there.
+    wide_mistake   The diagnosis of the gradient in the wider format, if it is wrong there.
+    wide_error     The largest error in the wider format, relative to the largest entry.
+    changes        Whether the errors that are larger than the format explains change from point to point, as rounding
+                   errors do and a mistake does not; None if there are none, or this was not measured.
+    underflows     Whether every entry is zero, and the right ones are too small for the format.
+    wider          The option that gives a wider format; None if there is none.
+    """
+
+    dtype: str
+    coarseness: float
+    wide: Verdict | None = None
+    wide_mistake: Diagnosis | None = None
+    wide_error: float | None = None
+    changes: bool | None = None
+    underflows: bool = False
+    wider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Projections:
     """The result of random projections of function values; `agrees` is None if they are too noisy or too few.
 
@@ -193,6 +219,7 @@ class Evidence:
     function_again: RepeatedCall | None = None
     mutants: MutationResult | None = None
     projections: Projections | None = None
+    format: FormatEvidence | None = None
 
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode. Raises KeyError if the mode gave none."""

@@ -1,5 +1,6 @@
 """Build the request for `check` from options and a claim, for the command line and for Python."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gradcli.errors import BadOption
@@ -18,9 +19,10 @@ from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
 from gradcli.verdict.entries import Tolerance
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
-from gradcli.verify.native import own_gradient
+from gradcli.verify.narrow_formats import in_float64
+from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located
-from gradcli.verify.request import Request
+from gradcli.verify.request import Request, without_wider
 from gradcli.words import Derivative, Kind, Severity
 
 
@@ -101,7 +103,12 @@ def request_for(
         Budget(effort_of(options.modes), options.mode_timeout), notices,
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
         None if own is None else own[2], settings.framework_options, not_claimed,
+        without_wider if own is None or options.order == 2 else _in_float64(own[2]),
     )  # fmt: skip
+
+
+def _in_float64(own: FrameworkClaim) -> Callable[[Request], Request | None]:
+    return lambda request: in_float64(request, own)
 
 
 def _left_out(

@@ -23,6 +23,7 @@ from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
 from gradcli.verify.gather import add_claim, compare_all, place_findings
 from gradcli.verify.look import ALONE, evidence_of, with_evidence
+from gradcli.verify.narrow_formats import format_evidence
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.point_reports import report_of, unfinished
 from gradcli.verify.projection import projected
@@ -195,7 +196,10 @@ def _decided(case: PointCheck, request: Request) -> PointReport:
     while isinstance(decision := decide(seen), EvidenceKind):
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
-        seen = with_evidence(case, seen, decision)
+        if decision is EvidenceKind.FORMAT:
+            seen = replace(seen, format=format_evidence(case, seen, request, check))
+        else:
+            seen = with_evidence(case, seen, decision)
     return report_of(case.q, seen, decision, case.not_claimed)
 
 

@@ -26,6 +26,7 @@ from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf, paths, put_together
 from gradcli.source.targets import is_python
+from gradcli.verify.native import precision_of
 from gradcli.verify.probe import Located
 
 
@@ -130,11 +131,8 @@ class ClaimedPart:
 
     def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
         self.whole, self.text, self.place = whole, whole.text, whole.place
+        self.precision = whole.precision
         self.names = tuple(name for name in whole.names if name in names)
-
-    @property
-    def coarseness(self) -> float:
-        return self.whole.coarseness
 
     @property
     def mutates(self) -> bool:
@@ -202,7 +200,8 @@ def _parameters(found: Located, inputs: list[str]) -> set[str]:
 def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     compute = called(function, claiming.text, found.arguments)
     match = matcher(found.arguments, found.wrt, chosen=found.chosen)
-    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
+    precision = precision_of(found.f, found.wrt)
+    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values, precision)
     return _first_only(found, claim), claim
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gradcli.frameworks.framework import EPS, KNOWN
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
+from gradcli.modes.claim import FLOAT64
 from gradcli.modes.problem import MANY
 from gradcli.modes.work import Effort
 from gradcli.numerics.steps import Line, derivative
@@ -23,13 +24,12 @@ from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport
 from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of
-from gradcli.verify.narrow_formats import exactness, rooms, scaled, told_apart
+from gradcli.verdict.exactness import ratios
+from gradcli.verify.narrow_formats import exactness, rooms, scaled
 from gradcli.verify.native import FrameworkClaim
-from gradcli.verify.parts import Verify, checked_parts
+from gradcli.verify.parts import checked_parts
+from gradcli.verify.request import Request, Verify
 from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
-
-if TYPE_CHECKING:
-    from gradcli.verify.request import Request
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
@@ -41,7 +41,7 @@ _MAPPED = 20  # about how many evaluations of f two gradients take, computed bot
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
 
-def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
+def examined(request: Request, report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
     """Return the report with the framework's other derivatives and custom gradients; if one is wrong, the verdict is fail."""
     native = own.native
     point = report.points[0]
@@ -52,7 +52,7 @@ def examined(request: "Request", report: CheckReport, own: FrameworkClaim, verif
     found = NativeReport(known.name, known.version or "", native.placed.device, native.narrowest, aspects, parts)
     if case is not None:
         found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
-    report = told_apart(request, _with_cuts(replace(report, native=found), native), own, verify)
+    report = _with_cuts(replace(report, native=found), native)
     said: tuple[Finding, ...] = ()
     if report.verdict == Verdict.PASS:  # otherwise there is no correct gradient to compare with
         said = tuple(
@@ -85,7 +85,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
 
-def _case(request: "Request", point: PointReport, own: FrameworkClaim) -> "_Case | None":
+def _case(request: Request, point: PointReport, own: FrameworkClaim) -> "_Case | None":
     """Return what the aspects are compared with, or None if there is no claim or no reference."""
     reference = point.gradient if isinstance(point.gradient, dict) else {}
     result = point.modes.get("claim")
@@ -95,7 +95,15 @@ def _case(request: "Request", point: PointReport, own: FrameworkClaim) -> "_Case
 
 def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
     dtype = case.native.narrowest
-    return ABSENT if dtype == "float64" else exactness(dtype, case.claim, case.reference, rooms(point))
+    if dtype == "float64":
+        return ABSENT
+    found = exactness(dtype, case.claim, case.reference, rooms(point))
+    precision = FLOAT64 if case.request.claim is None else case.request.claim.precision
+    typical = precision.typical(case.request.points[0].values)
+    if typical is None:
+        return found
+    ratio, largest = ratios(case.claim, case.reference, typical, case.native.coarseness)
+    return replace(found, ratio=ratio, largest_ratio=largest)
 
 
 def _cost(case: "_Case") -> Cost | Absent:
@@ -124,7 +132,7 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
 class _Case:
     """What the aspects are compared with: the claim and the reference at the first point, with their bounds."""
 
-    def __init__(self, request: "Request", own: FrameworkClaim, claim: Any, reference: Any, point: PointReport) -> None:
+    def __init__(self, request: Request, own: FrameworkClaim, claim: Any, reference: Any, point: PointReport) -> None:
         self.request, self.own, self.claim, self.reference = request, own, claim, reference
         self.values = dict(request.points[0].values)
         self.native = own.native

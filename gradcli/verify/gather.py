@@ -282,4 +282,4 @@ def compare_all(case: PointCheck) -> None:
 
 def _too_coarse(claim: Outcome) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
-    return isinstance(claim.mode, Claim) and claim.mode.claimed.coarseness > _STAIRCASE
+    return isinstance(claim.mode, Claim) and claim.mode.claimed.precision.coarseness() > _STAIRCASE

@@ -1,33 +1,45 @@
-"""Check gradients in narrow formats: measure their errors in ulps, and distinguish wrong ones from inexact ones."""
+"""Gather what shows whether the error of a gradient in a narrow format is rounding or a mistake."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import end_to_end
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.native import native_of
+from gradcli.frameworks.rounding import TINY
+from gradcli.interpreters.program import value_and_pulled
+from gradcli.modes.claim import Claim, Claimed
+from gradcli.modes.mode import Question
 from gradcli.point import Array, Point
-from gradcli.reports import numbers
-from gradcli.reports.check import CheckReport
-from gradcli.reports.common import finding
 from gradcli.reports.native import Aspect, Exactness
-from gradcli.reports.point_report import Diagnosis, PointReport
+from gradcli.reports.point_report import PointReport
+from gradcli.source.derived import root_of
+from gradcli.source.function import of
 from gradcli.source.python import PythonFunction
+from gradcli.verdict.entries import DISAGREE
+from gradcli.verdict.evidence import Evidence, FormatEvidence
+from gradcli.verdict.exactness import flat
 from gradcli.verify.native import FrameworkClaim, own_gradient
+from gradcli.verify.point_check import PointCheck
 from gradcli.verify.probe import Located
-from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
-
-if TYPE_CHECKING:
-    from gradcli.verify.request import Request
+from gradcli.verify.request import Request, Verify, without_wider
+from gradcli.words import Verdict
 
 _SCALE = 2.0**16  # the initial scale of torch's GradScaler
 _HALVINGS = 16
 _WIDE = "float64"
-_SHRINKS = 1e-3  # an error that shrinks by this factor in float64 is rounding; a mistake keeps its size
+_SHRINKS = (
+    2.0**-8
+)  # times the narrow format's epsilon: a smaller error in a wider format is no mistake that is seen in it
+_INSIDE = 2.0**-18  # relative to the largest entry: the error of code that computes in float32, whatever its inputs
+_NEARBY = 8  # points where the errors of a claim are measured
+_FAR = 0.25  # relative: the largest distance of these points
+_AS_MANY = 16.0  # times the error that is expected if it loses as many digits in the narrow format as in a wider one
+_STAYS = 25.0  # times the variance of a mean: a larger mean error does not come from rounding
 
 
 def exactness(
@@ -38,7 +50,7 @@ def exactness(
     Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
     Units   `room` is the allowed difference of each entry, in units of the gradient.
     """
-    x, y, most = (end_to_end([np.asarray(part[name], dtype=float) for name in claim]) for part in (claim, right, room))
+    x, y, most = (flat([part[name] for name in claim]) for part in (claim, right, room))
     with np.errstate(all="ignore"):
         apart = np.abs(x - y)
         ulp = EPS[dtype] * 2.0 ** np.floor(np.log2(np.abs(y)))
@@ -77,60 +89,159 @@ def _entries(count: int) -> str:
     return "no entry underflows" if not count else f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}"
 
 
-def told_apart(
-    request: "Request", report: CheckReport, own: FrameworkClaim, verify: Callable[["Request"], CheckReport]
-) -> CheckReport:
-    """Return the report; for a wrong gradient in a narrow format it says whether the gradient is right in float64."""
-    native = own.native
-    if report.verdict != Verdict.FAIL or native.narrowest == _WIDE or request.derivative != "gradient":
-        return report
-    alone = _in_float64(request, own)
-    if alone is None:
-        return report
+def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: Verify) -> FormatEvidence:
+    """Return what other runs of a claim say about its errors in a narrow format.
+
+    Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
+            `_NEARBY` gradients of the claim and of the function.
+    """
+    outcome = case.outcomes["claim"]
+    claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
+    coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
+    native = native_of(root_of(case.q.f))
+    dtype = native.narrowest if native is not None else _WIDE
+    found = FormatEvidence(dtype, coarseness, wider=_wider(request, dtype), underflows=_underflows(case, seen, dtype))
+    found = _with_wide_verdict(found, request, verify)
+    wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
+    if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
+        return found
+    error = _relative(seen.estimate("claim").value, seen.estimate(str(seen.reference)).value)
+    if found.wide == Verdict.PASS and found.wide_error is not None:
+        loses_digits = found.wide_error * EPS[dtype] / EPS[_WIDE]  # if rounding errors alone make it inexact
+        if error is not None and error <= _AS_MANY * loses_digits:
+            return replace(found, changes=True)
+    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], error or 0.0))
+
+
+def _wider(request: Request, dtype: str) -> str | None:
+    """Return the option that has the function computed in a wider format, unless the function narrows its values itself."""
+    given = request.framework_options.dtype or _WIDE
+    if EPS[given] < EPS[dtype]:
+        return None
+    wider = next((name for name in ("float32", _WIDE) if EPS[name] < EPS[dtype]), None)
+    return f"a wider format can: --dtype {wider}" if wider is not None else None
+
+
+def _underflows(case: PointCheck, seen: Evidence, dtype: str) -> bool:
+    """Whether every entry of the claim is zero, and right entries that are not are below the smallest normal number."""
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference))
+    if any(np.any(np.asarray(x)) for x in claim.values()):
+        return False
+    known = [np.abs(np.asarray(right.value[name])) > np.asarray(right.bound[name]) for name in claim]
+    sizes = [np.abs(np.asarray(right.value[name])) for name in claim]
+    most = max((float(np.max(x, initial=0.0, where=mask)) for x, mask in zip(sizes, known, strict=True)), default=0.0)
+    return 0.0 < most < TINY[dtype]
+
+
+def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:
+    """Add the verdict on the same gradient in a wider format, if it can be computed there.
+
+    A code that computes in float32 inside, whatever its inputs, is not wrong for that.
+    """
+    try:
+        wide = request.wider(request)
+        if wide is None:
+            return found
+        report = verify(wide)
+    except GradcliError:  # the function or its backward pass takes no other format
+        return found
     point = report.points[0]
-    narrow, wide = _error(point), _error(verify(alone).points[0])
-    if narrow is None or wide is None:
-        return report
-    says = f"it is off by {numbers.power(narrow)} of the largest entry, in float64 by {numbers.power(wide)}"
-    if wide <= _SHRINKS * narrow:
-        says = f"too inexact in {native.narrowest}, not wrong: {says}"
-        point = replace(point, diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says))
-    else:
-        says = f"wrong, not just inexact in {native.narrowest}: {says}"
-        point = replace(point, findings=(*point.findings, finding(Kind.PRECISION, Severity.INFO, says)))
-    return replace(report, points=(point, *report.points[1:]))
+    error = _error(point)
+    if report.verdict == Verdict.FAIL and error is not None and error <= max(_INSIDE, EPS[found.dtype] * _SHRINKS):
+        return replace(found, wide=Verdict.PASS, wide_error=error)
+    if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
+        return found  # it computes in a narrow format inside, whatever its inputs
+    return replace(found, wide=report.verdict, wide_error=error, wide_mistake=point.diagnosis)
+
+
+def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
+    """Whether the errors of a claim in a wider format change from point to point as rounding errors in a narrow one do."""
+    if wide.claim is None or not point.mismatches:
+        return False
+    masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in wide.points[0].values.items() if name in wide.wrt}
+    for entry in point.mismatches:
+        masks[entry.input][entry.index] = True
+    error = _error(point)
+    return error is not None and bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps, error))
+
+
+def _errors_change(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, error: float) -> bool | None:
+    """Return whether the errors of wrong entries change between nearby points as rounding errors do; a mistake stays.
+
+    The points are a few ulps apart; then as far as the error is large, because a sum of large numbers that cancel has
+    errors in coarse steps. None if the gradient cannot be computed there.
+
+    Units  `eps` and `error` are relative.
+    """
+    found = [_change_at(q, claimed, wrong, eps, apart) for apart in (2 * eps, min(_FAR, 2 * error)) if apart >= 2 * eps]
+    return None if None in found else any(found)
+
+
+def _change_at(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, apart: float) -> bool | None:
+    rng = np.random.default_rng([q.seed, 0xF0])
+    off = []
+    for _ in range(_NEARBY):
+        values = dict(q.point.values)
+        values |= {name: _nearby(values[name], eps, apart, rng) for name in q.wrt}
+        try:
+            found = claimed(values)
+            _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
+        except (GradcliError, ValueError):
+            return None
+        errors = [
+            np.ravel(np.asarray(found[name]) - bar)[np.ravel(wrong[name])]
+            for name, bar in zip(q.wrt, right, strict=True)
+            if name in wrong
+        ]
+        off.append(np.concatenate(errors))
+    with np.errstate(all="ignore"):
+        mean = np.mean(off, axis=0)
+        noise = np.var(off, axis=0, ddof=1) / _NEARBY  # of the mean
+        return bool(np.sum(np.square(mean)) <= _STAYS * np.sum(noise))
+
+
+def _nearby(x: Any, eps: float, apart: float, rng: np.random.Generator) -> Any:
+    """Return a value in a format of machine epsilon `eps`, each entry up to `apart` away from that of `x`, but not equal."""
+    moves = rng.uniform(0.5, 1.0, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x))
+    mantissa, exponent = np.frexp(np.asarray(x) * (1 + apart * moves))
+    return np.ldexp(np.round(mantissa * 2 / eps) * eps / 2, exponent)[()]
 
 
 def _error(point: PointReport) -> float | None:
     """Return the largest error of a claim relative to the largest entry; None if there is nothing to compare."""
     claim = point.modes["claim"].gradient if "claim" in point.modes else None
-    if not isinstance(claim, dict) or not isinstance(point.gradient, dict):
-        return None
-    x, y = (end_to_end([np.asarray(part[name], dtype=float) for name in claim]) for part in (claim, point.gradient))
+    both = isinstance(claim, dict) and isinstance(point.gradient, dict)
+    return _relative(claim, point.gradient) if both else None  # type: ignore[arg-type]
+
+
+def _relative(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
+    x, y = (flat([part[name] for name in claim]) for part in (claim, right))
     largest = float(np.max(np.abs(y), initial=0.0))
     return float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else None
 
 
-def _in_float64(request: "Request", own: FrameworkClaim) -> "Request | None":
-    """Return the request for the same function in float64; None if it takes no float64, or casts to a narrower format."""
+def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
+    """Return the request for the same function in float64; None if it takes none, or narrows most of its digits itself.
+
+    Raises  GradcliError if the function or its backward pass takes no float64.
+    """
     f: PythonFunction = copy.copy(own.f)
     values = dict(request.points[0].values)
-    try:
-        wide = own.native.in_float64()
-        if wide is None:
-            return None
-        f.function = wide
-        value, _ = f.survey(values)
-        found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
-        made = own_gradient(found, request.seed, 1)
-    except GradcliError:  # the function or its backward pass takes no float64
+    wide = own.native.in_float64()
+    if wide is None:
         return None
-    if made is None or (wide.program is not None and wide.narrowest != _WIDE):
+    f.function = wide
+    value, _ = f.survey(values)
+    found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
+    weighted = bool(np.any(own.w != 1.0))
+    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted)
+    if made is None or (wide.program is not None and EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS):
         return None
     located, claim, _ = made
     return replace(
-        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=()
-    )
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=(),
+        wider=without_wider,
+    )  # fmt: skip
 
 
 def rooms(point: PointReport) -> dict[str, Any]:

@@ -1,29 +1,32 @@
 """Use a framework's own gradient as the claim that is checked."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, FunctionFailed, GradcliError
+from gradcli.errors import BadClaim, BadShape, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
 from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
 from gradcli.interpreters.program import record, value_and_pulled
-from gradcli.modes.claim import Claimed, WrongShape
+from gradcli.modes.bounds import FORMAT_RUNS
+from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
-from gradcli.source.function import Notice, of
+from gradcli.source.function import Function, Notice, of
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf
 from gradcli.verify.probe import Located
 from gradcli.words import Kind, Severity
+
+T = TypeVar("T")
 
 _LIKE = 1e-6  # a gradient this near that of a surrogate is taken to mean that surrogate; the check then compares them
 _LIKE_ULPS = 16  # the same in a narrow format
@@ -69,6 +72,51 @@ class FrameworkClaim:
         return np.concatenate([np.reshape(part, (-1,)) for part in parts])
 
 
+def precision_of(f: Function, wrt: tuple[str, ...], derived: Callable[[Function], Function] = lambda f: f) -> Precision:
+    """Return the precision of a claim that is computed in the framework of f.
+
+    `derived(f)` is the scalar that is differentiated.
+    """
+    native = native_of(f)
+    if native is None or not isinstance(f, PythonFunction):
+        return FLOAT64
+
+    def gradient(g: PythonFunction, values: Mapping[str, Value]) -> list[Any]:
+        scalar = of(derived(g), values, wrt)
+        return value_and_pulled(scalar, [values[name] for name in wrt], np.ones_like)[1]
+
+    @of_last_values
+    def typical(values: Mapping[str, Value]) -> dict[str, Any] | None:
+        try:
+            right = gradient(f, values)
+            runs = [gradient(with_function(f, native.with_rounding(run)), values) for run in range(FORMAT_RUNS)]
+        except (NotSupported, BadShape):  # a step whose rounding is unknown, or several outputs
+            return None
+        offs = [[np.nan_to_num(np.asarray(a) - b) for a, b in zip(run, right, strict=True)] for run in runs]
+        return {name: np.sqrt(np.mean(np.square(off), axis=0)) for name, *off in zip(wrt, *offs, strict=True)}
+
+    return Precision(lambda: native.coarseness, typical)
+
+
+def of_last_values(function: Callable[[Mapping[str, Value]], T]) -> Callable[[Mapping[str, Value]], T]:
+    """Return the function, which keeps its last result for another call with the same mapping."""
+    kept: list[tuple[Mapping[str, Value], T]] = []
+
+    def keeping(values: Mapping[str, Value]) -> T:
+        if not kept or kept[0][0] is not values:
+            kept[:] = [(values, function(values))]
+        return kept[0][1]
+
+    return keeping
+
+
+def with_function(f: PythonFunction, function: Any) -> PythonFunction:
+    """Return f with another function in its place, which takes the same arguments."""
+    other = copy.copy(f)
+    other.function = function
+    return other
+
+
 def own_gradient(
     found: Located, seed: int, order: int, expect: frozenset[str] = frozenset(), weighted: bool = False
 ) -> tuple[Located, Claimed, FrameworkClaim] | None:
@@ -98,11 +146,17 @@ def own_gradient(
         )
         along = replace(found, f=f, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
         compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
-        return along, _claim(f"{native.framework.name}'s second derivative", compute, points[0].values, native), own
-    claim = _claim(text, own, at, native)
+        precision = Precision(lambda: native.coarseness)
+        claim = ClaimedFunction(
+            f"{native.framework.name}'s second derivative", compute, _checked, points[0].values, precision
+        )
+        return along, claim, own
+    derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
+    precision = precision_of(found.f, found.wrt, derived)
+    claim = ClaimedFunction(text, own, _checked, at, precision)
     if plain:
         return found, claim, own
-    projected = Weighted(found.f, w, f"w . {found.f.text}")
+    projected = derived(found.f)
     points = tuple(replace(point, value=None, seconds=None) for point in found.points)
     return replace(found, f=projected, points=points), claim, own
 
@@ -146,9 +200,7 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
 
 
 def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:
-    other = copy.copy(f)
-    other.function = native.with_surrogate(smooth)
-    return other
+    return with_function(f, native.with_surrogate(smooth))
 
 
 def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
@@ -157,10 +209,6 @@ def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], cl
     _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
     like = max(_LIKE, _LIKE_ULPS * EPS[own.native.narrowest])
     return all(np.allclose(bar, claimed[name], rtol=like, atol=like) for bar, name in zip(bars, own.wrt, strict=True))
-
-
-def _claim(text: str, compute: Any, at: Mapping[str, Any], native: Native) -> ClaimedFunction:
-    return ClaimedFunction(text, compute, _checked, at, lambda: native.coarseness)
 
 
 def _checked(found: dict[str, Any]) -> dict[str, Any]:

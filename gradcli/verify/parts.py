@@ -2,33 +2,29 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
-from gradcli.reports.check import CheckReport
 from gradcli.reports.native import Part
 from gradcli.source.python import signature_of
 from gradcli.source.structure import taken_apart
+from gradcli.verify.narrow_formats import in_float64
 from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located, LocateOptions, function_at
+from gradcli.verify.request import Request, Verify
 from gradcli.words import Verdict
 
-if TYPE_CHECKING:
-    from gradcli.verify.request import Request
 
-Verify = Callable[["Request"], CheckReport]
-
-
-def checked_parts(request: "Request", own: FrameworkClaim, verify: Verify) -> tuple[Part, ...]:
+def checked_parts(request: Request, own: FrameworkClaim, verify: Verify) -> tuple[Part, ...]:
     """Return what a check of each custom gradient in a run of the function found."""
     return tuple(_part(call, request, own.native, verify) for call in _calls(request, own))
 
 
-def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
+def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
     """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
     values = request.points[0].values
     try:
@@ -40,7 +36,7 @@ def _calls(request: "Request", own: FrameworkClaim) -> list[Call]:
     return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
-def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Part:
+def _part(call: Call, request: Request, native: Native, verify: Verify) -> Part:
     """Check one custom gradient alone, at the values it was called with."""
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
@@ -61,14 +57,14 @@ def _part(call: Call, request: "Request", native: Native, verify: Verify) -> Par
     return replace(part, message=diagnosis.message if diagnosis else report.sentence())
 
 
-def _alone(call: Call, request: "Request", native: Native) -> "Request | None":
+def _alone(call: Call, request: Request, native: Native) -> Request | None:
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
     found = located_call(call, native.framework, native.placed, request.seed)
     alone = with_cotangent(request, found) if found.wrt else None
     return None if alone is None else replace(alone, own=None, notices=(), derivative="gradient", command=())
 
 
-def with_cotangent(request: "Request", found: Located) -> "Request | None":
+def with_cotangent(request: Request, found: Located) -> Request | None:
     """Return the request to check a custom gradient with a random cotangent, also where its result is a scalar.
 
     None if the function is not one of a framework.
@@ -77,21 +73,27 @@ def with_cotangent(request: "Request", found: Located) -> "Request | None":
     if made is None:
         return None
     located, claim, own = made
-    return replace(request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own)
+    wider = lambda alone: in_float64(alone, own)
+    return replace(request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, wider=wider)
 
 
 def located_call(call: Call, framework: Framework, placed: Placed, seed: int) -> Located:
     """Return a custom gradient at the values it was called with, differentiated by those that carry a derivative."""
-    prepared = Prepared(call.function, call.name, {})
-    if framework.owns(call.function):
-        prepared = framework.prepared(call.function, placed, seed)
-    alone = Native(prepared, framework, placed, seed)
+
+    def native(placed: Placed) -> Native:
+        prepared = Prepared(call.function, call.name, {})
+        if framework.owns(call.function):
+            prepared = framework.prepared(call.function, placed, seed)
+        return Native(prepared, framework, placed, seed)
+
+    alone = native(placed)
+    alone.in_float64 = lambda: native(replace(placed, dtype="float64"))
     held = [framework.array(a) if framework.holds(a) else a for a in call.args]
-    point = _by_name(held, prepared) | {
+    point = _by_name(held, alone.function) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
     found = function_at(alone, call.name, [point], LocateOptions(seed))
-    constants = _constants(call, framework, _by_name(range(len(call.args)), prepared))
+    constants = _constants(call, framework, _by_name(range(len(call.args)), alone.function))
     return replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
 
 
@@ -115,9 +117,9 @@ def _parameter(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _by_name(args: Sequence[Any], prepared: Prepared) -> dict[str, Any]:
+def _by_name(args: Sequence[Any], function: Callable[..., Any]) -> dict[str, Any]:
     """Return the positional arguments of a call by parameter name; extra ones under the name of `*args`."""
-    signature = signature_of(prepared.function)
+    signature = signature_of(function)
     parameters = list(signature.parameters.values()) if signature else []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = {p.name: tuple(args[len(names) :]) for p in parameters if p.kind is p.VAR_POSITIONAL}

@@ -27,6 +27,7 @@ def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
 
 def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()) -> PointReport:
     """Return the report of a point, with the smallest error that would have been detected."""
+    seen = seen if decision.agreement is None else replace(seen, agreement=decision.agreement)
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
     vector = shape(q.value) != ()
     compared = seen.agreement.get("claim") or (seen.agreement.get(seen.reference) if seen.reference else None) or {}

@@ -23,6 +23,7 @@ class ProjectedClaim:
 
     def __init__(self, claim: Claimed, w: Any) -> None:
         self.text, self.place = claim.text, claim.place
+        self.precision = replace(claim.precision, typical=lambda values: None)
         self.claim = claim
         self.w = w
 
@@ -33,10 +34,6 @@ class ProjectedClaim:
     @property
     def mutates(self) -> bool:
         return self.claim.mutates
-
-    @property
-    def coarseness(self) -> float:
-        return self.claim.coarseness
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}

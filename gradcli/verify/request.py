@@ -1,5 +1,6 @@
 """The request to `check`: a function, its points, a claim and the options."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradcli.frameworks.adapt import PLAIN
@@ -9,10 +10,16 @@ from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
+from gradcli.reports.check import CheckReport
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
 from gradcli.verify.native import FrameworkClaim
 from gradcli.words import Derivative
+
+
+def without_wider(request: "Request") -> "Request | None":
+    """Return None: the claim is in float64, or known in one format only."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,11 @@ class Request:
     own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
     framework_options: FrameworkOptions = PLAIN
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
+    wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""
         return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping)
+
+
+Verify = Callable[[Request], CheckReport]

@@ -21,6 +21,7 @@ from gradcli.verdict.evidence import (
     DirectionalCheck,
     Evidence,
     EvidenceKind,
+    FormatEvidence,
     HullDistance,
     LikelyMistake,
     MutationResult,
@@ -65,6 +66,7 @@ CALM: dict[EvidenceKind, Any] = {
     EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
     EvidenceKind.MUTANTS: MutationResult(()),
     EvidenceKind.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
+    EvidenceKind.FORMAT: FormatEvidence("bfloat16", 2.0**45),
 }
 
 
@@ -97,9 +99,14 @@ def found(kind: Kind, severity: Severity = Severity.INCONCLUSIVE) -> tuple[Findi
     return (finding(kind, severity, "seen at the point", hint="move it"),)
 
 
-def narrow(seen: Evidence) -> Evidence:
-    """Return the evidence with estimates in a narrow format."""
-    return _with_estimates(seen, narrow=True)
+def narrow(seen: Evidence, off: float = 0.0) -> Evidence:
+    """Return the evidence with a claim in a narrow format that is off by so many typical errors of the format."""
+    outcome = seen.outcomes["claim"]
+    assert outcome.estimate is not None
+    typical = {name: np.full(np.shape(x), 0.01) for name, x in outcome.estimate.value.items()}
+    value = {name: x + off * typical[name] for name, x in outcome.estimate.value.items()}
+    estimate = replace(outcome.estimate, narrow=True, typical=typical, value=value)
+    return replace(seen, outcomes={**seen.outcomes, "claim": replace(outcome, estimate=estimate)})
 
 
 def two_slopes(seen: Evidence) -> Evidence:

@@ -21,6 +21,7 @@ from gradcli.verdict.evidence import (
     DirectionalCheck,
     Evidence,
     EvidenceKind,
+    FormatEvidence,
     LikelyMistake,
     MutationResult,
     Pieces,
@@ -370,6 +371,54 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
 ]
 
 
+# A claim in a narrow format: how many typical errors it is off, what other runs say, and what is decided.
+WIDER = "a wider format can: --dtype float32"
+CUBE = Diagnosis(DiagnosisKind.FACTOR, "3 times too large")
+NARROW = [
+    ("claim:a", 0.5, {}, "pass < format, claim_again"),
+    ("claim:a", 5.0, {}, "pass: inaccurate < format, claim_again"),
+    ("claim:a", 0.5, {"wide": Verdict.PASS}, "pass < format, claim_again"),
+    ("claim:a", 0.5, {"wide": Verdict.INCONCLUSIVE}, "pass < format, claim_again"),
+    ("claim:a", 0.5, {"wide": Verdict.FAIL}, "fail: other-derivative < format"),
+    ("claim:a", 0.5, {"wide": Verdict.FAIL, "wide_mistake": CUBE}, "fail: other-derivative, [factor] < format"),
+    ("claim:?", 0.5, {}, "inconclusive: noise < format"),
+    ("claim:?", 0.5, {"wide": Verdict.PASS}, "pass < format, claim_again"),
+    ("claim:?", 0.5, {"underflows": True}, "fail: [too-inexact] < format"),
+    ("claim:d", 9.0, {"changes": True}, "pass: inaccurate < format, claim_again"),
+    ("claim:d", 9.0, {"changes": True, "wide": Verdict.PASS}, "pass: inaccurate < format, claim_again"),
+    (
+        "claim:d",
+        9.0,
+        {"changes": True, "wide": Verdict.FAIL},
+        "fail: precision, [sign] < format, claim_again, diagnosis",
+    ),
+    ("claim:d", 9.0, {"changes": False}, "fail: precision, [sign] < format, claim_again, diagnosis"),
+    ("claim:d", 9.0, {"changes": None}, "fail: [sign] < format, claim_again, diagnosis"),
+    ("claim:d", 150.0, {"changes": True}, "fail: [too-inexact] < format"),
+    ("claim:da", 9.0, {"changes": True}, "pass: inaccurate < format, claim_again"),
+]
+
+
+@pytest.mark.parametrize(("claim", "off", "known", "wanted"), NARROW)
+def test_the_truth_table_of_narrow_formats(claim: str, off: float, known: dict[str, Any], wanted: str) -> None:
+    found = FormatEvidence("bfloat16", 2.0**45, wider=WIDER, **known)
+    letters = "a" * len(claim.partition(":")[2])
+    seen = narrow(scene(f"cert:{letters} rev:{letters} fd:{letters} {claim}"), off)
+    assert in_words(seen, {EvidenceKind.FORMAT: found}) == wanted
+
+
+def test_a_tolerance_of_the_user_decides_in_narrow_formats_too() -> None:
+    seen = narrow(scene(WHOLE + " claim:d", tolerance=Tolerance(rtol=1e-3)))
+    assert in_words(seen, {}) == "fail: [sign] < claim_again, diagnosis"
+
+
+def test_what_differs_by_rounding_counts_as_equal() -> None:
+    seen = narrow(scene("cert:aa rev:aa fd:aa claim:da"), 9.0)
+    decision, _ = settled(seen, {EvidenceKind.FORMAT: FormatEvidence("bfloat16", 2.0**45, changes=True)})
+    assert decision is not None and decision.agreement is not None
+    assert [*decision.agreement["claim"]["x"]] == [AGREE, AGREE]
+
+
 def _rows() -> list[Any]:
     """Return all rows, those of the grids first."""
     of_grids = [
@@ -395,7 +444,7 @@ def test_the_table_is_long_and_has_no_row_twice() -> None:
 
 
 def test_every_verdict_and_every_kind_of_evidence_is_in_the_table() -> None:
-    text = " ".join(row[3] for row in TABLE)
+    text = " ".join(row[3] for row in [*TABLE, *NARROW])
     assert all(verdict in text for verdict in Verdict)
     assert all(kind.value in text for kind in EvidenceKind)
 
@@ -430,7 +479,11 @@ def last(seen: Evidence, gathered: dict[EvidenceKind, Any] | None = None) -> Fin
 
 
 def test_a_wider_format_is_recommended_where_one_would_do() -> None:
-    assert last(narrow(scene("rev:a fd:?"))).hint == "a wider format can: --dtype float32"
+    seen = narrow(scene(WHOLE + " claim:?"))
+    for wider, hint in ((WIDER, WIDER), (None, "compare it with another implementation: --reference")):
+        gathered = {EvidenceKind.FORMAT: FormatEvidence("bfloat16", 2.0**45, wider=wider)}
+        found = last(seen, gathered)
+        assert (found.message, found.hint) == ("bfloat16 has too few digits to decide 1 entry", hint)
     assert last(scene("rev:a fd:?")).hint == "compare-modes shows the bounds"
 
 

@@ -18,10 +18,10 @@ from jax.extend.core import Literal, set_current_trace
 
 from gradcli.core.provenance import is_users, position, shown
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.jax.evaluate import CALLS, evaluated, settled
+from gradcli.frameworks.jax.evaluate import CALLS, LOOPS, evaluated, settled
 from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.ops import TABLE
-from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, is_same, ran
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, is_same, ran, rounds_to
 
 _NOT_ANALYTIC = {"conj", "sign"}
 
@@ -110,8 +110,9 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         where = self.here if self.here is not None else position()
         args = tuple(Slot(x.number) if self._ours(x) else settled(x, jax.typeof(x)) for x in xs)
         step = Step(
-            f"lax.{name}", _settling(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where
-        )
+            f"lax.{name}", _settling(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where,
+            rounds_to=None if name in LOOPS else rounds_to(t.dtype.name for t in news),
+        )  # fmt: skip
         ran(step, self.shadows)
         if name == "stop_gradient":
             self.program.cuts.append(("stop", where))

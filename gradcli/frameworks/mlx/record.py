@@ -12,7 +12,7 @@ from gradcli.core.provenance import position
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.mlx.operations import TABLE
 from gradcli.frameworks.mlx.rules import without_rules
-from gradcli.frameworks.recorder import RecordedSteps, Slot, Step
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, rounds_to
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
@@ -123,7 +123,9 @@ def _program(told: Sequence[dict[str, Any]]) -> RecordedSteps:
             for *_, dtype in part["outputs"]:
                 program.narrow(_format(dtype))
             outs = tuple(number(made) for made, *_ in part["outputs"])
-            program.steps.append(Step(_step(name), partial(TABLE[name], own=part["arguments"]), operands, {}, outs))
+            compute = partial(TABLE[name], own=part["arguments"])
+            form = rounds_to(_format(dtype) for *_, dtype in part["outputs"])
+            program.steps.append(Step(_step(name), compute, operands, {}, outs, rounds_to=form))
     return program
 
 

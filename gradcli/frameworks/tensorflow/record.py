@@ -10,7 +10,7 @@ import tensorflow as tf
 from gradcli.core.primitive import Value
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.recorder import RecordedSteps, Slot, Step
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, rounds_to
 from gradcli.frameworks.tensorflow.calls import without_rules
 from gradcli.frameworks.tensorflow.evaluate import Line, Plan, evaluated, planned, settled
 from gradcli.frameworks.tensorflow.ops import TABLE
@@ -23,6 +23,8 @@ _NAMES = {
     "StopGradient": "stop_gradient", "Cast": "convert_element_type", "Greater": "gt", "GreaterEqual": "ge", "Less": "lt",
     "LessEqual": "le", "AddV2": "add",
 }  # fmt: skip
+
+_FUNCTIONS = ("f", "then_branch", "else_branch", "cond", "body")  # attributes that name a function of the graph
 
 
 def host(x: Any) -> Array:
@@ -89,13 +91,17 @@ def _moving(plan: Plan, inputs: int) -> Iterator[Line]:
 
 def _step(line: Line) -> Step:
     outs = tuple(number for number, _ in line.outputs)
-    return Step(_named(line), partial(_ran, line), tuple(map(Slot, line.inputs)), {}, outs, line.at)
+    runs_functions = any(name in line.attributes for name in _FUNCTIONS)
+    return Step(
+        _named(line), partial(_ran, line), tuple(map(Slot, line.inputs)), {}, outs, line.at,
+        rounds_to=None if runs_functions else rounds_to(dtype.name for _, dtype in line.outputs),
+    )  # fmt: skip
 
 
 def _inner(plan: Plan) -> Iterator[Plan]:
     """Yield the plans of the functions that a graph calls."""
     for line in plan.lines:
-        for name in ("f", "then_branch", "else_branch", "cond", "body"):
+        for name in _FUNCTIONS:
             called = getattr(line.attributes.get(name), "name", None)
             found = plan.graph._get_function(called) if called is not None else None
             if found is not None and getattr(found, "graph", None) is not None:

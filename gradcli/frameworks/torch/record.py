@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 from gradcli.core.primitive import Primitive
 from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
-from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, is_same, largest, ran
+from gradcli.frameworks.recorder import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 from gradcli.frameworks.torch.quietly import decomposition_table
@@ -99,7 +99,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 if drawn:
                     self._draw(name, operands[0], self.program.constants.pop(number), number)
             return y
-        self._step(name, compute, *operands, y, writes, moved)
+        self._step(
+            name, compute, *operands, y, writes, moved, EXACT if func.is_view else rounds_to(map(_format, _tensors(y)))
+        )
         return y
 
     def _in_parts(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -117,14 +119,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 raise NotSupported(f"torch's decomposition of {func} gives another value", where=_place())
         return y
 
-    def _step(self, name: str, compute: Any, args: Any, kwargs: Any, y: Any, writes: bool, moved: bool) -> None:
+    def _step(
+        self, name: str, compute: Any, args: Any, kwargs: Any, y: Any, writes: bool, moved: bool, form: str
+    ) -> None:
         results = [y] if isinstance(y, torch.Tensor) else list(y) if isinstance(y, tuple | list) else []
         outs = tuple(self._new(t) if isinstance(t, torch.Tensor) else -1 for t in results)
         if writes and results and isinstance(args[0], Slot):  # torch returns the tensor it wrote to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
         stopped = moved and self.stopping[-1] is True
-        step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped)
+        step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped, form)
         ran(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
             if isinstance(t, torch.Tensor):
@@ -141,7 +145,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def _draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
         """Record a random draw as a step with a constant value; its derivative with respect to its parameters is 0."""
         xs = tuple(a for a in operands if isinstance(a, Slot))
-        self.program.steps.append(Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position()))
+        self.program.steps.append(
+            Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position(), rounds_to=EXACT)
+        )
 
     def _through(self, t: torch.Tensor, number: int) -> None:
         """Write a number into the array that it is a view of."""
@@ -159,6 +165,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             {},
             (self.slots[id(base)],),
             position(),
+            rounds_to=EXACT,
         )
         ran(step, self.shadows)
         self.program.steps.append(step)
