@@ -33,6 +33,7 @@ from gradcli.source.targets import is_python
 from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
+from gradcli.verify.implementation import implementation_of
 from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
 
 reports_print_themselves()
@@ -61,8 +62,12 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     settings = settings_of(from_keywords(options))
     claim = claim_of(settings.options)
-    found = found_at(f, at, settings, settings.options.wrt)
-    request = request_for(found, None if claim is None else Claiming(*claim), settings)
+    reference = settings.options.reference
+    found = found_at(f if reference is None else reference, at, settings, settings.options.wrt)
+    by = None
+    if reference is not None:
+        by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
+    request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     return at_hard_points(verify(request), request, settings.options)
 
 
@@ -75,16 +80,17 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
+def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
+    """Return how a target is located with these settings."""
+    return LocateOptions(
+        settings.options.seed, wrt=wrt, pick=settings.options.picked, stepping=settings.stepping,
+        framework_options=settings.framework_options,
+    )  # fmt: skip
+
+
 def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
     """Return a function, target or expression at the points that Python gives."""
-    options = settings.options
-    wanted = LocateOptions(
-        options.seed,
-        wrt=wrt,
-        pick=options.picked,
-        stepping=settings.stepping,
-        framework_options=settings.framework_options,
-    )
+    wanted = located_with(settings, wrt)
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}

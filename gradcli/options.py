@@ -216,6 +216,11 @@ class Options(ProgramOptions, HardPointOptions):
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
         on=("check",), group=FRAMEWORK, write=one, take=as_given)
+    reference: Any = row(
+        "--reference", "TARGET",
+        "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
+        "its file, or file.py:name.",
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
     device: str | None = row(
         "--device", "NAME", "Device to run on: cpu, cuda, cuda:1, mps.",
         on=("check",), group=FRAMEWORK, write=one, take=as_given)

@@ -84,6 +84,7 @@ class Kind(StrEnum):
     STOP_GRADIENT = "stop-gradient"
     ACCUMULATES = "accumulates"
     OTHER_DERIVATIVE = "other-derivative"
+    UNLIKE_REFERENCE = "unlike-reference"
     INNER_GRADIENT = "inner-gradient"
 
 

@@ -19,6 +19,19 @@ def g(x):
     f(w).backward()
     return w.grad
 """
+_UNLIKE_REFERENCE = """\
+import torch
+
+
+def plain(x):
+    return (x * x).sum(-1)
+
+
+def fast(x):
+    pairs = x.shape[-1] // 2 * 2
+    return (x * x)[:, :pairs].sum(-1)
+"""
+
 _OTHER_DERIVATIVE = """\
 import torch
 
@@ -147,6 +160,23 @@ PREVENT = (
             'gradcli check f.py:f "x=[1, 2]"',
             ("FAIL  f.py:f: forward (jvp): it is wrong",),
             file=_OTHER_DERIVATIVE,
+            needs="torch",
+        ),
+    ),
+    Explanation(
+        Kind.UNLIKE_REFERENCE,
+        group="prevents a pass",
+        summary="an implementation differs from its reference",
+        meaning=(
+            "With --reference, value and gradient of an implementation are compared with those of another one, also where "
+            "kernels go wrong: at a second call, with inputs that are not contiguous, with outputs prefilled with nan, at other "
+            "sizes. One of these differs by more than rounding. The table at the end of the report has a row for each."
+        ),
+        do="Correct what the row names. docs/kernels.md says what each row finds.",
+        example=Example(
+            'gradcli check f.py:fast --reference f.py:plain "x=randn(4, 6)"',
+            ("FAIL  f.py:fast: an odd length, 5 for 6: the gradient by x is off by 1e+00",),
+            file=_UNLIKE_REFERENCE,
             needs="torch",
         ),
     ),

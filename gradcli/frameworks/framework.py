@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
@@ -85,6 +85,16 @@ class Measured:
     peak: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One more run of a function and its backward pass: the values of the inputs, the result, and the gradient."""
+
+    name: str
+    inputs: list[Array]
+    value: Array
+    gradient: list[Array]
+
+
 class Without:
     """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement."""
 
@@ -109,6 +119,20 @@ class Without:
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
         """Return None: the cost is not measured."""
         return None
+
+    def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
+        """Yield a run at other values and one at the first values again: a result that was kept would show."""
+        for name, inputs in (("changed values", others), ("the first values again", xs)):
+            value, gradient = self.pulled(f, inputs, w, seed)
+            yield Run(name, [self.array(x) for x in inputs], value, gradient)
+
+    def array(self, x: Tensor) -> Array:
+        """Return a tensor as a numpy array, with floats in float64."""
+        raise NotImplementedError
+
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
+        """Return the value of f while its gradient is computed, and the gradient of <w, f>."""
+        raise NotImplementedError
 
 
 class Framework(Protocol):
@@ -153,6 +177,15 @@ class Framework(Protocol):
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Return the gradient of <w, f> by the framework's reverse mode."""
+
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
+        """Return the value of f while its gradient is computed, as a custom rule returns it, and the gradient of <w, f>."""
+
+    def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
+        """Return the value of f, without a gradient."""
+
+    def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
+        """Yield runs at other values, in the same memory and in other memory, in which results that were kept would show."""
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         """Return the derivative of f along v by the framework's forward mode. Raises NotSupported where it has none."""

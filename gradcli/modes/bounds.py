@@ -19,6 +19,7 @@ SAFETY = 16.0  # times the changes in shaken runs: what any order of operations 
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
 _RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
+_SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not count, wherever they are
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
 _MANY = 1000  # entries: among so many, one run shows the typical change
@@ -111,6 +112,14 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
+def at_least(typical: Array, right: Array, eps: float) -> Array:
+    """Return typical errors that are no smaller than what one rounding of the format makes of much smaller entries.
+
+    Units  `eps` is the machine epsilon of the format.
+    """
+    return np.maximum(typical, _SMALL * eps * float(np.max(np.abs(right), initial=0.0)))
+
+
 def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
     """Return the typical error of each entry of the gradient in a format with `coarseness` times float64's epsilon.
 
@@ -126,7 +135,8 @@ def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
         for k, name in enumerate(q.wrt):
             off = stacked(rows, q.value, k, q.xs[k]) - q.slopes[name]
             squares[k] += np.square(np.where(np.isfinite(off), off, 0.0))
-    return {name: np.sqrt(s / FORMAT_RUNS) for name, s in zip(q.wrt, squares, strict=True)}
+    roots = (np.sqrt(s / FORMAT_RUNS) for s in squares)
+    return {name: at_least(x, q.slopes[name], EPS * coarseness) for name, x in zip(q.wrt, roots, strict=True)}
 
 
 def _granted(moved: Array, slopes: Array) -> Array:

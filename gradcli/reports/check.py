@@ -11,6 +11,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph, Piece
 from gradcli.reports.check_blocks import other_points, point_blocks, stress_blocks
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
+from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
@@ -43,6 +44,7 @@ class CheckReport(Printed):
     id           The name of this check among several.
     claimed_at   The line of the code that defines the claimed gradient.
     stress       How many hard points were looked at (--stress).
+    comparison   How an implementation compares with its reference (--reference).
     """
 
     target: Target
@@ -61,6 +63,7 @@ class CheckReport(Printed):
     id: str | Absent = ABSENT
     claimed_at: SourceLine | Absent = ABSENT
     stress: StressReport | Absent = ABSENT
+    comparison: Comparison | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
 
     @property
@@ -97,6 +100,7 @@ class CheckReport(Printed):
                 Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
             ]
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
         blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
@@ -148,6 +152,8 @@ class CheckReport(Printed):
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
+        if isinstance(self.comparison, Comparison):
+            return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"
         return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"

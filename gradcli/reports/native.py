@@ -61,7 +61,7 @@ class Exactness:
     largest_ulps  The largest error of an entry, in units in its last place.
     share         The largest error as a share of what the format allows; above 1 is too inexact.
     vanished      The number of entries that are zero in the format and not in truth.
-    ratio         The error over the typical error of the same formula in the format, as a root mean square of the entries.
+    ratio         The error over the typical error of the same formula in the format: a root mean square, of the worst input.
     largest_ratio  The same of the entry where it is largest.
     """
 
@@ -120,7 +120,7 @@ class NativeReport:
             blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
         if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
             blocks.append(Paragraph(_costs(self.cost)))
-        rows = [(aspect.name, _cell(aspect)) for aspect in self.aspects]
+        rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
         return blocks + [block for part in self.parts for block in _part_blocks(part)]
 
@@ -141,7 +141,8 @@ def _costs(cost: Cost) -> str:
     return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"
 
 
-def _cell(aspect: Aspect) -> Cell:
+def aspect_cell(aspect: Aspect) -> Cell:
+    """Return how one way to differentiate turned out, in words."""
     tone = _TONES.get(aspect.status, "dim")
     size = (
         f" ({numbers.power(aspect.difference)})" if isinstance(aspect.difference, float) and aspect.difference else ""

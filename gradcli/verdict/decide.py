@@ -287,6 +287,11 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
         says = f"only function values are available, and nothing independent confirms them: {seen.untraced.what}"
         hint = "give a gradient of your own to check: --grad"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
+    if seen.format is not None and all(np.all(mask) for mask in confirmed.values()):
+        count = sum(int(np.sum(word != AGREE)) for word in seen.agreement["claim"].values())
+        says = f"{seen.format.dtype} has too few digits to decide {count} entr{'y' if count == 1 else 'ies'}"
+        hint = seen.format.wider or "compare it with another implementation: --reference"
+        return (_inconclusive(Kind.NOISE, says, hint),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
     dependencies = [seen.dependencies(name) for name in answered]
     if seen.untraced is None and not any(not (a & b) for a in dependencies for b in dependencies):
@@ -301,9 +306,6 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     count = max(unconfirmed, doubtful)
     says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
     hint = "compare-modes shows the bounds"
-    if seen.format is not None:
-        says = f"{seen.format.dtype} has too few digits to decide {count} entr{'y' if count == 1 else 'ies'}"
-        hint = seen.format.wider or "compare it with another implementation: --reference"
     if seen.coarse_solver is not None:
         hint = f"give {seen.coarse_solver} a smaller tolerance, such as rtol=1e-8"
     return (_inconclusive(Kind.NOISE, says, hint),)

@@ -10,27 +10,30 @@ from gradcli.numerics.rounding import EPS
 from gradcli.point import Array
 
 LESS_EXACT = 4.0  # times the typical error of the same formula in the format: a larger error is reported
+LESS_EXACT_ENTRY = 6.0  # the same of one entry
 _ONE_ROUNDING = 12**-0.5  # ulps: the root mean square error of one rounding
 
 
 def ratios(
     claim: Mapping[str, Array], right: Mapping[str, Array], typical: Mapping[str, Array], coarseness: float
 ) -> tuple[float, float]:
-    """Return the error of a claim over the typical error of the same formula in its format: over all entries, and at most.
+    """Return the error of a claim over the typical error of the same formula in its format: of the worst input, and entry.
 
-    The first is a root mean square. Entries that both compute without an error count as 0.
+    The first is a root mean square of the entries of one input. Entries that both compute without an error count as 0.
 
     Units  `coarseness` is one rounding of the format in those of float64.
     """
-    x, y, size = (flat([part[name] for name in claim]) for part in (claim, right, typical))
-    least = _ONE_ROUNDING * EPS * coarseness * np.abs(y)  # the result itself is rounded
-    unit = np.maximum(size, least)
-    off = np.abs(x - y)
-    with np.errstate(all="ignore"):
-        found = np.where(off > 0, off / unit, 0.0)
-    if not found.size:
-        return 0.0, 0.0
-    return float(np.sqrt(np.mean(np.square(found)))), float(np.max(found))
+    worst = largest = 0.0
+    for name, x in claim.items():
+        y = np.asarray(right[name])
+        least = _ONE_ROUNDING * EPS * coarseness * np.abs(y)  # the result itself is rounded
+        off = np.abs(np.asarray(x) - y)
+        with np.errstate(all="ignore"):
+            found = np.where(off > 0, off / np.maximum(typical[name], least), 0.0)
+        if found.size:
+            worst = max(worst, float(np.sqrt(np.mean(np.square(found)))))
+            largest = max(largest, float(np.max(found)))
+    return worst, largest
 
 
 def has_no_right_digit(claim: Mapping[str, Array], right: Mapping[str, Array]) -> bool:

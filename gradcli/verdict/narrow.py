@@ -10,7 +10,7 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verdict.evidence import Evidence, FormatEvidence
-from gradcli.verdict.exactness import LESS_EXACT, has_no_right_digit, ratios
+from gradcli.verdict.exactness import LESS_EXACT, LESS_EXACT_ENTRY, has_no_right_digit, ratios
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 
@@ -76,9 +76,11 @@ def less_exact(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
     claim = seen.estimate("claim")
     if claim.typical is None:
         return ()
-    ratio, _ = ratios(claim.value, seen.estimate(str(seen.reference)).value, claim.typical, found.coarseness)
-    if ratio <= LESS_EXACT:
+    right = seen.estimate(str(seen.reference)).value
+    ratio, largest = ratios(claim.value, right, claim.typical, found.coarseness)
+    if ratio <= LESS_EXACT and largest <= LESS_EXACT_ENTRY:
         return ()
-    says = f"right, but {numbers.two(ratio)} times less exact than the same formula in {found.dtype}"
+    both = f"{numbers.two(ratio)} times its error, {numbers.two(largest)} times in the worst entry"
+    says = f"right, but less exact than the same formula in {found.dtype}: {both}"
     hint = "sum in float32, and round the result once"
     return (finding(Kind.INACCURATE, Severity.WARNING, says, hint=hint),)

@@ -9,8 +9,10 @@ from gradcli.replay import replayed
 from gradcli.source.points import shapes as read_shapes
 from gradcli.source.sizes import numbers
 from gradcli.source.target_request import TargetRequest, checked_point_texts
+from gradcli.source.targets import is_python
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.claims import Claiming
+from gradcli.verify.implementation import implementation_of
 from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request
 
@@ -38,9 +40,19 @@ def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.picked, sizes, settings.stepping,
         settings.framework_options, ask.separate_points,
     )  # fmt: skip
-    found = locate(ask.target, at, looked_at)
+    reference = settings.options.reference
+    found = locate(ask.target if reference is None else beside(reference, ask.target), at, looked_at)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
-    return request_for(found, claiming, settings, replay_of(ask, wanted, at))
+    by = None
+    if reference is not None:
+        by, found = implementation_of(ask.target, found, looked_at)
+    return request_for(found, claiming, settings, replay_of(ask, wanted, at), by)
+
+
+def beside(reference: str, target: str) -> str:
+    """Return the reference as a target of its own; a name alone is one in the target's file."""
+    alone = is_python(target) and all(part.isidentifier() for part in reference.removesuffix("()").split("."))
+    return f"{target.strip().rpartition(':')[0]}:{reference}" if alone else reference
 
 
 def replay_of(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:

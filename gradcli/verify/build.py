@@ -19,8 +19,9 @@ from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
 from gradcli.verdict.entries import Tolerance
 from gradcli.verify.claims import Claiming, claimed, second_order, value_and_gradient
+from gradcli.verify.implementation import Implementation
 from gradcli.verify.narrow_formats import in_float64
-from gradcli.verify.native import FrameworkClaim, own_gradient
+from gradcli.verify.native import FrameworkClaim, own_gradient, traced_gradient
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request, without_wider
 from gradcli.words import Derivative, Kind, Severity
@@ -66,9 +67,15 @@ def settings_of(options: Options) -> Settings:
 
 
 def request_for(
-    found: Located, claiming: Claiming | None, settings: Settings, command: tuple[str, ...] = ()
+    found: Located,
+    claiming: Claiming | None,
+    settings: Settings,
+    command: tuple[str, ...] = (),
+    by: Implementation | None = None,
 ) -> Request:
     """Return the request: the function whose Jacobian is checked, its points, and the claim.
+
+    With an implementation `by`, the claim is its gradient, and `found` is its reference.
 
     Raises  BadOption for options that contradict each other or name unknown inputs; BadClaim for a claim that cannot be
             used; BadTarget for a claim that names no function.
@@ -77,7 +84,7 @@ def request_for(
     if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
         claiming = Claiming(*found.own_claim)
     if claiming is None and options.picked is None:
-        own = own_gradient(found, options.seed, options.order, options.expect)
+        own = own_gradient(found, options.seed, options.order, options.expect, by=by)
         if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
             missing = {"straight-through": "step function", "stop-gradient": "gradient that is stopped"}
             has = " and no ".join(missing[kind] for kind in sorted(options.expect))
@@ -92,6 +99,8 @@ def request_for(
         modes = tuple(mode for mode in modes if mode not in without)
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
+    if claim is None and by is not None:
+        looked_at, claim = traced_gradient(found, by, options.seed)
     gradient = gradient_in(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = settings.stepping
@@ -102,7 +111,7 @@ def request_for(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
         Budget(effort_of(options.modes), options.mode_timeout), notices,
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
-        None if own is None else own[2], settings.framework_options, not_claimed,
+        None if own is None else own[2], settings.framework_options, by, not_claimed,
         without_wider if own is None or options.order == 2 else _in_float64(own[2]),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from gradcli.reports.point_report import Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import EvidenceKind, Outcome
+from gradcli.verify.circumstances import compared
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
 from gradcli.verify.gather import add_claim, compare_all, place_findings
@@ -61,7 +62,9 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
     report = CheckReport(
-        target=Target(request.f.kind, root_of(request.f).text),
+        target=Target(
+            request.f.kind, request.implementation.text if request.implementation else root_of(request.f).text
+        ),
         claim=request.claim.text if request.claim else None,
         seed=request.seed,
         command=request.command,
@@ -73,7 +76,9 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
         derivative=_named(request, points),
         claimed_at=_claimed_at(request.claim),
     )
-    return report if request.own is None else examined(request, report, request.own, check)
+    if request.own is not None:
+        report = examined(request, report, request.own, check)
+    return report if request.implementation is None else compared(request, report)
 
 
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:

@@ -33,6 +33,7 @@ from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
+_ULPS_NARROW = 4  # the same where an ulp is so large that a mistake could hide in many
 _NEAR = 1e-3  # relative to each entry: the distance of the second point of a batch from the first
 _GRADIENTS = 40  # about how many evaluations of f the differences of a gradient take
 _MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
@@ -161,7 +162,8 @@ class _Case:
     @property
     def ulps(self) -> float:
         """The allowed difference of two runs of the same code, relative to the largest entry."""
-        return _ULPS * EPS[self.native.narrowest]
+        eps = EPS[self.native.narrowest]
+        return (_ULPS if eps <= EPS["float32"] else _ULPS_NARROW) * eps
 
     @property
     def crowded(self) -> bool:
@@ -319,11 +321,12 @@ def _apart(
     size = max((float(np.max(np.abs(x), initial=0.0)) for x in claim.values()), default=0.0) or 1.0
     worst, most = 0.0, 0.0
     for name, x in found.items():
-        apart = np.abs(np.asarray(x) - np.asarray(claim[name]))
+        with np.errstate(invalid="ignore"):  # two infinities
+            apart = np.abs(np.asarray(x) - np.asarray(claim[name]))
         apart = np.where(np.isnan(x) & np.isnan(claim[name]), 0.0, np.nan_to_num(apart, nan=np.inf))
-        over = np.max(apart - np.maximum(room[name], ulps * size), initial=0.0)
+        beyond = bool(np.any(apart > np.maximum(room[name], ulps * size)))
         worst = max(worst, float(np.max(apart, initial=0.0)) / size)
-        most = max(most, (float(np.max(apart, initial=0.0)) if over <= 0 else 0.0) / size)
+        most = max(most, 0.0 if beyond else float(np.max(apart, initial=0.0)) / size)
     return worst, most
 
 

@@ -1,6 +1,5 @@
 """Gather what shows whether the error of a gradient in a narrow format is rounding or a mistake."""
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from gradcli.frameworks.rounding import TINY
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.modes.claim import Claim, Claimed
 from gradcli.modes.mode import Question
+from gradcli.numerics.rounding_errors import errors_change, loses_as_many_digits
 from gradcli.point import Array, Point
 from gradcli.reports.native import Aspect, Exactness
 from gradcli.reports.point_report import PointReport
@@ -23,7 +23,7 @@ from gradcli.source.python import PythonFunction
 from gradcli.verdict.entries import DISAGREE
 from gradcli.verdict.evidence import Evidence, FormatEvidence
 from gradcli.verdict.exactness import flat
-from gradcli.verify.native import FrameworkClaim, own_gradient
+from gradcli.verify.native import FrameworkClaim, own_gradient, with_function
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request, Verify, without_wider
@@ -36,10 +36,6 @@ _SHRINKS = (
     2.0**-8
 )  # times the narrow format's epsilon: a smaller error in a wider format is no mistake that is seen in it
 _INSIDE = 2.0**-18  # relative to the largest entry: the error of code that computes in float32, whatever its inputs
-_NEARBY = 8  # points where the errors of a claim are measured
-_FAR = 0.25  # relative: the largest distance of these points
-_AS_MANY = 16.0  # times the error that is expected if it loses as many digits in the narrow format as in a wider one
-_STAYS = 25.0  # times the variance of a mean: a larger mean error does not come from rounding
 
 
 def exactness(
@@ -93,7 +89,7 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     """Return what other runs of a claim say about its errors in a narrow format.
 
     Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
-            `_NEARBY` gradients of the claim and of the function.
+            some gradients of the claim and of the function at nearby points.
     """
     outcome = case.outcomes["claim"]
     claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
@@ -106,11 +102,10 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
         return found
     error = _relative(seen.estimate("claim").value, seen.estimate(str(seen.reference)).value)
-    if found.wide == Verdict.PASS and found.wide_error is not None:
-        loses_digits = found.wide_error * EPS[dtype] / EPS[_WIDE]  # if rounding errors alone make it inexact
-        if error is not None and error <= _AS_MANY * loses_digits:
-            return replace(found, changes=True)
-    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], error or 0.0))
+    known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
+    if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
+        return replace(found, changes=True)
+    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype]))
 
 
 def _wider(request: Request, dtype: str) -> str | None:
@@ -147,11 +142,16 @@ def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) 
         return found
     point = report.points[0]
     error = _error(point)
-    if report.verdict == Verdict.FAIL and error is not None and error <= max(_INSIDE, EPS[found.dtype] * _SHRINKS):
+    if error is not None and error <= limit_of_wide(found.dtype):  # entries that are much smaller may be open there
         return replace(found, wide=Verdict.PASS, wide_error=error)
     if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
         return found  # it computes in a narrow format inside, whatever its inputs
     return replace(found, wide=report.verdict, wide_error=error, wide_mistake=point.diagnosis)
+
+
+def limit_of_wide(dtype: str) -> float:
+    """Return the error in a wider format that is no mistake, relative to the largest entry: code may compute in float32."""
+    return max(_INSIDE, EPS[dtype] * _SHRINKS)
 
 
 def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
@@ -161,28 +161,16 @@ def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
     masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in wide.points[0].values.items() if name in wide.wrt}
     for entry in point.mismatches:
         masks[entry.input][entry.index] = True
-    error = _error(point)
-    return error is not None and bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps, error))
+    return bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps))
 
 
-def _errors_change(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, error: float) -> bool | None:
-    """Return whether the errors of wrong entries change between nearby points as rounding errors do; a mistake stays.
+def _errors_change(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float) -> bool | None:
+    """Return whether the errors of wrong entries change between nearby points as rounding errors do.
 
-    The points are a few ulps apart; then as far as the error is large, because a sum of large numbers that cancel has
-    errors in coarse steps. None if the gradient cannot be computed there.
-
-    Units  `eps` and `error` are relative.
+    None if the gradient cannot be computed there.
     """
-    found = [_change_at(q, claimed, wrong, eps, apart) for apart in (2 * eps, min(_FAR, 2 * error)) if apart >= 2 * eps]
-    return None if None in found else any(found)
 
-
-def _change_at(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, apart: float) -> bool | None:
-    rng = np.random.default_rng([q.seed, 0xF0])
-    off = []
-    for _ in range(_NEARBY):
-        values = dict(q.point.values)
-        values |= {name: _nearby(values[name], eps, apart, rng) for name in q.wrt}
+    def off(values: Mapping[str, Any]) -> Any | None:
         try:
             found = claimed(values)
             _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
@@ -193,18 +181,9 @@ def _change_at(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: flo
             for name, bar in zip(q.wrt, right, strict=True)
             if name in wrong
         ]
-        off.append(np.concatenate(errors))
-    with np.errstate(all="ignore"):
-        mean = np.mean(off, axis=0)
-        noise = np.var(off, axis=0, ddof=1) / _NEARBY  # of the mean
-        return bool(np.sum(np.square(mean)) <= _STAYS * np.sum(noise))
+        return np.concatenate(errors)
 
-
-def _nearby(x: Any, eps: float, apart: float, rng: np.random.Generator) -> Any:
-    """Return a value in a format of machine epsilon `eps`, each entry up to `apart` away from that of `x`, but not equal."""
-    moves = rng.uniform(0.5, 1.0, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x))
-    mantissa, exponent = np.frexp(np.asarray(x) * (1 + apart * moves))
-    return np.ldexp(np.round(mantissa * 2 / eps) * eps / 2, exponent)[()]
+    return errors_change(off, q.point.values, q.wrt, q.seed, eps)
 
 
 def _error(point: PointReport) -> float | None:
@@ -225,22 +204,28 @@ def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
 
     Raises  GradcliError if the function or its backward pass takes no float64.
     """
-    f: PythonFunction = copy.copy(own.f)
+    f = root_of(request.f)
     values = dict(request.points[0].values)
-    wide = own.native.in_float64()
-    if wide is None:
+    by = request.implementation
+    wide, theirs = own.native.in_float64(), None if by is None else native_of(f)
+    if wide is None or not isinstance(f, PythonFunction):
         return None
-    f.function = wide
+    if by is None:
+        f = with_function(f, wide)
+    else:
+        by = replace(by, f=with_function(own.f, wide), native=wide)
+        wide_reference = None if theirs is None else theirs.in_float64()
+        f = f if wide_reference is None else with_function(f, wide_reference)
     value, _ = f.survey(values)
     found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
     weighted = bool(np.any(own.w != 1.0))
-    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted)
+    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted, by)
     if made is None or (wide.program is not None and EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS):
         return None
     located, claim, _ = made
     return replace(
         request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=(),
-        wider=without_wider,
+        wider=without_wider, implementation=None,
     )  # fmt: skip
 
 

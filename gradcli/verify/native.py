@@ -16,13 +16,14 @@ from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
 from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
 from gradcli.interpreters.program import record, value_and_pulled
-from gradcli.modes.bounds import FORMAT_RUNS
+from gradcli.modes.bounds import FORMAT_RUNS, at_least
 from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
 from gradcli.source.function import Function, Notice, of
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf
+from gradcli.verify.implementation import Implementation
 from gradcli.verify.probe import Located
 from gradcli.words import Kind, Severity
 
@@ -93,7 +94,8 @@ def precision_of(f: Function, wrt: tuple[str, ...], derived: Callable[[Function]
         except (NotSupported, BadShape):  # a step whose rounding is unknown, or several outputs
             return None
         offs = [[np.nan_to_num(np.asarray(a) - b) for a, b in zip(run, right, strict=True)] for run in runs]
-        return {name: np.sqrt(np.mean(np.square(off), axis=0)) for name, *off in zip(wrt, *offs, strict=True)}
+        roots = (np.sqrt(np.mean(np.square(off), axis=0)) for off in zip(*offs, strict=True))
+        return {name: at_least(x, y, EPS[native.narrowest]) for name, x, y in zip(wrt, roots, right, strict=True)}
 
     return Precision(lambda: native.coarseness, typical)
 
@@ -118,47 +120,87 @@ def with_function(f: PythonFunction, function: Any) -> PythonFunction:
 
 
 def own_gradient(
-    found: Located, seed: int, order: int, expect: frozenset[str] = frozenset(), weighted: bool = False
+    found: Located,
+    seed: int,
+    order: int,
+    expect: frozenset[str] = frozenset(),
+    weighted: bool = False,
+    by: Implementation | None = None,
 ) -> tuple[Located, Claimed, FrameworkClaim] | None:
     """Return the framework's own gradient as a claim, and the function it should be the gradient of; None for plain Python.
+
+    With an implementation `by`, it is the gradient of that, and `found` is its reference.
 
     If f has several outputs, the claim is the gradient of a sum with random weights. For order 2 it is the product of the
     Hessian and a vector. Straight-through estimators and stopped gradients in `expect` are checked against the surrogate
     function. With `weighted`, a scalar output gets a weight too: this tests that a backward pass uses its cotangent.
     """
-    native = native_of(found.f)
-    if native is None or not isinstance(found.f, PythonFunction):
+    native = native_of(found.f) if by is None else by.native
+    f = found.f if by is None else by.f
+    if native is None or not isinstance(f, PythonFunction):
         return None
     at = found.points[0].values
-    y = found.points[0].value
+    y = found.points[0].value if by is None else found.f(at)
     plain = shape(y) == () and not weighted
     w = np.float64(1.0) if plain else weights(seed, y)
-    own = FrameworkClaim(found.f, native, found.wrt, w)
+    own = FrameworkClaim(f, native, found.wrt, w)
     if expect:
         found = _as_meant(found, own, at, expect)
-    text = f"{native.framework.name}'s gradient"
-    if order == 2:
-        v = {name: direction(seed, name, at[name]) for name in found.wrt}
-        scalar = found.f if plain else Weighted(found.f, w, f"w . {found.f.text}")
-        f = Along(Gradient(scalar, found.wrt, at), v)
-        points = tuple(
-            replace(p, values={STEP: np.float64(0), **p.values}, value=None, seconds=None) for p in found.points
-        )
-        along = replace(found, f=f, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
-        compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
-        precision = Precision(lambda: native.coarseness)
-        claim = ClaimedFunction(
-            f"{native.framework.name}'s second derivative", compute, _checked, points[0].values, precision
-        )
-        return along, claim, own
     derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
+    if order == 2:
+        return (*_second_derivative(found, own, derived, seed), own)
     precision = precision_of(found.f, found.wrt, derived)
-    claim = ClaimedFunction(text, own, _checked, at, precision)
-    if plain:
-        return found, claim, own
-    projected = derived(found.f)
+    if by is not None:
+        both = precision.coarseness
+        precision = replace(precision, coarseness=lambda: max(both(), native.coarseness))
+    claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _checked, at, precision)
+    return (found if plain else _derived(found, derived)), claim, own
+
+
+def _derived(found: Located, derived: Callable[[Function], Function]) -> Located:
+    """Return the same points for a function that is made of the one found; its values there are not known."""
     points = tuple(replace(point, value=None, seconds=None) for point in found.points)
-    return replace(found, f=projected, points=points), claim, own
+    return replace(found, f=derived(found.f), points=points)
+
+
+def _second_derivative(
+    found: Located, own: FrameworkClaim, derived: Callable[[Function], Function], seed: int
+) -> tuple[Located, Claimed]:
+    """Return the framework's product of the Hessian and a vector as a claim, and the gradient along that vector."""
+    native, at = own.native, found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    along = _derived(found, lambda f: Along(Gradient(derived(f), found.wrt, at), v))
+    points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
+    along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
+    compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
+    precision = Precision(lambda: native.coarseness)
+    text = f"{native.framework.name}'s second derivative"
+    return along, ClaimedFunction(text, compute, _checked, points[0].values, precision)
+
+
+def traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Located, Claimed]:
+    """Return the gradient of an implementation in numpy by the reverse mode as a claim, and what it should be the gradient of.
+
+    Raises  BadClaim if the implementation cannot be traced.
+    """
+    at = found.points[0].values
+    y = found.f(at)
+    w = np.float64(1.0) if shape(y) == () else weights(seed, y)
+    derived: Callable[[Function], Function] = lambda f: f if shape(y) == () else Weighted(f, w, f"w . {f.text}")
+
+    def compute(values: Mapping[str, Value]) -> dict[str, Any]:
+        try:
+            _, bars = value_and_pulled(
+                of(derived(by.f), values, found.wrt), [values[name] for name in found.wrt], np.ones_like
+            )
+        except NotSupported as error:
+            raise BadClaim(
+                f"{by.text} cannot be differentiated: {error.what}", where=error.where, do="claim its gradient: --grad"
+            ) from error
+        return dict(zip(found.wrt, bars, strict=True))
+
+    claim = ClaimedFunction(f"gradcli's gradient of {by.text}", compute, _checked, at)
+    return _derived(found, derived), claim
 
 
 def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:

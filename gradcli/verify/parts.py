@@ -61,7 +61,11 @@ def _alone(call: Call, request: Request, native: Native) -> Request | None:
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
     found = located_call(call, native.framework, native.placed, request.seed)
     alone = with_cotangent(request, found) if found.wrt else None
-    return None if alone is None else replace(alone, own=None, notices=(), derivative="gradient", command=())
+    return (
+        None
+        if alone is None
+        else replace(alone, own=None, notices=(), derivative="gradient", command=(), implementation=None)
+    )
 
 
 def with_cotangent(request: Request, found: Located) -> Request | None:

@@ -13,6 +13,7 @@ from gradcli.point import Point
 from gradcli.reports.check import CheckReport
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
+from gradcli.verify.implementation import Implementation
 from gradcli.verify.native import FrameworkClaim
 from gradcli.words import Derivative
 
@@ -43,6 +44,7 @@ class Request:
     mutate: bool = False
     own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
     framework_options: FrameworkOptions = PLAIN
+    implementation: Implementation | None = None  # the target, if f is its reference
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
     wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
 

@@ -92,9 +92,16 @@ class Jax(Without):
             return jax.block_until_ready(function(*args, **kwargs))
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+        return self.pulled(f, xs, w, seed)[1]
+
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with _as_wide_as(xs), told():
             y, pull = jax.vjp(lambda *ts: f(ts), *xs)
-            return [host(xbar) for xbar in pull(_like(w, y))]
+            return host(y), [host(xbar) for xbar in pull(_like(w, y))]
+
+    def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
+        with _as_wide_as(xs), told():
+            return host(f(xs))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         with _as_wide_as(xs), told():

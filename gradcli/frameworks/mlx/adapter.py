@@ -95,6 +95,15 @@ class Mlx(Without):
         with _seeded(seed), guarded():
             return [host(xbar) for xbar in _pulled(f, w)(*xs)]
 
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
+        with _seeded(seed), guarded():
+            y = mx.vjp(_listed(f), list(xs), [_like(w, f(xs))])[0][0]
+            return host(y), [host(xbar) for xbar in _pulled(f, w)(*xs)]
+
+    def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
+        with _seeded(seed), guarded():
+            return host(f(xs))
+
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         with _seeded(seed), guarded():
             try:

@@ -93,14 +93,19 @@ class TensorFlow(Without):
         return y
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        return self._pulled(f, xs, w, seed)
+        return self.pulled(f, xs, w, seed)[1]
 
-    def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
+    def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
+        with _here(xs, seed):
+            return host(f(xs))
+
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with _here(xs, seed):
             with tf.GradientTape() as tape:
                 tape.watch(xs)
                 y = f(xs)
-            return [host(xbar) for xbar in tape.gradient(y, xs, _like(w, y), unconnected_gradients=_ZERO)]
+            bars = tape.gradient(y, xs, _like(w, y), unconnected_gradients=_ZERO)
+            return host(y), [host(xbar) for xbar in bars]
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         xdots = [_like(v, x) for v, x in zip(vs, xs, strict=True)]
@@ -162,7 +167,7 @@ class TensorFlow(Without):
         graph = tf.function(lambda *ts: f(ts), autograph=False)
         try:
             with _hushed():
-                found = self._pulled(lambda ts: graph(*ts), xs, w, seed)
+                found = self.gradient(lambda ts: graph(*ts), xs, w, seed)
         except (ValueError, TypeError, RuntimeError, FunctionFailed):  # Python code that cannot become a graph
             return {}
         return {} if drawn() else {"inside tf.function": list(found)}  # a graph draws other random numbers

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls
 from gradcli.frameworks.torch.record import host, recorded
-from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, measured
+from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, in_turn, measured, pulled
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.source.structure import taken_apart
@@ -122,6 +122,17 @@ class Torch:
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
+
+    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
+        with torch.enable_grad(), _seeded(seed):
+            return pulled(f, [x.detach().requires_grad_() for x in xs], w)
+
+    def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
+        with torch.no_grad(), _seeded(seed):
+            return host(f(xs))
+
+    def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
+        return in_turn(f, xs, others, w, lambda: _seeded(seed))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         try:

@@ -1,14 +1,18 @@
-"""The cost of a torch gradient, and runs in mixed precision or with deterministic algorithms."""
+"""Further runs of a torch function: measured, in mixed precision, with deterministic algorithms, in turn at several values."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from gradcli.errors import FunctionFailed
-from gradcli.frameworks.framework import Measured
+from gradcli.frameworks.framework import Flat, Measured, Run
+from gradcli.frameworks.torch.record import host
+from gradcli.point import Array
 
 _RUNS = 3
 _ENOUGH = 0.05  # seconds: what takes longer is measured only twice; the first run may compile
@@ -34,6 +38,78 @@ def deterministic() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+@contextmanager
+def filled_with_nan() -> Iterator[None]:
+    """Have torch fill memory that it allocates with nan, where an operation is left to write it; restore the settings."""
+    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of operations that have no deterministic algorithm
+            yield
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = fills
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+def pulled(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tuple[Array, list[Array]]:
+    """Return the value of f at leaves that require a gradient, and the gradient of <w, f>."""
+    y = f(leaves)
+    zeros = [np.zeros(tuple(x.shape))[()] for x in leaves]
+    if not y.requires_grad:
+        return host(y), zeros
+    ybar = torch.tensor(np.asarray(w), dtype=y.dtype, device=y.device).reshape(y.shape)
+    bars = torch.autograd.grad(y, list(leaves), ybar, allow_unused=True)
+    return host(y), [zero if bar is None else host(bar) for zero, bar in zip(zeros, bars, strict=True)]
+
+
+def in_turn(
+    f: Flat,
+    xs: Sequence[torch.Tensor],
+    others: Sequence[torch.Tensor],
+    w: Array,
+    seeded: Callable[[], AbstractContextManager[None]],
+) -> Iterator[Run]:
+    """Yield runs in which results that were kept, or memory that was not written, would show."""
+
+    def run(name: str, leaves: Sequence[torch.Tensor]) -> Run:
+        inputs = [host(x) for x in leaves]
+        with torch.enable_grad(), seeded():
+            return Run(name, inputs, *pulled(f, leaves, w))
+
+    def fresh(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [x.detach().clone().requires_grad_() for x in xs]
+
+    leaves = fresh(xs)
+    inputs = [host(x) for x in leaves]
+    with torch.enable_grad(), seeded():
+        first = f(leaves)
+        ybar = torch.tensor(np.asarray(w), dtype=first.dtype, device=first.device).reshape(first.shape)
+        bars = torch.autograd.grad(first, leaves, ybar, allow_unused=True) if first.requires_grad else [None] * len(xs)
+    with torch.no_grad():
+        for leaf, other in zip(leaves, others, strict=True):
+            leaf.copy_(other)
+    yield run("changed values, same memory", leaves)
+    kept = [np.zeros(np.shape(x)) if bar is None else host(bar) for x, bar in zip(inputs, bars, strict=True)]
+    yield Run("the first results, after a second call", inputs, host(first), kept)
+    yield run("the first values again, fresh memory", fresh(xs))
+    yield run("changed values, fresh memory", fresh(others))
+    yield run("non-contiguous inputs", [_strided(x).requires_grad_() for x in xs])
+    with filled_with_nan():
+        yield run("outputs prefilled with nan", fresh(xs))
+
+
+def _strided(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same values whose memory has gaps, and its axes in the opposite order."""
+    if x.dim() == 0:
+        return x.detach().clone()
+    wide = torch.zeros((*reversed(x.shape), 2), dtype=x.dtype, device=x.device)
+    view = wide[..., 0].permute(*reversed(range(x.dim())))
+    return view.copy_(x.detach())
 
 
 def measured(
