@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from gradcli.earlier import Earlier, pickled
 from gradcli.pipes import LENGTH, framed, write_all
+from gradcli.reports.seeds import RandomSeed
 
 _exit = os._exit
 
@@ -41,6 +42,13 @@ class Link:
     def point(self, number: int, found: Any) -> None:
         """Send a finished point of a report, in case there is no time for the rest."""
         self._send("point", number, pickled(found))
+
+    def seed(self, drawn: RandomSeed) -> RandomSeed:
+        """Return the seed that an earlier child drew, or send this one, so that a later child reports it."""
+        if self.earlier.seed is not None:
+            return RandomSeed(self.earlier.seed)
+        self._send("seed", int(drawn))
+        return drawn
 
     def end(self) -> None:
         """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradcli.errors import BadOption
+from gradcli.reports.seeds import RandomSeed
 from gradcli.source.pick import Pick
 from gradcli.source.tokens import folded
 from gradcli.words import ALLOWED, slug
@@ -15,6 +16,7 @@ _OCTETS = re.compile(r"\s*(\d{1,15}(?:\.\d{0,9})?)\s*(k?|[KMGkmg]?[Bb])\s*", re.
 _BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _SHARE = re.compile(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*")
 _WORKERS = 1024
+SEEDS = 2**64  # as many as numpy's, torch's and MLX's generators tell apart
 MOST_SHARDS = 99_999
 _SIDES = (1.0, 40.0)  # inches
 _DOTS = (50, 1200)
@@ -30,16 +32,18 @@ def duration(flag: str, text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-class RandomSeed(int):
-    """A seed that was drawn, so that no earlier result is that of this run."""
-
-
-def seed(flag: str, text: str) -> int:
-    """Return the seed in a string; a random one for `random`. Raises BadOption."""
-    if text.strip() == "random":
-        return RandomSeed(secrets.randbelow(2**31))
-    if not text.strip().isdecimal() or len(text.strip()) > 18:
-        raise BadOption(f"{flag} takes a whole number or 'random', not '{text}'", do="write --seed 0")
+def seed(flag: str, given: str | int) -> int:
+    """Return the seed in a string or an integer; a random one for `random`. Raises BadOption."""
+    if isinstance(given, RandomSeed):
+        return given
+    text = str(given).strip()
+    if text == "random":
+        return RandomSeed(secrets.randbelow(SEEDS))
+    written = f"{flag}0" if flag.endswith("=") else f"{flag} 0"
+    if not re.fullmatch("[0-9]+", text):
+        raise BadOption(f"{flag} takes a whole number or 'random', not '{text:.40}'", do=f"write {written}")
+    if len(text) > len(str(SEEDS)) or int(text) >= SEEDS:
+        raise BadOption(f"{flag} takes at most {SEEDS - 1} (64 bits), not '{text:.40}'", do=f"write {written}")
     return int(text)
 
 

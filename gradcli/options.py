@@ -25,7 +25,6 @@ from gradcli.option_rows import (
     short,
 )  # fmt: skip
 from gradcli.option_values import (
-    RandomSeed,
     as_texts,
     as_tuple,
     dots,
@@ -44,6 +43,7 @@ from gradcli.option_values import (
     workers,
 )  # fmt: skip
 from gradcli.program_options import PROGRAM, ProgramOptions
+from gradcli.reports.seeds import RandomSeed
 from gradcli.source.pick import PAIR, Pick
 
 POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
@@ -72,8 +72,8 @@ class Options(ProgramOptions, HardPointOptions):
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
         on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=one, take=joined)
     seed: int = row(
-        "--seed", "N|random", "Seed of everything drawn.",
-        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=as_given)
+        "--seed", "N|random", "Seed of everything drawn; random draws one, and the report names it.",
+        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
         on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)

@@ -5,6 +5,7 @@ from typing import Any
 
 from gradcli.api import found_at
 from gradcli.modes.mode import Question
+from gradcli.option_values import seed as seed_of
 from gradcli.options import Options
 from gradcli.reports.compare import CompareReport
 from gradcli.reports.sweep import SweepReport
@@ -22,7 +23,7 @@ __all__ = ["compare_modes", "sweep", "trace"]
 
 def sweep(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, schemes: str | None = None,
-    dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int = 0,
+    dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int | str = 0,
 ) -> SweepReport:  # fmt: skip
     """Return a report of error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
 
@@ -37,13 +38,13 @@ def sweep(
     2.0
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, Options(grad=grad, wrt=wrt, seed=seed))
+    request = _request(f, at, Options(grad=grad, wrt=wrt, seed=seed_of("seed=", seed)))
     return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
 
 
 def compare_modes(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
-    dtype: str | Sequence[str] = (), seed: int = 0,
+    dtype: str | Sequence[str] = (), seed: int | str = 0,
 ) -> CompareReport:  # fmt: skip
     """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
 
@@ -54,11 +55,11 @@ def compare_modes(
     ['certified', 'reverse']
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed))
+    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed_of("seed=", seed)))
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 
-def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int = 0) -> TraceReport:
+def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int | str = 0) -> TraceReport:
     """Return a report of the computation, forward and backward, as `gradcli trace` prints it; `print(report)` shows it.
 
     Raises  GradcliError in all cases where the command line exits with status 2, and if f cannot be traced.
@@ -66,9 +67,9 @@ def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: in
     >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
     ['x', 'y', 'v', 'result']
     """
-    settings = settings_of(Options(wrt=wrt, seed=seed))
+    settings = settings_of(Options(wrt=wrt, seed=seed_of("seed=", seed)))
     found = found_at(f, at, settings, wrt)
-    q = Question(found.f, found.points[0], found.wrt, seed)
+    q = Question(found.f, found.points[0], found.wrt, settings.options.seed)
     q.refuse_untraced()
     return walkthrough(q)
 

@@ -95,6 +95,8 @@ class Supervisor:
             process.answer(0)
         elif kind == "point":
             self._earlier = self._earlier._replace(points=(*self._earlier.points, (rest[0], rest[1])))
+        elif kind == "seed":
+            self._earlier = self._earlier._replace(seed=rest[0])
         elif kind == "end":
             self._deadline = None
 

@@ -39,7 +39,7 @@ def assert_gradient(f: Function | str, at: Any = None, **options: Any) -> CheckR
         if error.do is not None:
             error.add_note(error.do)
         raise error.with_traceback(None) from error.__cause__  # gradcli's own lines would hide what it says
-    report = dataclasses.replace(report, command=_command(f, at, options))
+    report = dataclasses.replace(report, command=_command(f, at, {**options, "seed": report.seed}))
     if report.exit_status != Exit.CONFIRMED:
         raise NotConfirmed(str(report).rstrip(), report)
     return report

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gradcli.earlier import Earlier
     from gradcli.link import Link
+    from gradcli.reports.seeds import RandomSeed
 
 _QUIET_SECONDS = 30.0
 _SOON_SECONDS = 1.0
@@ -49,6 +50,10 @@ class Alone:
 
     def point(self, number: int, found: Any) -> None:
         """Take a finished point of a report; nothing is done with it."""
+
+    def seed(self, drawn: "RandomSeed") -> "RandomSeed":
+        """Return a seed that was drawn; no other process will ask for it."""
+        return drawn
 
     def end(self) -> None:
         """Note that the work on the target is over; nothing is done."""

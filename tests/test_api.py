@@ -12,7 +12,7 @@ import pytest
 
 import gradcli as package
 from gradcli import check, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
-from gradcli.errors import BadPoint, BadShape, BadTarget, GradcliError
+from gradcli.errors import BadOption, BadPoint, BadShape, BadTarget, GradcliError
 
 X = np.array([1.0, 2.0])
 QUICK = "forward,reverse,fd"
@@ -406,6 +406,24 @@ def test_studies_give_the_reports_of_the_command_line(gradcli: Callable[..., Any
     assert str(traced) == gradcli("trace", "v = x*y; v + x", "x=3", "y=4").stdout
     compared = package.compare_modes(cube, X, grad=lambda x: 3 * x**2, modes="certified,reverse")
     assert compared.verdict == "pass" and list(compared.modes) == ["claim", "certified", "reverse"]
+
+
+def test_a_random_seed_is_drawn_and_is_in_the_report(gradcli: Callable[..., Any]) -> None:
+    report = check("x**3*y", seed="random", modes=QUICK)
+    again = check("x**3*y", seed=report.seed, modes=QUICK)
+    assert again.points[0].at == report.points[0].at
+    assert gradcli("grad", "x**3*y", "--seed", str(report.seed), "--json").json["at"] == report.points[0].at
+    assert str(check(cube, X, seed="random", modes=QUICK)).rstrip().endswith("repeats this.")
+
+
+@pytest.mark.parametrize("study", ["sweep", "compare_modes", "trace"])
+def test_studies_take_a_random_seed(study: str) -> None:
+    run = getattr(package, study)
+    first = run("x**3*y", seed="random")
+    assert first.seed > 1 and run("x**3*y", seed=first.seed).at == first.at
+    assert f"--seed {first.seed} repeats this." in " ".join(str(first).split())
+    with pytest.raises(BadOption, match="seed= takes a whole number or 'random', not '-1'"):
+        run("x**3*y", seed=-1)
 
 
 def test_a_sweep_takes_a_claim_and_formats() -> None:

@@ -3,9 +3,11 @@
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradcli.errors import BadOption
+from gradcli.option_values import seed
 from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, rows_of
 from gradcli.replay import replayed
 from gradcli.source.pick import Pick
@@ -80,6 +82,50 @@ def test_pythons_keywords_are_the_options(row: Option) -> None:
     assert taken == (frozenset(value) if isinstance(value, list) else value)
 
 
+# fmt: off
+WHOLE = "takes a whole number or 'random', not"
+MOST = "takes at most 18446744073709551615 (64 bits), not"
+BAD_SEEDS = [
+    ("foo",        f"{WHOLE} 'foo'"),
+    ("",           f"{WHOLE} ''"),
+    ("-1",         f"{WHOLE} '-1'"),
+    ("1.5",        f"{WHOLE} '1.5'"),
+    ("1e3",        f"{WHOLE} '1e3'"),
+    ("0x10",       f"{WHOLE} '0x10'"),
+    ("\u0663",     f"{WHOLE} '\u0663'"),
+    ("Random",     f"{WHOLE} 'Random'"),
+    (str(2**64),   f"{MOST} '18446744073709551616'"),
+    ("9" * 5000,   f"{MOST} '{'9' * 40}'"),
+    (-1,           f"{WHOLE} '-1'"),
+    (2**64,        f"{MOST} '18446744073709551616'"),
+    (1.0,          f"{WHOLE} '1.0'"),
+    (True,         f"{WHOLE} 'True'"),
+    (None,         f"{WHOLE} 'None'"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("given", "says"), BAD_SEEDS, ids=lambda given: str(given)[:20])
+def test_a_bad_seed_is_refused(given: Any, says: str) -> None:
+    for flag, do in (("--seed", "write --seed 0"), ("seed=", "write seed=0")):
+        with pytest.raises(BadOption) as caught:
+            seed(flag, given)
+        assert (caught.value.what, caught.value.do) == (f"{flag} {says}", do)
+
+
+@pytest.mark.parametrize("given", [0, "0", " 7 ", "007", 2**64 - 1, str(2**64 - 1), np.int64(5), np.uint64(2**64 - 1)])
+def test_a_seed_is_a_number_of_64_bits(given: Any) -> None:
+    found = seed("--seed", given)
+    assert (found, type(found)) == (int(given), int)
+
+
+def test_a_random_seed_is_drawn_once() -> None:
+    first, second = seed("--seed", "random"), seed("seed=", "random")
+    assert first != second and Options(seed=first).seed_is_random and not Options(seed=int(first)).seed_is_random
+    assert seed("--seed", first) is first
+    assert replayed(Options(seed=first)) == ("--seed", str(int(first)))
+
+
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
@@ -88,6 +134,7 @@ def test_pythons_keywords_are_the_options(row: Option) -> None:
         ({"order": 3}, TypeError, "order"),
         ({"grad": "x", "jac": "x"}, TypeError, "two claims"),
         ({"allow": ["knik"]}, BadOption, "knik"),
+        ({"seed": "many"}, BadOption, "seed= takes a whole number or 'random', not 'many'"),
     ],
 )
 def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:

@@ -75,6 +75,14 @@ def test_the_command_gives_the_same_report(gradcli: Any) -> None:
     assert ran.stdout.rstrip() == str(caught.value)
 
 
+@pytest.mark.parametrize("at", ["x=randn(3)", None])
+def test_a_random_seed_is_drawn_once_and_is_in_the_command(gradcli: Any, at: str | None) -> None:
+    report = assert_gradient("sum(x**3)", at, modes=QUICK, seed="random")
+    assert report.command[-2:] == ("--seed", str(report.seed))
+    drawn = gradcli(*report.command[1:], "--json").json["points"][0]["at"]["x"]
+    assert np.array_equal(drawn, report.points[0].at["x"])
+
+
 def test_an_error_says_what_to_do_without_gradclis_own_lines() -> None:
     with pytest.raises(BadExpression) as caught:
         assert_gradient("sine(x)", "x=1")

@@ -32,6 +32,8 @@ EXAMPLES = """Examples:
 
     gradcli check losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
 
+    gradcli check words.py:loss --grad loss_grad --at "W=trained(100, 16), words=zipf(100, 8, 32)"
+
     gradcli check fit.py:loss_and_grad --pick value=loss,grad=dw --at "w=randn(5)"
 
     gradcli check layers.py:Tanh --at "x=randn(4)"

@@ -6,6 +6,7 @@ from pathlib import Path
 from gradcli.commands.output import Output, emit
 from gradcli.errors import BadOption
 from gradcli.options import Options
+from gradcli.reports.seeds import seed_words
 from gradcli.world import World
 
 _FORMS = ("text", "json", "markdown", "csv")
@@ -25,6 +26,7 @@ def check_recorded(file: str, words: Sequence[str], to: Output, options: Options
         raise BadOption("recorded calls have no report of this form", do=f"forms: {', '.join(_FORMS)}")
     with world.users_code(file, options.timeout), world.working(f"checking {file[:40]}", to.quiet):
         found = read(Path(file), options.allow_python)
-        report = report_of(found, ("gradcli", "check", "--recorded", file), None, options, Path.cwd())
+        command = ("gradcli", "check", "--recorded", file, *seed_words(options.seed))
+        report = report_of(found, command, None, options, Path.cwd())
     emit(report, to, world)
     return report.exit_status

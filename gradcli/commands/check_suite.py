@@ -17,9 +17,10 @@ from gradcli.commands.target_requests import own_values, target_requests
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.options import Options, rows_of
 from gradcli.reports.absent import ABSENT
+from gradcli.reports.seeds import seed_words
 from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
 from gradcli.suite import baseline, selection
-from gradcli.suite.cache import Cache, digest, digest_of, uses_cache
+from gradcli.suite.cache import Cache, digest, digest_of
 from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
@@ -106,7 +107,7 @@ class _Run:
         self._selected_ids: tuple[str, ...] = ()  # if not all are selected
         self._checks = {check.id: check for check in suite.checks}
         in_ci = world.environ.get("CI") == "true"
-        reads = uses_cache(suite, reads=options.cache, in_ci=in_ci, drawn_at_random=options.seed_is_random)
+        reads = not in_ci if options.cache is None else options.cache
         self._cache = Cache(suite, options.threads, reads=reads) if suite.declared else None
         here = Path.cwd() if "baseline" in over.given else suite.folder
         self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
@@ -275,9 +276,14 @@ class _Run:
 
     def _again(self) -> tuple[str, ...]:
         """Return the words that run this suite again."""
-        if not self._suite.declared:
-            return tuple(check.ask.target for check in self._suite.checks)
-        return (*self._suite.words, *(() if self._suite.profile is None else ("--profile", self._suite.profile)))
+        suite, seed = self._suite, self._options.seed
+        same = all(
+            check.options.seed == seed for check in suite.checks
+        )  # --seed would replace one that a check has of its own
+        words = seed_words(seed) if same else ()
+        if not suite.declared:
+            return (*(check.ask.target for check in suite.checks), *words)
+        return (*suite.words, *(() if suite.profile is None else ("--profile", suite.profile)), *words)
 
     def _remember(self, chosen: Sequence[Check]) -> None:
         if self._cache is None:

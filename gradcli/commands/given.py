@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from gradcli.errors import FunctionFailed, OutOfTime, ProcessEnded
 from gradcli.option_rows import Option
 from gradcli.options import Options, rows_of
+from gradcli.reports.seeds import RandomSeed, seed_words
 from gradcli.world import World
 
 TARGETS = Annotated[
@@ -39,9 +41,18 @@ def command(name: str, body: Callable[..., int], argument: Any = None, default: 
         world: World = context.obj
         words = [given.pop("words")] if argument is not None else []
         values = {option.name: option.value(given[option.name]) for option in rows}
+        if isinstance(values.get("seed"), RandomSeed):
+            values["seed"] = world.link.seed(values["seed"])
         sources = {name: context.get_parameter_source(name) for name in values}
         on_line = frozenset(name for name, source in sources.items() if source and source.name == "COMMANDLINE")
-        return body(world, *words, Options(**values, given=on_line))
+        options = Options(**values, given=on_line)
+        try:
+            return body(world, *words, options)
+        except (FunctionFailed, ProcessEnded, OutOfTime) as error:
+            if options.seed_is_random:
+                again = f"{' '.join(seed_words(options.seed))} draws the same values"
+                error.do = again if error.do is None else f"{error.do}; {again}"
+            raise
 
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     if argument is not None:

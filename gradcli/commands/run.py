@@ -124,12 +124,14 @@ class _Run:
         """Check what was recorded, write the report, and return the exit status."""
         from gradcli.capture.study import report_of
         from gradcli.reports.run import Program
+        from gradcli.reports.seeds import seed_words
 
         try:
             with self._world.stdout_kept_clean(), self._world.working("checking the gradients", self._to.quiet):
                 program = Program(ended.status, ended.interrupted)
                 used = [(each, "") for each in recorder.all()]
-                report = report_of(used, ("gradcli", "run", *self._words), program, self._options, self._folder)
+                command = ("gradcli", "run", *seed_words(self._options.seed), *self._words)
+                report = report_of(used, command, program, self._options, self._folder)
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             if self._to.quiet and report.exit_status:
                 self._world.tell(report.counted())

@@ -224,7 +224,7 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         results.append(result)
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
-        _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
+        wanted.seed, _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
         refused=refused or ABSENT, function=made.function_in_latex() if results else "",
     )  # fmt: skip
     if given is None:

@@ -16,6 +16,7 @@ from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
 from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
+from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
@@ -105,8 +106,8 @@ class CheckReport(Printed):
         kind = self.decisive()
         blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
         if self.command:
-            blocks += [Paragraph("Again:"), Code(replay(self.command))]
-        return tuple(blocks)
+            return (*blocks, Paragraph("Again:"), Code(replay(self.command)))
+        return (*blocks, *seed_line(self.seed))
 
     def _unclaimed(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""

@@ -15,6 +15,7 @@ from gradcli.reports.compare_rows import EXACT, Accumulation, ModeRow, Precision
 from gradcli.reports.encode import Given, Status, Values
 from gradcli.reports.escape import cut
 from gradcli.reports.growth import Growth
+from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.words import Derivative, Kind, Verdict
 
@@ -119,7 +120,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
         found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
     elif isinstance(report.no_sweep, str):
         found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
-    return tuple(found)
+    return (*found, *seed_line(report.seed))
 
 
 def _gradients(report: CompareReport) -> Table:

@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Mathematics, Paragraph, Piece, Table
 from gradcli.reports.common import ErrorDetail, Finding, Printed, Target
 from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.reports.seeds import seed_line
 from gradcli.words import Verdict
 
 DerivedKind = Literal["gradient", "jacobian", "hessian"]
@@ -178,6 +179,7 @@ class DeriveReport(Printed):
     target       What was differentiated.
     shapes       The sizes of every input by name; empty for a number.
     assume       What is assumed of inputs, by name.
+    seed         The seed of everything that was drawn.
     layout       How derivatives are laid out, in words.
     results      The derivative with respect to each input, where it has a closed form.
     findings     What is worth knowing of the function, and what was refused.
@@ -195,6 +197,7 @@ class DeriveReport(Printed):
     target: Target
     shapes: dict[str, tuple[str, ...]]
     assume: dict[str, tuple[str, ...]]
+    seed: int
     layout: str
     results: tuple[Result, ...]
     findings: tuple[Finding, ...]
@@ -230,7 +233,7 @@ class DeriveReport(Printed):
             title = f"{result.kind} by {result.wrt}:" if len(self.results) > 1 else ""
             steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
             blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
-        return tuple(blocks)
+        return (*blocks, *seed_line(self.seed))
 
     @property
     def shared(self) -> tuple[Step, ...]:

@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Code
 from gradcli.reports.common import Target
 from gradcli.reports.encode import Given, Status, Values, encode
+from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 
 
@@ -19,6 +20,7 @@ class GradReport:
     target       What was differentiated.
     at           The value of every input by name.
     drawn        The inputs whose values were drawn at random.
+    seed         The seed of everything that was drawn.
     value        The value of f at the point.
     gradient     The gradient with respect to each input, shaped as the input, for a scalar result.
     jacobian     The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
@@ -31,6 +33,7 @@ class GradReport:
     target: Target
     at: dict[str, Given]
     drawn: tuple[str, ...]
+    seed: int
     value: Values
     gradient: dict[str, Values] | Absent
     jacobian: dict[str, Values] | Absent
@@ -49,7 +52,7 @@ class GradReport:
             lines = (
                 [f"{lines[0]}  {at}"] if len(lines) == 1 and not any(map(np.ndim, self.at.values())) else [*lines, at]
             )
-        return tuple(Code(line, "text") for line in lines)
+        return (*(Code(line, "text") for line in lines), *seed_line(self.seed, 0))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the entries as rows, with the value of the input, and whether it was drawn."""

@@ -8,6 +8,7 @@ from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table
 from gradcli.reports.check import COLUMNS
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import visible
+from gradcli.reports.seeds import seed_line
 from gradcli.reports.suite import CheckRow, Word
 from gradcli.words import DerivativeKind, Exit, Kind, worst
 
@@ -132,7 +133,7 @@ class RunReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of the gradients, the checks that did not pass in full, and the counts."""
         if not self.gradients:
-            return (Paragraph(Piece(self.counted(), "strong"), 0),)
+            return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
         header = ("verdict", "defined at", "gradient", "checked", "")
         blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
         for each in self.gradients:
@@ -147,7 +148,7 @@ class RunReport:
                 blocks += [Paragraph(Piece(said, "strong"), 0), *point.check.blocks(self.full)]
             rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
             blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
-        return (*blocks, Paragraph(Piece(self.counted(), "strong"), 0))
+        return (*blocks, *seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
 
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""

@@ -15,6 +15,7 @@ from gradcli.reports.decode import Summarised, decoded
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.escape import cut
 from gradcli.reports.point_report import Detects
+from gradcli.reports.seeds import seed_line
 from gradcli.words import Exit, Severity, Verdict, worst
 
 Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
@@ -244,7 +245,12 @@ class SuiteReport(Printed):
         left = self.not_reached or ()
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
         found = [f"not reached: {names}"] * bool(left) + [said] * bool(stale)
-        return (*without, *(Paragraph(text, 0) for text in found), Paragraph(Piece(self.counted(), "strong"), 0))
+        counted = Paragraph(Piece(self.counted(), "strong"), 0)
+        return (*without, *(Paragraph(text, 0) for text in found), *self._seed_line(), counted)
+
+    def _seed_line(self) -> tuple[Block, ...]:
+        """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""
+        return seed_line(self.seed, 0, repeats="--seed" in self.command)
 
     def counted(self) -> str:
         """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""

@@ -22,6 +22,7 @@ from gradcli.reports.blocks import (
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.encode import Status, Values
 from gradcli.reports.escape import cut
+from gradcli.reports.seeds import seed_line
 from gradcli.reports.sweep_rows import Curve, Noise, Taylor, derivative_of
 from gradcli.reports.sweep_words import formulas, in_words, noise_blocks
 from gradcli.words import Kind, Verdict
@@ -111,7 +112,7 @@ class SweepReport(Printed):
         blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
-        return tuple(blocks)
+        return (*blocks, *seed_line(self.seed))
 
     def _claim(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):

@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.encode import Given, Status, Values
+from gradcli.reports.seeds import seed_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class TraceReport(Printed):
     target       What was recorded.
     at           The value of every input by name.
     drawn        The inputs whose values were drawn at random.
+    seed         The seed of everything that was drawn.
     nodes        The nodes in the order in which they were computed.
     findings     What is worth knowing of the function and the point.
     environment  The versions of what the result depends on, by name, and the number of threads.
@@ -76,6 +78,7 @@ class TraceReport(Printed):
     target: Target
     at: dict[str, Given]
     drawn: tuple[str, ...]
+    seed: int
     nodes: tuple[Node, ...]
     findings: tuple[Finding, ...]
     environment: dict[str, str | int]
@@ -91,7 +94,7 @@ class TraceReport(Printed):
             self._backward(),
         ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
-        return (*blocks, self.graph())
+        return (*blocks, self.graph(), *seed_line(self.seed))
 
     def _loss(self) -> str:
         """Return what the adjoints are derivatives of."""

@@ -1,12 +1,16 @@
 """Constructors of values for `--at`: arrays by size, and random draws, with a separate stream for each input."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from gradcli.source import realistic
 from gradcli.source.constructors import CONSTRUCTORS, shape_of, whole
 
 Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)
@@ -36,26 +40,54 @@ class Source:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return the constructors of `--at` by name: seeded draws, and arrays given by value and sizes."""
-        rng = self.rng
         return {
-            "randn": lambda *sizes: rng.standard_normal(shape_of(*sizes)),
-            "rand": lambda *sizes: rng.random(shape_of(*sizes)),
-            "uniform": lambda low, high, *sizes: rng.uniform(low, high, shape_of(*sizes)),
-            "zeros": lambda *sizes: np.zeros(shape_of(*sizes)),
-            "ones": lambda *sizes: np.ones(shape_of(*sizes)),
-            "full": lambda value, *sizes: np.full(shape_of(*sizes), float(value)),
-            "spd": lambda n: _spd(rng, whole(n)),
+            **{name: partial(each.make, self.rng) for name, each in BY_SIZE.items()},
             "int": _whole,
             "complex": lambda real, imag: np.asarray(real, dtype=float) + 1j * np.asarray(imag, dtype=float),
             **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
         }
 
 
-LEADING = {"uniform": 2, "full": 1}  # arguments before the sizes
-SIZED = ("randn", "rand", "uniform", "zeros", "ones", "full")
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """A constructor of an array of given sizes: how it is written, how many entries it makes, and how it makes them.
+
+    `entries` gets the arguments, before anything is allocated; `make` gets the random numbers before them. Both raise
+    ValueError for arguments that make no array.
+    """
+
+    usage: str
+    entries: Callable[..., int]
+    make: Callable[..., Any]
 
 
-def _spd(rng: Any, n: int) -> Any:
+def _count(*sizes: Any) -> int:
+    return math.prod(shape_of(*sizes))
+
+
+def _spd(rng: Any, n: Any) -> Any:
     """Return a random symmetric positive definite matrix, with eigenvalues of order one."""
-    a = rng.standard_normal((n, n))
-    return a @ a.T / n + np.eye(n)
+    a = rng.standard_normal((whole(n), whole(n)))
+    return a @ a.T / whole(n) + np.eye(whole(n))
+
+
+# fmt: off
+BY_SIZE: Mapping[str, BySize] = MappingProxyType({
+    "randn":    BySize("randn(3, 4)",              _count, lambda rng, *sizes: rng.standard_normal(shape_of(*sizes))),
+    "rand":     BySize("rand(3, 4)",               _count, lambda rng, *sizes: rng.random(shape_of(*sizes))),
+    "uniform":  BySize("uniform(low, high, 3, 4)", lambda low, high, *sizes: _count(*sizes),
+                       lambda rng, low, high, *sizes: rng.uniform(low, high, shape_of(*sizes))),
+    "zeros":    BySize("zeros(3, 4)",              _count, lambda rng, *sizes: np.zeros(shape_of(*sizes))),
+    "ones":     BySize("ones(3, 4)",               _count, lambda rng, *sizes: np.ones(shape_of(*sizes))),
+    "full":     BySize("full(value, 3, 4)",        lambda value, *sizes: _count(*sizes),
+                       lambda rng, value, *sizes: np.full(shape_of(*sizes), float(value))),
+    "spd":      BySize("spd(3)",                   lambda n: whole(n) ** 2, _spd),
+    "student":  BySize("student(df, 3, 4)",        lambda df, *sizes: _count(*sizes), realistic.student),
+    "outliers": BySize("outliers(3, 4)",           _count, realistic.outliers),
+    "trained":  BySize("trained(3, 4)",            _count, realistic.trained),
+    "zipf":     BySize("zipf(k, 3, 4)",            lambda k, *sizes: _count(*sizes), realistic.zipf),
+    "onehots":  BySize("onehots(rows, n)",         lambda rows, n: _count(rows, n), realistic.onehots),
+    "ragged":   BySize("ragged(rows, n)",          lambda rows, n: _count(rows, n), realistic.ragged),
+    "causal":   BySize("causal(3)",                lambda n: _count(n, n), realistic.causal),
+})
+# fmt: on

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.source.draws import Whole
+
 _WRITTEN = 6  # most entries of an array that is written out
 _INDEX = re.compile(r"(?:\[|range\()([^\[\]]*)")  # what follows an opening bracket
 _LABELS = 24  # the same of integers
@@ -101,7 +103,8 @@ def _written(x: Any) -> str | None:
     entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]
     if not _exact(entries, array.reshape(-1).tolist()):
         return None
-    return f"[{', '.join(entries)}]" if array.ndim else entries[0]
+    written = f"[{', '.join(entries)}]" if array.ndim else entries[0]
+    return f"int({written})" if isinstance(x, Whole | np.ndarray) and array.dtype.kind == "i" else written
 
 
 def _exact(texts: Sequence[str], entries: Sequence[float]) -> bool:

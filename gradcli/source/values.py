@@ -2,7 +2,6 @@
 
 import ast
 import json
-import math
 import operator
 import re
 import warnings
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
-from gradcli.source.constructors import shape_of, whole
-from gradcli.source.draws import LEADING, SIZED, Sizes, Source
+from gradcli.source.draws import BY_SIZE, Sizes, Source
 from gradcli.source.limits import MAX_ENTRIES, Ledger
 from gradcli.source.names import nearest
 from gradcli.source.tokens import Statement, folded, parts
@@ -177,10 +175,8 @@ class _Reader:
 
     def _admit(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
         """Refuse an array that would be too large, before it is made."""
-        if name in SIZED:
-            self.ledger.enter(math.prod(shape_of(*args[LEADING.get(name, 0) :])))
-        elif name == "spd":
-            self.ledger.enter(whole(args[0]) ** 2 if args else 0)
+        if name in BY_SIZE:
+            self.ledger.enter(BY_SIZE[name].entries(*args, **kwargs))
         elif name != "int":
             self.ledger.admit(function, args, kwargs)
 
@@ -190,11 +186,10 @@ class _Reader:
 
 
 _USAGE = {
+    **{name: f"write {each.usage}" for name, each in BY_SIZE.items()},
     "complex": "write complex(re, im) with two arrays of one shape",
-    "randn": "write randn(3, 4)", "rand": "write rand(3, 4)", "uniform": "write uniform(low, high, 3, 4)",
-    "zeros": "write zeros(3, 4)",
-    "ones": "write ones(3, 4)", "full": "write full(value, 3, 4)", "spd": "write spd(3)", "eye": "write eye(3)",
-    "linspace": "write linspace(0, 1, 5)", "arange": "write arange(5)", "onehot": "write onehot(0, 3)", "int": "write int(3)",
+    "eye": "write eye(3)", "linspace": "write linspace(0, 1, 5)", "arange": "write arange(5)", "onehot": "write onehot(0, 3)",
+    "int": "write int(3)",
 }  # fmt: skip
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,

@@ -19,7 +19,7 @@ def gradient(q: Question) -> GradReport:
     vector = shape(q.value) != ()
     finite = all(np.all(np.isfinite(g)) for g in found.values()) and np.all(np.isfinite(q.value))
     return GradReport(
-        Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.value,
+        Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.seed, q.value,
         ABSENT if vector else found, found if vector else ABSENT,
         environment(), exit_status=int(Exit.CONFIRMED if finite else Exit.INCONCLUSIVE),
     )  # fmt: skip

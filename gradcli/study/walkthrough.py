@@ -94,7 +94,8 @@ def walkthrough(q: Question) -> TraceReport:
     if q.not_finite is not None:
         bad = q.not_finite
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
-    return TraceReport(Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, nodes, tuple(findings), environment())
+    target, found = Target(q.f.kind, q.f.text), tuple(findings)
+    return TraceReport(target, q.point.values, q.point.drawn, q.seed, nodes, found, environment())
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:

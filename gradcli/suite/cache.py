@@ -31,7 +31,10 @@ _FORMAT = 1
 
 
 class Cache:
-    """The cache of one suite. `notes` says what could not be read or written, each thing once."""
+    """The cache of one suite; a check whose seed is drawn is not in it.
+
+    `notes` says what could not be read or written, each thing once.
+    """
 
     def __init__(self, suite: Suite, threads: int, *, reads: bool) -> None:
         self._suite, self._threads, self._reads = suite, threads, reads
@@ -44,7 +47,7 @@ class Cache:
 
     def find(self, check: Check) -> tuple[dict[str, Any], float] | None:
         """Return the document and the seconds of an earlier pass of a check, if everything it depends on is the same."""
-        if not self._reads:
+        if not self._reads or check.options.seed_is_random:
             return None
         entry = self._read(self._entry(check))
         if entry is None or entry.get("format") != _FORMAT:
@@ -104,7 +107,7 @@ class Cache:
         return self._root / "passes" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def _may_keep(self, check: Check) -> bool:
-        return check.options.device in (None, "cpu")
+        return check.options.device in (None, "cpu") and not check.options.seed_is_random
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
@@ -154,10 +157,15 @@ class Cache:
 
 
 def digest(check: Check) -> str:
-    """Return a digest of what a check asks for: its target, its points, its claim and its options."""
+    """Return a digest of what a check asks for: its target, its points, its claim and its options.
+
+    `--seed random` asks for the same in every run, whatever is drawn.
+    """
     ask = check.ask
     plain = with_claim(check.options, ask.claim)
     words = [check.id, ask.target, *ask.at, "", *replayed(plain)]
+    if plain.seed_is_random:
+        words[-1] = "random"
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
@@ -218,9 +226,3 @@ def _hash_of(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
-
-
-def uses_cache(suite: Suite, *, reads: bool | None, in_ci: bool, drawn_at_random: bool) -> bool:
-    """Whether earlier passes are used: not under CI unless asked for, and never with a random seed."""
-    wanted = (not in_ci) if reads is None else reads
-    return wanted and not drawn_at_random

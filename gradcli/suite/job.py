@@ -17,6 +17,7 @@ from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, ErrorReport, error_report
 from gradcli.reports.decode import decoded
 from gradcli.reports.encode import encode
+from gradcli.reports.seeds import seed_words
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite.config import Check, Suite
 from gradcli.suite.recorder import Recorder, Used
@@ -69,7 +70,8 @@ def job_of(suite: Suite, check: Check, *, record: bool = False, run: str = "") -
     if not suite.declared:
         return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
-    command = ("gradcli", "check", *suite.words, "-k", _quoted(check.id), *profile)
+    named = ("-k", _quoted(check.id), *profile, *seed_words(check.options.seed))
+    command = ("gradcli", "check", *suite.words, *named)
     return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, record, run)
 
 

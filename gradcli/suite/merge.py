@@ -18,7 +18,7 @@ _MOST = 2**31  # bytes of a document
 _NAMED = 10  # missing shards
 _ALIKE = (  # what all shards of one suite have in common, and how it is called
     ("declared", "checks"), ("digest", "declarations of checks"), ("selected", "selections"),
-    ("seed", "seed"), ("profile", "profile"), ("config", "file"), ("environment", "versions"),
+    ("seed", "seeds"), ("profile", "profile"), ("config", "file"), ("environment", "versions"),
 )  # fmt: skip
 
 
@@ -59,7 +59,8 @@ def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
         for name, called in _ALIKE:
             if getattr(found, name) != getattr(whole, name):
                 says = f"{path.name} and {first.name} are not of one suite: their {called} differ"
-                raise BadOption(says, do="merge the documents of one run")
+                one_run = "merge the documents of one run"
+                raise BadOption(says, do=f"{one_run}: give all shards one --seed" if name == "seed" else one_run)
     _whole([(path, found.shard) for path, found in documents])
     rows = {}
     for path, found in documents:

@@ -172,6 +172,15 @@ def test_options_of_gradcli_end_where_the_program_begins(tmp_path: Path) -> None
     assert (done.stdout, done.stderr) == ("['--keep', '3', '-m', 'x']\n", "")
 
 
+def test_a_random_seed_is_in_the_command_and_in_the_text(tmp_path: Path) -> None:
+    said = run(tmp_path, "--seed", "random", "--out", "r.json").stderr
+    document = json.loads((tmp_path / "r.json").read_text())
+    seed = str(document["seed"])
+    assert document["command"] == ["gradcli", "run", "--seed", seed, "fit.py"]
+    assert f"\nThe seed was drawn: --seed {seed} repeats this.\n" in said
+    assert "The seed" not in run(tmp_path, "--seed", seed).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -73,6 +73,12 @@ def test_saved_calls_are_checked_later(module: Any, tmp_path: Path, gradcli: Any
     assert document["exit_status"] == 3
 
 
+def test_a_random_seed_is_in_the_command(module: Any, tmp_path: Path, gradcli: Any) -> None:
+    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    document = gradcli("check", "--recorded", "calls.npz", "--seed", "random", "--json").json
+    assert document["command"] == ["gradcli", "check", "--recorded", "calls.npz", "--seed", str(document["seed"])]
+
+
 def test_a_module_that_has_changed_fails(module: Any, tmp_path: Path, gradcli: Any) -> None:
     save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     changed: dict[str, Any] = {}

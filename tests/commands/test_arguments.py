@@ -74,6 +74,8 @@ USAGE = [
     (("check", "x", "--points", "many"),        "--points",                               ""),
     (("check", "x", "--rtol", "-1"),            "--rtol",                                 ""),
     (("check", "x", "--seed", "-1"),            "--seed takes a whole number or 'random', not '-1'", "--seed 0"),
+    (("check", "x", "--seed", "foo"),           "--seed takes a whole number or 'random', not 'foo'", "write --seed 0"),
+    (("grad", "x", "--seed", str(2**64)),       "--seed takes at most 18446744073709551615 (64 bits), not '18446744073709551616'", "write --seed 0"),
     (("check", "x", "--mode-timeout", "soon"),  "--mode-timeout takes a time, not 'soon'", "10s"),
     (("check", "x", "--mode-timeout", "0s"),    "--mode-timeout takes a time, not '0s'",  "10s"),
     (("check", "x", "--modes", "fwd,taylor"),   "there is no mode 'taylor'",              "certified"),

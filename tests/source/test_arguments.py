@@ -158,6 +158,7 @@ DICTS = """
 def loss(params, x, lr): return np.sum(params["w"]*x + params["b"])*lr
 def late(x, params): return np.sum(params["w"]*x)
 def other(settings, x): return np.sum(settings["depth"]*x)
+def picked(z, c, n, lr): return lr*np.sum(z[c])**n
 START = {"w": np.ones(3), "b": 1.0}
 """
 # fmt: off
@@ -168,6 +169,9 @@ LACKING = [
     ("loss",  (),                        "params, x, lr have no value",                       'params is a dict: --at {}:START --at "x=randn(3), lr=randn(3)"'),
     ("late",  ("x=0.5",),                "params has no value ({}:late takes x, params)",     'params is a dict: return it by name from a function, {{"params": {{...}}}}, and name that: --at {}:point --at "x=0.5"'),
     ("other", ("x=0.5",),                "settings has no value ({}:other takes settings, x)", 'settings is a dict: return it by name from a function, {{"settings": {{...}}}}, and name that: --at {}:point --at "x=0.5"'),
+    ("picked", ("z=[1, 2, 3]", "c=int([0, 2])", "n=int(2)"), "lr has no value ({}:picked takes z, c, n, lr)", '--at "z=[1, 2, 3], c=int([0, 2]), n=int(2), lr=randn(3)"'),
+    ("picked", ("z=[1, 2, 3]", "c=causal(1)", "n=2"),    "lr has no value ({}:picked takes z, c, n, lr)",     'add --at "lr=randn(3)"'),
+    ("picked", ("z=[1, 2, 3]", "c=zipf(1, 2)", "n=2"),   "lr has no value ({}:picked takes z, c, n, lr)",     '--at "z=[1, 2, 3], c=int([0, 0]), n=2, lr=randn(3)"'),
 ]
 # fmt: on
 

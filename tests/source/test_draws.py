@@ -26,6 +26,13 @@ SIZED = [  # named, and written out
     ("x=arange(n)/n",                "x=arange(3)/3"),
     ("x=1/n, y=[n, m]",              "x=1/3, y=[3, 2]"),
     ("k=int(n)",                     "k=int(3)"),
+    ("x=student(n, m, n)",           "x=student(3, 2, 3)"),
+    ("x=outliers(n, m)",             "x=outliers(3, 2)"),
+    ("x=trained(n, m + 1)",          "x=trained(3, 3)"),
+    ("c=zipf(n, m, n)",              "c=zipf(3, 2, 3)"),
+    ("Y=onehots(n, m)",              "Y=onehots(3, 2)"),
+    ("k=ragged(m, n)",               "k=ragged(2, 3)"),
+    ("k=causal(n)",                  "k=causal(3)"),
     ("n=5",                          "n=5"),          # an input called like a size
 ]
 SHAPES = [
@@ -77,8 +84,12 @@ def test_a_size_is_a_whole_number(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x=randn(n, n)", "x=zeros(n, n)", "S=spd(n)", "x=eye(n)", "x=full(0, n, n)", "x=linspace(0, 1, n*n)"]
-)
+    "text",
+    [
+        "x=randn(n, n)", "x=zeros(n, n)", "S=spd(n)", "x=eye(n)", "x=full(0, n, n)", "x=linspace(0, 1, n*n)", "x=student(3, n, n)",
+        "x=outliers(n, n)", "x=trained(n, n)", "c=zipf(3, n, n)", "Y=onehots(n, n)", "k=ragged(n, n)", "k=causal(n)",
+    ],
+)  # fmt: skip
 def test_a_named_size_is_checked_before_anything_is_drawn(text: str) -> None:
     with pytest.raises(TooLarge, match="the result would have 10,000,000,000 entries"):
         read([text], 0, {"n": 10**5})

@@ -296,7 +296,8 @@ def test_products_count_the_entries_they_make(text, monkeypatch):
         ("zeros((3, 4))", 12), ("ones(9)", 9), ("randn(3, 4)", 12), ("randn((3, 4))", 12), ("rand(12)", 12), ("spd(3)", 9),
         ("uniform(0, 1, 3, 4)", 12), ("eye(3)", 9), ("onehot(n=5, k=2)", 5), ("linspace(num=9, start=0, stop=1)", 9), ("arange(8)", 8),
         ("[zeros(5), zeros(5)]", 10), ("zeros((3, 1)) + zeros((1, 4))", 12), ("[1, 2, 3, 4]*[[1], [2], [3]]", 12),
-        ("uniform(zeros((3, 1)), 1, 3, 4)", 12),
+        ("uniform(zeros((3, 1)), 1, 3, 4)", 12), ("student(5, 3, 4)", 12), ("outliers(3, 4)", 12), ("trained((3, 4))", 12),
+        ("zipf(99, 12)", 12), ("onehots(3, 4)", 12), ("ragged(3, 4)", 12), ("causal(3)", 9), ("spd(n=3)", 9),
     ],
 )  # fmt: skip
 def test_a_value_of_a_point_has_the_same_limit(text, count, monkeypatch):
@@ -312,6 +313,8 @@ def test_a_value_of_a_point_has_the_same_limit(text, count, monkeypatch):
     [
         "randn(2**27 + 1)", "rand(2**20, 2**20)", "uniform(0, 1, 10**13)", "zeros(10**13)", "eye(2**21)", "spd(2**21)", "arange(1e13)",
         "linspace(num=10**13, start=0, stop=1)", "onehot(n=10**13, k=0)", "ones((2**21, 1))*ones((1, 2**21))",
+        "student(5, 2**28)", "outliers(2**20, 2**20)", "trained(2**27 + 1)", "zipf(2, 10**13)", "onehots(2**20, 2**20)",
+        "ragged(2**20, 2**20)", "causal(2**21)",
     ],
 )  # fmt: skip
 def test_a_huge_value_of_a_point_is_refused_before_it_is_allocated(text):

@@ -201,7 +201,8 @@ def test_an_input_is_float64_of_its_own(x):
 
 PIECES = [
     "x=", ",", "y=", "[", "]", "(", ")", "1", "0.5", "-", "+", "*", "**", "^", "/", "'a'", "pi", "nan", "inf", "2", "=", ";", ".",
-    "randn(", "zeros(", "eye(", "full(", "linspace(", "arange(", "onehot(", "spd(", "int(", "uniform(", "num=", "@", " ", "\u00b5",
+    "randn(", "zeros(", "eye(", "full(", "linspace(", "arange(", "onehot(", "spd(", "int(", "uniform(", "num=",
+    "student(", "outliers(", "trained(", "zipf(", "onehots(", "ragged(", "causal(", "@", " ", "\u00b5",
 ]  # fmt: skip
 
 
