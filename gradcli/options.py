@@ -233,6 +233,9 @@ class Options(ProgramOptions, HardPointOptions):
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
+    same_as: frozenset[str] = row(
+        "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
+        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
     localise: bool = row(
         "--localise", "", "Check each module inside the target alone, too.",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)

@@ -44,11 +44,11 @@ def adapted(
         prepared = replace(prepared, function=own.mixed(prepared.function, placed, framework_options.autocast))
     if framework_options.compiles:
         prepared = replace(prepared, function=own.compiled(prepared.function))
+    if framework_options.way is not None:
+        prepared = replace(prepared, function=own.other_way(prepared.function, framework_options.way))
     made = Native(prepared, own, placed, seed)
     made.__name__ = text
-    made.in_float64 = lambda: adapted(
-        found, text, module, replace(framework_options, dtype="float64", autocast=None), seed
-    )
+    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed)
     return made
 
 
@@ -81,4 +81,5 @@ _OPTIONS: tuple[tuple[str, Callable[[FrameworkOptions], Any]], ...] = (
     ("--localise", lambda n: n.localises),
     ("--expect", lambda n: n.expect),
     ("--autocast", lambda n: n.autocast),
+    ("--same-as", lambda n: n.same_as),
 )

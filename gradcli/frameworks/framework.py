@@ -21,6 +21,7 @@ Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors t
 
 EXPECTED = frozenset({"straight-through", "stop-gradient"})
 MIXED = ("bfloat16", "float16")
+WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the same gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class FrameworkOptions:
     localises: bool = False
     expect: frozenset[str] = frozenset()
     autocast: str | None = None
+    same_as: frozenset[str] = frozenset()
+    way: str | None = None  # of WAYS: how this function is run
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,10 @@ class Without:
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
         """Raise BadOption."""
         raise BadOption(f"{self.name} has no autocast", do="choose the format it runs in with --dtype")
+
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        """Raise NotSupported."""
+        raise NotSupported(f"{self.name} has no {way}")
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Raise NotSupported."""
@@ -207,6 +214,9 @@ class Framework(Protocol):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function compiled by the framework."""
+
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        """Return a function that runs `eager`, although it is compiled, or under a `checkpoint`. Raises NotSupported."""
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
         """Return a function that runs in mixed precision. Raises BadOption where there is none."""

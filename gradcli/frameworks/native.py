@@ -44,7 +44,7 @@ class Native:
         self._split = split(self)
         self._programs: list[tuple[tuple[Any, ...], RecordedSteps, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
-        self.in_float64: Callable[[], Native | None] = lambda: None
+        self.run_with: Callable[..., Native | None] = lambda **changes: None  # the same target with other options
         self._rounding_seed: int | None = None
         self._stands_in: tuple[RecordedSteps, Callable[[list[Value]], Any]] | None = None
         signature = signature_of(prepared.function)
@@ -81,6 +81,10 @@ class Native:
         """The format with the fewest digits among those of the inputs and of the intermediate values."""
         formats = (self.placed.dtype, self.program.narrowest if self.program is not None else "float64")
         return max(formats, key=lambda name: EPS[name])
+
+    def in_float64(self) -> "Native | None":
+        """Return the same function in float64, without mixed precision; None if it is not known how to make it."""
+        return self.run_with(dtype="float64", autocast=None)
 
     @property
     def coarseness(self) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, FrameworkOptions
+from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
 from gradcli.modes.budget import Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
@@ -54,6 +54,10 @@ def settings_of(options: Options) -> Settings:
     if options.expect - EXPECTED:
         unknown = min(options.expect - EXPECTED)
         raise BadOption(f"--expect does not know {unknown}", do=f"it knows {', '.join(sorted(EXPECTED))}")
+    if options.same_as - set(WAYS):
+        raise BadOption(
+            f"--same-as does not know '{min(options.same_as - set(WAYS))}'", do=f"it knows {', '.join(WAYS)}"
+        )
     framework_options = FrameworkOptions(
         options.framework,
         options.dtype,
@@ -62,6 +66,7 @@ def settings_of(options: Options) -> Settings:
         options.localise,
         options.expect,
         options.autocast,
+        options.same_as,
     )
     return Settings(options, stepping, framework_options)
 

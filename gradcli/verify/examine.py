@@ -27,6 +27,7 @@ from gradcli.source.python import message_of
 from gradcli.verdict.exactness import ratios
 from gradcli.verify.narrow_formats import exactness, rooms, scaled
 from gradcli.verify.native import FrameworkClaim
+from gradcli.verify.other_ways import in_other_ways
 from gradcli.verify.parts import checked_parts
 from gradcli.verify.request import Request, Verify
 from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
@@ -125,7 +126,8 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
     if not case.crowded:
         looks += [_again, _variants]
     if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
-        looks += [_mapped, _second]
+        looks += [_second] if _asks_for_vmap(case) else [_mapped, _second]
+    looks.append(_other_ways)
     found = [aspect for look in looks for aspect in look(case)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
 
@@ -245,10 +247,21 @@ def _variants(case: _Case) -> list[Aspect]:
     return found
 
 
+def _asks_for_vmap(case: _Case) -> bool:
+    return "vmap" in case.request.framework_options.same_as
+
+
+def _other_ways(case: _Case) -> list[Aspect]:
+    """Compare the same gradient obtained in the ways that --same-as names."""
+    names = case.request.framework_options.same_as
+    found = [] if not names - {"vmap"} else in_other_ways(case.request, case.own)
+    return found + (_mapped(case) if "vmap" in names else [])
+
+
 def _mapped(case: _Case) -> list[Aspect]:
     """Compare the gradients at two points computed at once (vmap) with those computed one by one."""
     name = "vmap of the gradient"
-    if not case.affords(_MAPPED):
+    if not case.affords(_MAPPED) and not _asks_for_vmap(case):
         return [Aspect(name, "not run", message="it would take many operations")]
     other = {n: case.values[n] * (1 + _NEAR) for n in case.request.wrt}
     others = case.own.tensors({**case.values, **other})

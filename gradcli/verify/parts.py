@@ -91,7 +91,7 @@ def located_call(call: Call, framework: Framework, placed: Placed, seed: int) ->
         return Native(prepared, framework, placed, seed)
 
     alone = native(placed)
-    alone.in_float64 = lambda: native(replace(placed, dtype="float64"))
+    alone.run_with = lambda *, dtype, autocast: native(replace(placed, dtype=dtype))
     held = [framework.array(a) if framework.holds(a) else a for a in call.args]
     point = _by_name(held, alone.function) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()

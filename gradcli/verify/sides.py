@@ -35,11 +35,21 @@ Quantities = dict[str, Any]  # the value of f as a vector, and the gradient of <
 class Reference:
     """What the reference computes in float64, and the typical errors of its formula in a format of machine epsilon `eps`.
 
-    Results are kept by the mapping of values, as long as this object lives.
+    `rounds_like` is a function with the same formula in other formats, if the errors are those of that. Results are kept by the
+    mapping of values, as long as this object lives.
     """
 
-    def __init__(self, f: Function, point: Values, wrt: tuple[str, ...], seed: int, eps: float) -> None:
+    def __init__(
+        self,
+        f: Function,
+        point: Values,
+        wrt: tuple[str, ...],
+        seed: int,
+        eps: float,
+        rounds_like: PythonFunction | None = None,
+    ) -> None:
         self.f, self.point, self.wrt, self.seed, self.eps = f, point, wrt, seed, eps
+        self.rounds_like = rounds_like or f
         self._kept: dict[int, tuple[Values, Program, Quantities]] = {}
         self._typical: dict[int, Quantities] = {}
 
@@ -66,26 +76,29 @@ class Reference:
     def typical(self, values: Values) -> Quantities:
         """Return the root mean square of the errors that random roundings make."""
         if id(values) not in self._typical:
-            right, runs = self.right(values), self._rounded(values)
-            self._typical[id(values)] = {
-                key: at_least(
-                    np.sqrt(np.mean([np.square(np.nan_to_num(run[key] - x)) for run in runs], axis=0)), x, self.eps
-                )
-                for key, x in right.items()
+            exact, runs = self._rounded(values)
+            roots = {
+                key: np.sqrt(np.mean([np.square(np.nan_to_num(run[key] - x)) for run in runs], axis=0))
+                for key, x in exact.items()
             }
+            self._typical[id(values)] = {key: at_least(x, exact[key], self.eps) for key, x in roots.items()}
         return self._typical[id(values)]
 
-    def _rounded(self, values: Values) -> list[Quantities]:
-        native = native_of(self.f)
-        if native is not None and isinstance(self.f, PythonFunction):
-            xs = [values[name] for name in self.wrt]
+    def _rounded(self, values: Values) -> tuple[Quantities, list[Quantities]]:
+        """Return the quantities without rounding errors, and some runs with random ones."""
+        f, native = self.rounds_like, native_of(self.rounds_like)
+        if native is not None and isinstance(f, PythonFunction):
+            rounding = [with_function(f, native.with_rounding(run)) for run in range(_RUNS)]
             try:
-                rounding = [with_function(self.f, native.with_rounding(run)) for run in range(_RUNS)]
-                return [self._of(record(of(g, values, self.wrt), xs), values) for g in rounding]
+                return self._run(f, values), [self._run(g, values) for g in rounding]
             except NotSupported:  # it is not known how one of its operations rounds
                 pass
+        _, program, exact = self._recorded(values)
         shakes = [Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS)]
-        return [self._of(shaken(self._recorded(values)[1], shake, kernels=False), values) for shake in shakes]
+        return exact, [self._of(shaken(program, shake, kernels=False), values) for shake in shakes]
+
+    def _run(self, f: Function, values: Values) -> Quantities:
+        return self._of(record(of(f, values, self.wrt), [values[name] for name in self.wrt]), values)
 
 
 class Side:

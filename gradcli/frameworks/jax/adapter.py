@@ -1,6 +1,7 @@
 """The adapter for JAX: converts arrays, computes JAX's own gradients, and records its functions."""
 
 import contextlib
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -160,6 +161,17 @@ class Jax(Without):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _compiled(function)
+
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        if way == "checkpoint":
+            return functools.wraps(function)(jax.checkpoint(function))
+
+        @functools.wraps(function)
+        def eager(*args: Any, **kwargs: Any) -> Any:
+            with jax.disable_jit():
+                return function(*args, **kwargs)
+
+        return eager
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int

@@ -143,6 +143,12 @@ class Mlx(Without):
             lambda *args, **kwargs: inner(*args, **kwargs), function, getattr(function, "__name__", "function")
         )
 
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        if way != "checkpoint":
+            raise NotSupported("MLX compiles only what mx.compile is given")
+        name = getattr(function, "__name__", "function")
+        return _signed(mx.checkpoint(function), function, name)
+
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:

@@ -176,6 +176,20 @@ class TensorFlow(Without):
         inner = tf.function(function, jit_compile=False)
         return _on(None, function, inner)
 
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        if way == "checkpoint":
+            return _on(None, function, tf.recompute_grad(function))
+
+        def eager(*args: Any, **kwargs: Any) -> Any:
+            before = tf.config.functions_run_eagerly()
+            tf.config.run_functions_eagerly(True)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                tf.config.run_functions_eagerly(before)
+
+        return _on(None, function, eager)
+
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:

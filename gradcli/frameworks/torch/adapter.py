@@ -16,7 +16,15 @@ from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared,
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls
 from gradcli.frameworks.torch.record import host, recorded
-from gradcli.frameworks.torch.running import deterministic, in_mixed_precision, in_turn, measured, pulled
+from gradcli.frameworks.torch.running import (
+    checkpointed,
+    deterministic,
+    eager,
+    in_mixed_precision,
+    in_turn,
+    measured,
+    pulled,
+)
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.source.structure import taken_apart
@@ -247,6 +255,9 @@ class Torch:
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return torch.compile(function)  # type: ignore[no-any-return]
+
+    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
+        return checkpointed(function) if way == "checkpoint" else eager(function)
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int

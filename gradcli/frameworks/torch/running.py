@@ -1,5 +1,6 @@
 """Further runs of a torch function: measured, in mixed precision, with deterministic algorithms, in turn at several values."""
 
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from gradcli.errors import FunctionFailed
 from gradcli.frameworks.framework import Flat, Measured, Run
@@ -27,6 +29,27 @@ def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.d
             return function(*args, **kwargs)
 
     return autocast
+
+
+def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose intermediate values are computed again in the backward pass."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+    return run
+
+
+def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function in which torch.compile has no effect."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return function(*args, **kwargs)
+
+    return run
 
 
 @contextmanager
