@@ -32,6 +32,7 @@ SAMPLES: dict[str, Any] = {
     "mode_timeout": 0.5,
     "pick": Pick("loss", "dw"),
     "expect": frozenset({"straight-through"}),
+    "same_as": frozenset({"eager", "vmap"}),
     "allow": frozenset({"kink", "no-second-witness"}),
 }
 BY_KIND: dict[Any, Any] = {str: "a, b", int: 2, float: 1e-3, bool: True}

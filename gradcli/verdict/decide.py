@@ -23,7 +23,7 @@ from gradcli.verdict.evidence import (
     Projections,
     require,
 )
-from gradcli.verdict.narrow import less_exact, mistake_in_format, without_rounding
+from gradcli.verdict.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
 from gradcli.words import Kind, Severity, Verdict
 
 Findings = tuple[Finding, ...]
@@ -209,8 +209,8 @@ def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Dec
                 return _exact_claim(seen, findings, confirmed)
             agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
             return Decision(Verdict.FAIL, findings, mistake.diagnosis, agreement=agreement)
+        findings = (*findings, *less_exact(seen, found), *too_few_digits(seen, found))
         seen = replace(seen, agreement={**seen.agreement, "claim": without_rounding(seen, found)})
-        findings = (*findings, *less_exact(seen, found))
         return replace(_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
     return _exact_claim(seen, findings, confirmed)
 

@@ -14,7 +14,7 @@ WORDS: tuple[Agreement, ...] = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # relative to the largest entry: smaller entries are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 USEFUL_ITERATED = 0.05  # the same where f calls a solver with a large tolerance, which bounds what can be known
-USEFUL_NARROW = 0.5  # the same for formats of few digits, relative to the largest entry
+USEFUL_NARROW = 1.0  # the same for formats of few digits, relative to the largest entry: one that is missing is seen
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 

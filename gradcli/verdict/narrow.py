@@ -13,6 +13,8 @@ from gradcli.verdict.evidence import Evidence, FormatEvidence
 from gradcli.verdict.exactness import LESS_EXACT, LESS_EXACT_ENTRY, has_no_right_digit, ratios
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
+_FEW = 0.05  # of all entries: so many may have a bound wider than the slopes
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -59,16 +61,37 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
 def without_rounding(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
     """Return the agreement of a claim that has no mistake, by input: an entry that differs by rounding agrees.
 
-    An entry whose bound is wider than the slopes agrees if the same code is right in a wider format. What a kink leaves
-    undecided stays so.
+    An entry whose bound is wider than the slopes agrees if the same code is right in a wider format, or if there are few such
+    entries, which a finding counts. What a kink leaves undecided stays so.
     """
+    accepts = found.wide == Verdict.PASS or 0 < _open_entries(seen) <= _FEW * _entries(seen)
     agreement = {}
     for name, word in seen.agreement["claim"].items():
-        accepted = word == DISAGREE
-        if found.wide == Verdict.PASS:
-            accepted = accepted | ((word == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False)))
+        accepted = (word == DISAGREE) | (_open(seen, name) if accepts else False)
         agreement[name] = np.where(accepted, AGREE, word)
     return agreement
+
+
+def _open(seen: Evidence, name: str) -> Any:
+    """Return a mask of the entries whose bound is wider than the slopes; those at a kink are open for another reason."""
+    return (seen.agreement["claim"][name] == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False))
+
+
+def _open_entries(seen: Evidence) -> int:
+    return sum(int(np.sum(_open(seen, name))) for name in seen.agreement["claim"])
+
+
+def _entries(seen: Evidence) -> int:
+    return sum(int(np.size(word)) for word in seen.agreement["claim"].values())
+
+
+def too_few_digits(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+    """Return a finding if the format has too few digits to see errors in a few entries, and no wider one was looked at."""
+    count = _open_entries(seen)
+    if found.wide == Verdict.PASS or not 0 < count <= _FEW * _entries(seen):
+        return ()
+    says = f"{found.dtype} has too few digits to see errors in {count} of {_entries(seen):,} entries"
+    return (finding(Kind.PRECISION, Severity.WARNING, says, hint=found.wider),)
 
 
 def less_exact(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:

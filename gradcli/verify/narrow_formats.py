@@ -196,7 +196,8 @@ def _error(point: PointReport) -> float | None:
 def _relative(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
     x, y = (flat([part[name] for name in claim]) for part in (claim, right))
     largest = float(np.max(np.abs(y), initial=0.0))
-    return float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else None
+    error = float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else np.nan
+    return error if np.isfinite(error) else None
 
 
 def in_float64(request: Request, own: FrameworkClaim) -> Request | None:

@@ -395,6 +395,9 @@ NARROW = [
     ("claim:d", 9.0, {"changes": False}, "fail: precision, [sign] < format, claim_again, diagnosis"),
     ("claim:d", 9.0, {"changes": None}, "fail: [sign] < format, claim_again, diagnosis"),
     ("claim:d", 150.0, {"changes": True}, "fail: [too-inexact] < format"),
+    ("claim:a" + "a" * 39 + "?", 0.5, {}, "pass: precision < format, claim_again"),
+    ("claim:a" + "a" * 39 + "?", 0.5, {"wide": Verdict.PASS}, "pass < format, claim_again"),
+    ("claim:aaa?", 0.5, {}, "inconclusive: noise < format"),
     ("claim:da", 9.0, {"changes": True}, "pass: inaccurate < format, claim_again"),
 ]
 

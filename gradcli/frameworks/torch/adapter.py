@@ -15,6 +15,7 @@ from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls
+from gradcli.frameworks.torch.modules import FORMATS, in_format, of_module
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import (
     checkpointed,
@@ -30,10 +31,6 @@ from gradcli.source.function import Notice
 from gradcli.source.structure import taken_apart
 from gradcli.words import Kind, Severity
 
-_FORMATS = {
-    "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
-    "tf32": torch.float32,
-}  # fmt: skip
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
 _INSIDE = "not require grad"  # torch's message if a function needs gradients of inputs that require none
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate with respect to their inputs inside
@@ -57,7 +54,7 @@ class Torch:
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
         x = np.asarray(x)
-        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None  # complex numbers stay double
+        dtype = FORMATS[placed.dtype] if x.dtype.kind == "f" else None  # complex numbers stay double
         return torch.tensor(x, dtype=dtype, device=placed.device)
 
     def array(self, x: Tensor) -> Array:
@@ -91,7 +88,7 @@ class Torch:
             with _seeded(seed):
                 found = found()
         if isinstance(found, torch.nn.Module):
-            module = copy.deepcopy(found).to(placed.device, _FORMATS[placed.dtype])
+            module = copy.deepcopy(found).to(placed.device, FORMATS[placed.dtype])
             if any(
                 True
                 for _ in module.modules()
@@ -102,9 +99,8 @@ class Torch:
             parameters = {
                 name: host(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
             }
-            return Prepared(_of_module(module, placed), type(module).__name__, parameters, tuple(notices))
-        _widen(found, placed)
-        return Prepared(found, getattr(found, "__name__", type(found).__name__), {})
+            return Prepared(of_module(module), type(module).__name__, parameters, tuple(notices))
+        return Prepared(in_format(found, placed), getattr(found, "__name__", type(found).__name__), {})
 
     def _place(self, placed: Placed) -> None:
         """Raise BadOption for an unavailable device or an unknown format, listing those that exist."""
@@ -112,8 +108,8 @@ class Torch:
         here = self.devices()
         if placed.device not in here and not (placed.device == kind and any(d.startswith(kind) for d in here)):
             raise BadOption(f"there is no device '{placed.device}' here", do=f"devices: {', '.join(here)}")
-        if placed.dtype not in _FORMATS:
-            raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+        if placed.dtype not in FORMATS:
+            raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(FORMATS)}")
 
     def devices(self) -> list[str]:
         """Return the names of the available devices."""
@@ -237,7 +233,7 @@ class Torch:
         return found, bool(torch.equal(ybar, before))
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
-        return in_mixed_precision(function, placed.device, _FORMATS[dtype])
+        return in_mixed_precision(function, placed.device, FORMATS[dtype])
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         try:
@@ -272,59 +268,6 @@ class Torch:
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with torch.enable_grad(), _seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
-
-
-def _of_module(module: torch.nn.Module, placed: Placed) -> Callable[..., Any]:
-    """Return a module as a function of its inputs and parameters; every call gets fresh copies of its buffers.
-
-    The module keeps the parameters of its last call, because a backward pass may call it again, as that of a checkpoint does.
-    """
-    own = {name: (p, _places(module, p)) for name, p in module.named_parameters()}
-    buffers = {name: (b.clone(), _places(module, b)) for name, b in module.named_buffers()}
-
-    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        for name, (p, places) in own.items():
-            for holder, leaf in places:
-                holder._parameters[leaf] = (parameters or {}).get(name, p)
-        for b, places in buffers.values():
-            fresh = b.clone()
-            for holder, leaf in places:
-                holder._buffers[leaf] = fresh
-        return module(*args, **kwargs)
-
-    taken = list(inspect.signature(module.forward).parameters.values())
-    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
-    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
-    call.__name__ = type(module).__name__
-    return call
-
-
-def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
-    """Return where a module holds a tensor: tied weights have several places."""
-    return [
-        (holder, leaf)
-        for holder in module.modules()
-        for leaf, held in [*holder._parameters.items(), *holder._buffers.items()]
-        if held is x
-    ]
-
-
-def _widen(function: Any, placed: Placed) -> None:
-    """Convert modules and tensors in a function's globals, and modules in its closure, to the inputs' format."""
-    function = inspect.unwrap(getattr(function, "__func__", function))
-    dtype = _FORMATS[placed.dtype]
-    spaces = [getattr(function, "__globals__", {})]
-    for space in spaces:
-        for name, x in list(space.items()):
-            if isinstance(x, torch.nn.Module):
-                x.to(placed.device, dtype)
-            elif isinstance(x, torch.Tensor) and x.is_floating_point() and not isinstance(x, torch.nn.Parameter):
-                space[name] = x.detach().to(placed.device, dtype).requires_grad_(x.requires_grad)
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):
-            if isinstance(cell.cell_contents, torch.nn.Module):
-                cell.cell_contents.to(placed.device, dtype)
 
 
 def _strided(x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ _SCALARS = {"_local_scalar_dense", "equal", "allclose"}  # operations whose resu
 def host(x: torch.Tensor) -> Any:
     """Return a tensor in numpy: floats in float64, an array without axes as a number."""
     x = x.detach().resolve_conj().resolve_neg()
-    if x.dtype in (torch.bfloat16, torch.float16, torch.float32):
+    if x.is_floating_point():
         x = x.to(torch.float64)
     return x.cpu().numpy().copy()[()]
 
