@@ -46,6 +46,8 @@ class Native:
         self._refused: GradcliError | None = None
         self.run_with: Callable[..., Native | None] = lambda **changes: None  # the same target with other options
         self._rounding_seed: int | None = None
+        self._wide: Native | None = None
+        self._takes_no_float64 = False
         self._stands_in: tuple[RecordedSteps, Callable[[list[Value]], Any]] | None = None
         signature = signature_of(prepared.function)
         if signature is not None:
@@ -63,7 +65,20 @@ class Native:
             return self._run(*self._stands_in, leaves)
         if any(isinstance(x, Tracer) for x in leaves.values()):
             return self._replayed(node, leaves)
-        return self._replayed(node, leaves) if self._is_narrow(node, leaves) else self._called(node, leaves)
+        if self._is_narrow(node, leaves):
+            return self._replayed(node, leaves)
+        return self._called(node, leaves) if self._refused is None else self._called_wide(args, kwargs, node, leaves)
+
+    def _called_wide(self, args: Any, kwargs: Any, node: Node, leaves: Mapping[str, Any]) -> Any:
+        """Call a function of a narrow format that could not be recorded in float64, or as it is if it takes none."""
+        if EPS[self.placed.dtype] > EPS["float32"] and not self._takes_no_float64:
+            try:
+                self._wide = self._wide or self.in_float64()
+                if self._wide is not None:
+                    return self._wide(*args, **kwargs)
+            except (GradcliError, RuntimeError, TypeError, ValueError):
+                self._takes_no_float64 = True
+        return self._called(node, leaves)
 
     def _is_narrow(self, node: Node, leaves: Mapping[str, Any]) -> bool:
         """Whether the function computes in a narrow format, and its program could be recorded, to be replayed in float64."""
