@@ -25,7 +25,7 @@ MIXED = ("bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The number format and the device of new tensors."""
+    """The number format and the device of new tensors; the device by its full name, as `find_device` returns it."""
 
     dtype: str = "float64"
     device: str = "cpu"
@@ -144,7 +144,7 @@ class Framework(Protocol):
         """Return a complex tensor with its real and imaginary parts along a new last axis; any other tensor unchanged."""
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its device or format."""
+        """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its format."""
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
