@@ -43,7 +43,7 @@ def sweep(
 
 def compare_modes(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
-    dtype: str | Sequence[str] = (), seed: int = 0,
+    dtype: str | Sequence[str] = (), seed: int = 0, device: str | None = None,
 ) -> CompareReport:  # fmt: skip
     """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
 
@@ -54,7 +54,7 @@ def compare_modes(
     ['certified', 'reverse']
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed))
+    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed, device=device))
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 

@@ -76,7 +76,6 @@ def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., 
 
 
 _OPTIONS: tuple[tuple[str, Callable[[FrameworkOptions], Any]], ...] = (
-    ("--device", lambda n: n.device),
     ("--dtype", lambda n: n.dtype),
     ("--compile", lambda n: n.compiles),
     ("--localise", lambda n: n.localises),

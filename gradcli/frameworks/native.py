@@ -9,12 +9,13 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.surrogate import surrogate
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
+from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached
 
@@ -80,6 +81,12 @@ class Native:
         """The format with the fewest digits among those of the inputs and of the intermediate values."""
         formats = (self.placed.dtype, self.program.narrowest if self.program is not None else "float64")
         return max(formats, key=lambda name: EPS[name])
+
+    @property
+    def ran_on(self) -> RanOn:
+        """Where it runs, and in which format."""
+        name = self.framework.name
+        return RanOn(name, KNOWN[name].version or "", self.placed.device, self.narrowest)
 
     @property
     def coarseness(self) -> float:
