@@ -20,7 +20,7 @@ def without_quotes(text: str) -> str:
 
 
 def file_values(text: str) -> Iterator[re.Match[str]]:
-    """Yield the values of a string of `--at` that are files, `x=@x.npy`: the groups `name` and `file`."""
+    """Yield where a string of `--at` has values that are files, `x=@x.npy`: the spans of the groups `name` and `file`."""
     yield from _VALUE.finditer(without_quotes(text))
 
 
