@@ -12,6 +12,7 @@ from gradcli.source.targets import TARGET
 _MAKES_NAMES = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__dict__", "modules", "__getattr__"})
 _MOST_BYTES = 500_000  # of a file that is parsed here; Python parses it once more when it is imported
 _LISTED = 12
+_AS_A_SCRIPT = "__name__ == '__main__'"
 
 
 class Source(NamedTuple):
@@ -138,9 +139,10 @@ def _refuse_name(file: str, source: Source, name: str) -> None:
         isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)
     ):
         return
-    if name in set(_bound(tree)) or name.startswith("__"):
+    known = _functions(tree)
+    if known is None or name in set(_bound(tree)) or name.startswith("__"):
         return
-    raise no_name(file, name, [each for each in _functions(tree) if not each.startswith("_")], f"{file}:?")
+    raise no_name(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
 
 
 def _bound(tree: object) -> Iterator[str]:
@@ -160,12 +162,25 @@ def _bound(tree: object) -> Iterator[str]:
                     yield text
 
 
-def _functions(tree: object) -> Iterator[str]:
-    """Yield the functions and classes of a file, lambdas too, in order."""
+def _functions(tree: Any) -> list[str] | None:
+    """Return the functions and classes of a file, lambdas too, in order; None if what it binds is known when it has run."""
     import ast
 
-    for node in getattr(tree, "body", ()):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
+    defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, defines)}
+    found: list[str] = []
+    for node in tree.body:
+        inner = list(ast.walk(node))
+        if isinstance(node, defines):
+            found.append(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == _AS_A_SCRIPT:
+            continue  # it is not run when the file is imported
+        elif any(isinstance(part, (*defines, ast.Lambda, ast.Delete)) for part in inner):
+            return None
+        elif own & {part.id for part in inner if isinstance(part, ast.Name)} and any(
+            isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) for part in inner
+        ):
+            return None  # such as net = Net(), which may be called
+    return list(dict.fromkeys(found))

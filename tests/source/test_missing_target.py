@@ -124,6 +124,36 @@ def test_every_command_says_it(gradcli: Callable[..., Any], tmp_path: Path, comm
     assert ran.exit_status == 2 and "has no function 'focl'" in ran.stderr and ":focal?" in ran.stderr
 
 
+#  code, and whether what it defines is certain without running it
+LISTED = {
+    "functions":          ("def focal(x): pass\ndef huber(x): pass", True),
+    "twice":              ("def focal(x): pass\ndef huber(x): pass\ndef focal(x, y): pass", True),
+    "values":             ("def focal(x): pass\nx0 = np.ones(3)\nLIMIT: float = 3.0", True),
+    "a lambda":           ("def huber(x): pass\nfocal = lambda x: huber(x)", True),
+    "a call":             ("def focal(x): pass\nfocal(3)", True),
+    "imported":           ("from math import sin\nimport json\ndef focal(x): pass", True),
+    "in a branch":        ("if LATE:\n    def focal(x): pass\ndef huber(x): pass".replace("LATE", "np.e > 3"), False),
+    "in try":             ("try:\n    from quick import focal\nexcept ImportError:\n    def focal(x): pass", False),
+    "an alias":           ("def huber(x): pass\nfocal = huber", False),
+    "an instance":        ("class Net:\n    def __call__(self, x): pass\nfocal = Net()", False),
+    "made":               ("def make(k):\n    return lambda x: x\nfocal = make(3)", False),
+    "deleted":            ("def focal(x): pass\ndef huber(x): pass\ndel focal", False),
+    "an annotated one":   ("focal: object = lambda x: x", False),
+    "for the script":     ("def focal(x): pass\nif __name__ == '__main__':\n    y = focal(3)", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", LISTED)
+def test_what_a_file_has_is_listed_as_loading_does(tmp_path: Path, how: str) -> None:
+    code, certain = LISTED[how]
+    target = f"{written(tmp_path, code)}:focl"
+    early = refused("check", target)
+    assert (early is not None) is certain
+    with pytest.raises(BadTarget) as late:
+        load(target)
+    assert early is None or (early.what, early.do) == (late.value.what, late.value.do)
+
+
 BROKEN = {
     "a bracket": b"def g(:",
     "an indent": b"def f(x):\nreturn x",
