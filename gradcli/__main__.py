@@ -44,13 +44,22 @@ def run(argv: Sequence[str]) -> int:
             sys.stdout.write(VERSION)
             sys.stdout.flush()
             return 0
+    wrong = None
     if needs_child(argv):
-        from gradcli.supervisor import Supervisor
+        from gradcli.errors import GradcliError
+        from gradcli.source.missing import refuse_missing
 
-        return Supervisor(argv).run()
+        try:
+            refuse_missing(argv)
+        except GradcliError as error:
+            wrong = error  # which needs no child
+        else:
+            from gradcli.supervisor import Supervisor
+
+            return Supervisor(argv).run()
     from gradcli.cli import run_once
 
-    return run_once(argv)
+    return run_once(argv, wrong=wrong)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 
 from gradcli.apart import VERSION, asks_for_version
 from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
-from gradcli.source.missing_target import refuse_missing
+from gradcli.source.missing import refuse_missing
 from gradcli.words import Exit
-from gradcli.world import World
+from gradcli.world import Alone, World
 
 _COMPLETE = "_GRADCLI_COMPLETE"
 _WITH_SYMPY = ("check", "compare-modes")
 
 
-def run_once(argv: Sequence[str], world: World | None = None) -> int:
-    """Run one command, end the processes that it started, and return its exit status."""
+def run_once(argv: Sequence[str], world: World | None = None, wrong: GradcliError | None = None) -> int:
+    """Run one command, end the processes that it started, and return its exit status; `wrong` as in `run`."""
     try:
-        return run(argv, world)
+        return run(argv, world, wrong)
     finally:
         stop_workers()
 
@@ -32,14 +32,20 @@ def stop_workers() -> None:
         workers.WORKERS.stop()
 
 
-def run(argv: Sequence[str], world: World | None = None) -> int:
-    """Run one command and return its exit status; every failure is reported on the right stream."""
+def run(argv: Sequence[str], world: World | None = None, wrong: GradcliError | None = None) -> int:
+    """Run one command and return its exit status; every failure is reported on the right stream.
+
+    `wrong` is an error that the command is known to end with: it is reported, and nothing is run.
+    """
     world = world or World()
     if asks_for_version(argv):
         world.stdout.write(VERSION)
         return Exit.CONFIRMED
     try:
-        refuse_missing(argv)
+        if wrong is not None:
+            raise wrong
+        if isinstance(world.link, Alone):  # else the supervisor has looked
+            refuse_missing(argv)
         if not world.link.earlier.stopped:  # else an error is reported first, without sympy
             _load_sympy_early(argv)
         return _finished(_dispatch(argv, world), world)

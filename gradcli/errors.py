@@ -70,12 +70,26 @@ class Place:
         return head + self.source, " " * (len(head) + max(0, self.column - indent)) + "^" * width if width else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is installed here, as a sentence, for a request that it cannot carry out: `torch 2.13.0+cpu finds ...`."""
+
+    says: str
+
+    def caret(self) -> tuple[str, str]:
+        """Return the sentence, and no carets."""
+        return self.says, ""
+
+
+Where = Span | Place | Installed
+
+
 class GradcliError(Exception):
     """The base of all errors of gradcli: `what` happened, `where`, and what to `do`."""
 
     kind: ErrorKind = "error"
 
-    def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
+    def __init__(self, what: str, *, where: Where | None = None, do: str | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.where = where
@@ -85,7 +99,7 @@ class GradcliError(Exception):
         return _rebuild, (type(self), self.what, self.where, self.do)
 
 
-def _rebuild(kind: type[GradcliError], what: str, where: Span | Place | None, do: str | None) -> GradcliError:
+def _rebuild(kind: type[GradcliError], what: str, where: Where | None, do: str | None) -> GradcliError:
     return kind(what, where=where, do=do)
 
 
@@ -150,7 +164,7 @@ class TraceEnded(NotSupported):
     kind: ErrorKind = "trace ended"
     raised = 0
 
-    def __init__(self, what: str, *, where: Span | Place | None = None, do: str | None = None) -> None:
+    def __init__(self, what: str, *, where: Where | None = None, do: str | None = None) -> None:
         super().__init__(what, where=where, do=do)
         TraceEnded.raised += 1
 

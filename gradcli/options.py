@@ -140,7 +140,7 @@ class Options(ProgramOptions, HardPointOptions):
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
     columns: str | None = row(
         "--columns", "LIST",
-        "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps.",
+        "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, device.",
         on=("compare-modes",), group=OUTPUT)
     sizes: str | None = row(
         "--sizes", "NAME=N,N,...",
@@ -222,8 +222,9 @@ class Options(ProgramOptions, HardPointOptions):
         "its file, or file.py:name.",
         on=("check",), group=FRAMEWORK, write=one, take=as_given)
     device: str | None = row(
-        "--device", "NAME", "Device to run on: cpu, cuda, cuda:1, mps.",
-        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+        "--device", "NAME",
+        "Device that frameworks run on: cpu, cuda, cuda:1, mps; for expressions and numpy functions too, in torch or jax.",
+        on=("check", "compare-modes"), group=FRAMEWORK, write=one, take=as_given)
     dtype: str | None = row(
         "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
         on=("check",), group=FRAMEWORK, write=one, take=as_given)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.words import RanOn
+
 Array = Any  # np.float64 or ndarray of float64
 Values = Mapping[str, Array]
 
@@ -84,7 +86,8 @@ class Estimate:
     """The gradient or Jacobian that a mode returns, with an error bound and its cost.
 
     If more digits are known than float64 holds, `decimals` holds them as strings, `value` is the nearest float64, and
-    the bound is that of the decimals. `slopes[x]` is present if differences showed a kink or a second slope.
+    the bound is that of the decimals. `slopes[x]` is present if differences showed a kink or a second slope, and `ran_on` if a
+    framework computed it.
 
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
     Error   |value - truth| <= bound, for each entry; proved if `proved`, estimated from samples if `statistical`.
@@ -102,6 +105,7 @@ class Estimate:
     decimals: dict[str, Any] | None = None
     typical: Mapping[str, Array] | None = None
     slopes: Mapping[str, Slopes] = field(default_factory=dict)
+    ran_on: RanOn | None = None
 
 
 def as_value(x: Any) -> Array:

@@ -44,7 +44,7 @@ def sweep(
 
 def compare_modes(
     f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
-    dtype: str | Sequence[str] = (), seed: int | str = 0,
+    dtype: str | Sequence[str] = (), seed: int | str = 0, device: str | None = None,
 ) -> CompareReport:  # fmt: skip
     """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
 
@@ -55,7 +55,8 @@ def compare_modes(
     ['certified', 'reverse']
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed_of("seed=", seed)))
+    options = Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed_of("seed=", seed), device=device)
+    request = _request(f, at, options)
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 

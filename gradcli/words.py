@@ -1,6 +1,7 @@
-"""The words that programs read in documents: verdicts, severities, kinds of findings; and the exit statuses."""
+"""The words that programs read in documents: verdicts, severities, kinds of findings, places; and the exit statuses."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Literal
 
@@ -148,6 +149,26 @@ ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into succes
     Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE,
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
+
+
+@dataclass(frozen=True, slots=True)
+class RanOn:
+    """Where and in which number format a framework computed a gradient.
+
+    framework  The framework, such as torch.
+    version    Its version, with that of its build where there are several.
+    device     The device, such as cpu or cuda:0.
+    dtype      The number format, such as float64.
+    """
+
+    framework: str
+    version: str
+    device: str
+    dtype: str = "float64"
+
+    def says(self) -> str:
+        """Return it in words."""
+        return f"{self.framework} {self.version}, {self.dtype} on {self.device}"
 
 
 def slug(kind: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.options import Options, claim_of
 from gradcli.source.target_request import TargetRequest, written_value
-from gradcli.source.targets import is_python
+from gradcli.source.targets import ASSIGNMENT, is_python
 from gradcli.source.tokens import folded
 from gradcli.world import World
 
@@ -18,7 +18,6 @@ _STARTS_LIKE_AN_OPERATOR = re.compile(r"[+*^@%<>=|&]|/$")  # "/" alone, for a lo
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*")
 _ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
-_ASSIGNMENT = re.compile(r"\s*(?:[^\W\d]\w*|\d+\.\w+)(?:\.\w+|\[\d+\])*\s*=(?!=)[^;\n]*")
 
 
 def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
@@ -27,8 +26,8 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     Raises  BadOption, NotSupported.
     """
     _refuse_unquoted(words, options)
-    targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
-    assigned = tuple(word for k, word in enumerate(words) if k > 0 and _ASSIGNMENT.fullmatch(word))
+    targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
+    assigned = tuple(word for k, word in enumerate(words) if k > 0 and ASSIGNMENT.fullmatch(word))
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
     common, claim = (*options.at, *assigned), claim_of(options)
@@ -49,7 +48,7 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
     if spaced is not None:
         says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="
         raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
-    targets = [word for k, word in enumerate(words) if k == 0 or not _ASSIGNMENT.fullmatch(word)]
+    targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
     for k, word in enumerate(targets):
         if len(targets) > 1 and (
             word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word) or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))
@@ -63,7 +62,7 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
 
 
 def _quoted(words: Sequence[str]) -> str:
-    values = [word for word in words[1:] if _ASSIGNMENT.fullmatch(word)]
+    values = [word for word in words[1:] if ASSIGNMENT.fullmatch(word)]
     return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
 
 
@@ -125,7 +124,7 @@ def only(found: Iterator[TargetRequest]) -> TargetRequest:
 
 def several(words: Sequence[str]) -> bool:
     """Whether the words of the command line name more than one target, or standard input."""
-    return words[:1] == ["-"] or sum(k == 0 or not _ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
+    return words[:1] == ["-"] or sum(k == 0 or not ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
 
 
 def _object(

@@ -9,6 +9,7 @@ from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import KNOWN, FrameworkOptions, Placed, framework
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.recognise import recognised
+from gradcli.lowering.devices import CPU, find_device
 from gradcli.source.python import message_of
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
@@ -33,7 +34,7 @@ def adapted(
     usual = (
         KNOWN[name].dtype if framework_options.autocast is None else "float32"
     )  # mixed precision leaves float64 alone
-    placed = Placed(framework_options.dtype or usual, framework_options.device or "cpu")
+    placed = Placed(framework_options.dtype or usual, find_device(name, framework_options.device or CPU))
     try:
         prepared = own.prepared(found, placed, seed)
     except TypeError as error:
@@ -75,7 +76,6 @@ def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., 
 
 
 _OPTIONS: tuple[tuple[str, Callable[[FrameworkOptions], Any]], ...] = (
-    ("--device", lambda n: n.device),
     ("--dtype", lambda n: n.dtype),
     ("--compile", lambda n: n.compiles),
     ("--localise", lambda n: n.localises),

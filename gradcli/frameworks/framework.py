@@ -26,7 +26,7 @@ WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the s
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The number format and the device of new tensors."""
+    """The number format and the device of new tensors; the device by its full name, as `find_device` returns it."""
 
     dtype: str = "float64"
     device: str = "cpu"
@@ -175,7 +175,7 @@ class Framework(Protocol):
         """Return a complex tensor with its real and imaginary parts along a new last axis; any other tensor unchanged."""
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its device or format."""
+        """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its format."""
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool

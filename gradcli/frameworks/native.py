@@ -9,13 +9,14 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS, Flat, Framework, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.rounding import rounded
 from gradcli.frameworks.surrogate import surrogate
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
+from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached
 
@@ -100,6 +101,12 @@ class Native:
     def in_float64(self) -> "Native | None":
         """Return the same function in float64, without mixed precision; None if it is not known how to make it."""
         return self.run_with(dtype="float64", autocast=None)
+
+    @property
+    def ran_on(self) -> RanOn:
+        """Where it runs, and in which format."""
+        name = self.framework.name
+        return RanOn(name, KNOWN[name].version or "", self.placed.device, self.narrowest)
 
     @property
     def coarseness(self) -> float:

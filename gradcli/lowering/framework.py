@@ -5,13 +5,14 @@ formula of other operations. An operation that is none of these is refused by na
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, ClassVar
 
 from gradcli.core.domain import Domain
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
+from gradcli.lowering.devices import CPU
 from gradcli.lowering.formulas import FORMULAS, MOVES
 from gradcli.point import Array
 
@@ -45,12 +46,12 @@ class Lowering:
         """Return the operations for primitives that have another name or other arguments in the framework."""
         raise NotImplementedError
 
-    def running(self) -> AbstractContextManager[Any]:
-        """Return a context in which the framework computes in float64 on the CPU; its settings are restored on exit."""
-        return nullcontext()
+    def running(self, device: str = CPU) -> AbstractContextManager[Any]:
+        """Return a context in which the framework computes in float64 on a device; its settings are restored on exit."""
+        raise NotImplementedError
 
     def tensor(self, x: Array) -> Tensor:
-        """Return an array as a tensor of float64, or of booleans if the array is boolean."""
+        """Return an array as a tensor of float64 on the context's device, or of booleans if the array is boolean."""
         raise NotImplementedError
 
     def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradcli.core.domain import ABOVE_MINUS_10000, INSIDE_1, POSITIVE, REAL, Domain
+from gradcli.lowering.devices import CPU, DEVICES
 from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.point import Array
 
 
 class Jax(Lowering):
-    """JAX on the CPU, without `jax.jit`, differentiated by `jax.vjp`."""
+    """JAX without `jax.jit`, differentiated by `jax.vjp`."""
 
     name = package = "jax"
     refused = frozenset({"k0", "k1", "spence"})
@@ -57,10 +58,10 @@ class Jax(Lowering):
         # fmt: on
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, device: str = CPU) -> Iterator[None]:
         import jax
 
-        with _float64(), jax.default_device(jax.devices("cpu")[0]):
+        with _float64(), jax.default_device(DEVICES[self.name].native(device)):
             yield
 
     def tensor(self, x: Array) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradcli.lowering.devices import CPU, DEVICES
 from gradcli.lowering.framework import SINGLE, Lowering, Operation, Pull, Tensor, TensorFunction
 from gradcli.point import Array
 
@@ -49,10 +50,10 @@ class Mlx(Lowering):
         # fmt: on
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, device: str = CPU) -> Iterator[None]:
         import mlx.core as mx
 
-        with mx.stream(mx.cpu):
+        with mx.stream(DEVICES[self.name].native(device)):
             yield
 
     def tensor(self, x: Array) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.lowering.devices import CPU, DEVICES
 from gradcli.lowering.formulas import same_stacks
 from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.lowering.quiet import quiet_imports
@@ -20,7 +21,7 @@ _BESSEL = ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0",
 
 
 class TensorFlow(Lowering):
-    """TensorFlow on the CPU, in eager mode, differentiated by `tf.GradientTape`."""
+    """TensorFlow in eager mode, differentiated by `tf.GradientTape`."""
 
     name = package = "tensorflow"
     refused = frozenset({"logm"})  # of complex matrices alone
@@ -55,13 +56,13 @@ class TensorFlow(Lowering):
         # fmt: on
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, device: str = CPU) -> Iterator[None]:
         tf = _tensorflow()
         logger = tf.get_logger()
         before = logger.level
         logger.setLevel("ERROR")  # its own derivatives use functions that it reports as deprecated
         try:
-            with tf.device("CPU:0"):
+            with tf.device(DEVICES[self.name].native(device)):
                 yield
         finally:
             logger.setLevel(before)

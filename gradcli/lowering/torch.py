@@ -1,20 +1,26 @@
 """Primitives in torch, by the primitive's name."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gradcli.core.domain import ABOVE_MINUS_10000, Domain
 from gradcli.errors import NotSupported
+from gradcli.lowering.devices import CPU
 from gradcli.lowering.formulas import same_stacks
 from gradcli.lowering.framework import Lowering, Operation, Pull, Tensor, TensorFunction, matched, matched_qr
 from gradcli.point import Array
 
+_DEVICE: ContextVar[str] = ContextVar(
+    "device", default=CPU
+)  # of new tensors; torch's own setting slows every operation
+
 
 class Torch(Lowering):
-    """torch on the CPU, in eager mode, differentiated by `torch.autograd.grad`."""
+    """torch in eager mode, differentiated by `torch.autograd.grad`."""
 
     name = package = "torch"
     foreign = frozenset({"kl_div"})
@@ -34,7 +40,7 @@ class Torch(Lowering):
         # fmt: off
         return {
             "take": lambda row, at: row[torch.as_tensor(at)],
-            "add_at": lambda n, at, v: torch.zeros(n, dtype=v.dtype).index_add(0, torch.as_tensor(at), v),
+            "add_at": lambda n, at, v: v.new_zeros(n).index_add(0, torch.as_tensor(at, device=v.device), v),
             "reshape": lambda x, *, to: torch.reshape(x, to), "transpose": lambda x, *, axes: torch.permute(x, axes),
             "broadcast_to": lambda x, *, to: torch.broadcast_to(x, to), "concatenate": lambda *xs, axis: torch.cat(xs, dim=axis),
             "sum": lambda x, *, axis: torch.sum(x, dim=axis) if axis else x, "cumsum": lambda x, *, axis: torch.cumsum(x, dim=axis),
@@ -53,17 +59,22 @@ class Torch(Lowering):
         }
         # fmt: on
 
-    def running(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def running(self, device: str = CPU) -> Iterator[None]:
         import torch
 
-        recorded: AbstractContextManager[Any] = torch.enable_grad()
-        return recorded
+        before = _DEVICE.set(device)
+        try:
+            with torch.enable_grad():
+                yield
+        finally:
+            _DEVICE.reset(before)
 
     def tensor(self, x: Array) -> Tensor:
         import torch
 
         plain = np.asarray(x)
-        return torch.tensor(plain, dtype=torch.bool if plain.dtype == bool else torch.float64, device="cpu")
+        return torch.tensor(plain, dtype=torch.bool if plain.dtype == bool else torch.float64, device=_DEVICE.get())
 
     def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
         import torch
@@ -76,9 +87,9 @@ class Torch(Lowering):
                 found = torch.autograd.grad(y, inputs, self.tensor(ybar), retain_graph=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
                 raise NotSupported(f"torch has no derivative here: {_first(error)}") from None
-            return [xbar.numpy() for xbar in found]
+            return [xbar.cpu().numpy() for xbar in found]
 
-        return y.detach().numpy(), pull
+        return y.detach().cpu().numpy(), pull
 
 
 def _above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:

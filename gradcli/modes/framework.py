@@ -12,6 +12,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
+from gradcli.lowering.devices import CPU, find_device, version
 from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
 from gradcli.modes.bounds import by_shaking
 from gradcli.modes.lapack import factored
@@ -20,6 +21,7 @@ from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.kinks import refuse_undefined
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
+from gradcli.words import RanOn
 
 USUAL = 8.0  # times the textbook's rounding: for other orders of summation and other libraries of functions
 _FACTORED = 64.0  # ulps of the largest slope: an entry that is zero by one matrix factorisation may not be by another
@@ -48,18 +50,21 @@ class FrameworkMode:
         """Return the gradient that the framework computes for the recorded program.
 
         Error   that of the textbook's partials in float64, more if the framework is known to lose more; an estimate.
-        Raises  NotSupported if the framework lacks an operation, or its derivative, or fails; NotRun, Undecided.
+        Raises  NotSupported if the framework lacks an operation, or its derivative, or fails; NotRun, Undecided; BadOption for a
+                device that is not there.
         """
         q.refuse_untraced()
         refuse_undefined(q.value)
         q.refuse_large_jacobian()
         calls = len(q.lines) * (1 + size(q.value))
-        q.budget.admit(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}")
+        named = q.device is not None
+        q.budget.admit(_LINE * calls + q.reverse_work, f"{calls:,} operations of {self.name}", essential=named)
+        device = find_device(self.name, q.device or CPU, in_float64=True)
         if not q.recording.moves:
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=Cost(evaluations=1))
         try:
-            with np.errstate(all="ignore"), self.lowering.running():
+            with np.errstate(all="ignore"), self.lowering.running(device):
                 rows, seconds = self._rows(q)
         except GradcliError:
             raise
@@ -68,7 +73,8 @@ class FrameworkMode:
             raise NotSupported(f"{self.name} cannot do it: {said}") from error
         value = {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         cost = Cost(1, q.operations * (1 + 2 * size(q.value)), seconds)
-        return Estimate(value, self._bound(q), statistical=True, cost=cost)
+        ran_on = RanOn(self.name, version(self.name), device)
+        return Estimate(value, self._bound(q), statistical=True, cost=cost, ran_on=ran_on)
 
     def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
         """Return the cotangents of the inputs for each entry of the value, and the seconds that this takes.

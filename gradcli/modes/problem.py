@@ -23,7 +23,10 @@ _TIMED = 3  # evaluations, of which the fastest is reported
 
 @dataclass(frozen=True)
 class Problem:
-    """One function at one point, the inputs that are differentiated, and what may be spent on it."""
+    """One function at one point, the inputs that are differentiated, and what may be spent on it.
+
+    `device` is what frameworks run on if the user chose it, and the CPU else.
+    """
 
     f: Function
     point: Point
@@ -31,6 +34,7 @@ class Problem:
     seed: int = 0
     budget: Budget = WITHOUT_LIMITS
     stepping: Stepping = DEFAULT_STEPPING
+    device: str | None = None
 
     @cached_property
     def xs(self) -> list[Array]:

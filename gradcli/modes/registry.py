@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from gradcli.errors import BadOption
+from gradcli.errors import BadOption, Installed
+from gradcli.lowering.devices import find_device
 from gradcli.lowering.jax import Jax
 from gradcli.lowering.mlx import Mlx
 from gradcli.lowering.tensorflow import TensorFlow
@@ -31,6 +32,7 @@ FRAMEWORKS: dict[str, Mode] = {
     )
 }
 MODES = OWN | FRAMEWORKS
+FOR_DEVICES = ("torch", "jax")  # run on a device that is chosen if no framework is named; the first that has it
 SHORT = {"fd": "finite-difference", "cs": "complex-step", "fwd": "forward", "rev": "reverse"}
 
 
@@ -45,6 +47,39 @@ def chosen(text: str | None) -> tuple[str, ...]:
     if not wanted:
         raise BadOption("--modes names no mode", do=f"modes: {', '.join(MODES)}, all")
     return tuple(name for name in MODES if name in _flat(wanted))
+
+
+def on_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
+    """Return the modes with one that runs on a device: torch or JAX is added if no framework is among them.
+
+    Raises  BadOption if a framework has no such device here, or if neither of the two is installed.
+    """
+    named = [name for name in modes if name in FRAMEWORKS]
+    here = [name for name in named or FOR_DEVICES if FRAMEWORKS[name].available().yes]
+    if named:
+        for name in here:
+            find_device(name, device, in_float64=True)
+        return modes
+    if not here:
+        raise BadOption(
+            f"--device {device} needs {' or '.join(FOR_DEVICES)}",
+            where=Installed("expressions and numpy functions run on a device in a framework, and neither is installed"),
+            do=" or ".join(FRAMEWORKS[name].available().install for name in FOR_DEVICES),
+        )
+    return (*modes, _first_with(device, here))
+
+
+def _first_with(device: str, names: Iterable[str]) -> str:
+    """Return the first of the frameworks that has a device. Raises the error of the first if none has it."""
+    refused: BadOption | None = None
+    for name in names:
+        try:
+            find_device(name, device, in_float64=True)
+        except BadOption as error:
+            refused = refused or error
+        else:
+            return name
+    raise refused or BadOption(f"there is no framework for the device {device}")
 
 
 def effort_of(text: str | None) -> Effort:

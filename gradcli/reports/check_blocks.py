@@ -11,7 +11,7 @@ from gradcli.reports.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, T
 from gradcli.reports.common import Finding, Target
 from gradcli.reports.encode import Given, Values
 from gradcli.reports.point_report import Diagnosis, FewestDigits, ModeResult, Mutant, PointReport, StressReport
-from gradcli.words import Derivative, DiagnosisKind, Kind, Severity, Verdict
+from gradcli.words import Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
 
 MAX_ROWS = 10
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
@@ -51,6 +51,7 @@ def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block
     if point.mismatches:
         blocks += _mismatch_blocks(point)
     blocks += [*_gradient_table(report, point), _modes_table(point)]
+    blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
     if point.diagnosis is not None and point.diagnosis.kind != "shape":
         blocks += _diagnosis_blocks(point.diagnosis)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gradcli.errors import ErrorKind, GradcliError, Place, Span
+from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -77,11 +77,11 @@ def finding(
     message: str,
     *,
     hint: str | None = None,
-    at: Span | Place | None = None,
+    at: Where | None = None,
     operation: str | None = None,
 ) -> Finding:
     """Return a finding at a place in the user's text; the column counts from 1."""
-    if at is None:
+    if at is None or isinstance(at, Installed):
         return Finding(kind, severity, message, hint, operation=operation)
     if isinstance(at, Place):
         column = at.column + 1 if at.length else None
@@ -91,11 +91,12 @@ def finding(
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
-    """An error in a document: the caret's line and column as text in `where`.
+    """An error in a document: the caret's line and column, or what is installed here, as text in `where`.
 
     kind     What kind of error it is.
     message  What happened, as a sentence.
-    where    The line it happened on, and below it carets under the place; null where no place is known.
+    where    The line it happened on, and below it carets under the place; or what is installed here, if that is the
+             reason; null where no place is known.
     hint     What to do about it, null where nothing is known to help.
     """
 

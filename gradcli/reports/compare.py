@@ -17,7 +17,7 @@ from gradcli.reports.escape import cut
 from gradcli.reports.growth import Growth
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
-from gradcli.words import Derivative, Kind, Verdict
+from gradcli.words import Derivative, Kind, RanOn, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []
     found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
+    found += [Paragraph(where.says()) for where in _ran_on(report)]
     found += [Paragraph(said) for said in _sentences(report)]
     for f in report.findings:
         install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
@@ -197,6 +198,7 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
         lambda row: _known(row.sweeps, numbers.two),
         "sweeps back for each output, or forward for each input entry",
     ),
+    "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
 }
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
 OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
@@ -204,7 +206,13 @@ COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
 
 
 def _shown(report: CompareReport) -> tuple[str, ...]:
-    return report.columns or (OF_JACOBIANS if np.ndim(report.value) else USUAL)
+    """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one."""
+    usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
+    return report.columns or (*usual, *(["device"] if _ran_on(report) else []))
+
+
+def _ran_on(report: CompareReport) -> list[RanOn]:
+    return [row.ran_on for row in report.modes.values() if isinstance(row.ran_on, RanOn)]
 
 
 def _costs(report: CompareReport) -> Table:
@@ -215,7 +223,7 @@ def _costs(report: CompareReport) -> Table:
             rows.append((mode, Piece(row.status if not row.message else f"{row.status}: {row.message}", "dim")))
         else:
             rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
-    right = frozenset(k + 1 for k, name in enumerate(columns) if name != "held")
+    right = frozenset(k + 1 for k, name in enumerate(columns) if name not in ("held", "device"))
     return Table(("mode", *columns), tuple(rows), right)
 
 

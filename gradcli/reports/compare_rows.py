@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.encode import Values
-from gradcli.words import ModeStatus
+from gradcli.words import ModeStatus, RanOn
 
 EXACT = 99.0  # digits of a reference whose bound is zero
 
@@ -55,6 +55,7 @@ class ModeRow:
     seconds          The time of one gradient, in seconds.
     relative_time    The same time in evaluations of f.
     peak_bytes       The memory held at the peak of one run, in bytes; null where it was not measured.
+    ran_on           Where a framework computed it: the framework, its version, the device and the format.
     message          Why there is no answer, as a sentence.
     hint             What to do to get an answer, null where nothing is known to help.
     """
@@ -79,6 +80,7 @@ class ModeRow:
     seconds: float | Absent = ABSENT
     relative_time: float | Absent = ABSENT
     peak_bytes: int | Absent | None = ABSENT
+    ran_on: RanOn | Absent = ABSENT
     message: str | Absent = ABSENT
     hint: str | Absent | None = ABSENT
 

@@ -6,8 +6,6 @@ import math
 from enum import Enum
 from typing import Annotated, Any
 
-import numpy as np
-
 from gradcli.reports.absent import Absent
 
 MAX_ENTRIES = 10_000
@@ -50,21 +48,29 @@ def encode(x: Any) -> Any:
         return {str(key): encode(value) for key, value in x.items()}
     if isinstance(x, Enum):
         return x.value
-    if isinstance(x, bool | np.bool_):
-        return bool(x)
-    if isinstance(x, float | np.floating):
+    if isinstance(x, float):
         return _number(float(x))
-    if isinstance(x, complex | np.complexfloating):
+    if isinstance(x, complex):
         return {"re": _number(float(x.real)), "im": _number(float(x.imag))}
-    if isinstance(x, np.integer):
-        return int(x)
-    if isinstance(x, np.ndarray):
-        return _array(x)
     if isinstance(x, list | tuple):
         return [encode(part) for part in x]
     if isinstance(x, frozenset):
         return sorted(encode(part) for part in x)
-    return x if isinstance(x, str | int) or x is None else f"<{type(x).__name__}>"
+    return x if isinstance(x, str | int) else _encode_numpy(x)
+
+
+def _encode_numpy(x: Any) -> Any:
+    """Return a number or an array of numpy as JSON data; of anything else the name of its type.
+
+    numpy is loaded late, because errors are documents too.
+    """
+    import numpy as np
+
+    if isinstance(x, np.ndarray):
+        return _array(x)
+    kinds = ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.complexfloating, complex))
+    plain = next((plain for kind, plain in kinds if isinstance(x, kind)), None)
+    return f"<{type(x).__name__}>" if plain is None else encode(plain(x))
 
 
 def _number(x: float) -> float | str:
@@ -76,6 +82,8 @@ def _array(x: Any) -> Any:
         return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
     if x.size <= MAX_ENTRIES:
         return encode(x.tolist())
+    import numpy as np
+
     flat = np.abs(x.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
     worst = [

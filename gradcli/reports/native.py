@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Paragraph, Piece, Table, Tone
-from gradcli.words import AspectStatus, Verdict
+from gradcli.words import AspectStatus, RanOn, Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
 _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
@@ -114,8 +114,7 @@ class NativeReport:
 
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
-        where = f"{self.framework} {self.version}, {self.dtype} on {self.device}"
-        blocks: list[Block] = [Paragraph(where)]
+        blocks: list[Block] = [Paragraph(RanOn(self.framework, self.version, self.device, self.dtype).says())]
         if isinstance(self.exactness, Exactness):
             blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
         if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding
 from gradcli.reports.encode import Given, Values
-from gradcli.words import Agreement, DiagnosisKind, ModeStatus, Verdict
+from gradcli.words import Agreement, DiagnosisKind, ModeStatus, RanOn, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ class ModeResult:
     evaluations  The number of evaluations of f that the mode took.
     seconds      The time that the mode took, in seconds.
     rests_on     What the answer depends on; two modes confirm each other only where they share none of it.
+    ran_on       Where a framework computed it: the framework, its version, the device and the format.
     message      Why there is no answer, as a sentence.
     hint         What to do to get an answer, null where nothing is known to help.
     """
@@ -171,6 +172,7 @@ class ModeResult:
     evaluations: int | Absent = ABSENT
     seconds: float | Absent = ABSENT
     rests_on: tuple[str, ...] | Absent = ABSENT
+    ran_on: RanOn | Absent = ABSENT
     message: str | Absent = ABSENT
     hint: str | Absent | None = ABSENT
 

@@ -2,23 +2,19 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from gradcli.errors import BadPoint, GradcliError, Span
 from gradcli.source.draws import NO_SIZES, Sizes, Source
+from gradcli.source.point_files import PATH_OF_AN_ENTRY, file_values, without_quotes
 from gradcli.source.tokens import folded, parts
-from gradcli.source.values import exists, from_file, read_value
+from gradcli.source.values import from_file, read_value
 
-_PATH = r"\w+(?:\.\w+|\[\d+\])*"
-_FILE_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<file>[^,;\n]+)")
 _INNER = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+(?:\.\w+|\[\d+\])+)\s*=(?!=)")
 _PYTHON_VALUE = re.compile(
-    rf"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>{_PATH})\s*=\s*"
+    rf"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>{PATH_OF_AN_ENTRY})\s*=\s*"
     r"(?P<code>(?:[^,;\n@=()\[\]]+\.py|[^\W\d][\w.]*)::?[^\W\d][\w.]*(?:\(\))?)[^\S\n]*(?=[,;\n]|$)"
 )
-_ASSIGNED = re.compile(rf"\s*{_PATH}\s*=(?!=)")
-_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
 def assignments(
@@ -31,10 +27,11 @@ def assignments(
     Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
     """
     found: dict[str, Any] = {}
-    unquoted = _QUOTED.sub(lambda match: " " * len(match.group()), text)
+    unquoted = without_quotes(text)
     taken = []
-    for pattern, group, read in ((_FILE_VALUE, "file", from_file), (_PYTHON_VALUE, "code", _code_reader(from_python))):
-        for match in pattern.finditer(unquoted):
+    in_code = _PYTHON_VALUE.finditer(unquoted)
+    for matches, group, read in ((file_values(text), "file", from_file), (in_code, "code", _code_reader(from_python))):
+        for match in matches:
             name = folded(match["name"])
             where = Span(text, match.start("name"), len(match["name"]))
             _once(name, found, where)
@@ -66,12 +63,6 @@ def _code_reader(from_python: Callable[[str], Any] | None) -> Callable[[str, str
         return from_python(code)
 
     return read
-
-
-def gives_values(text: str) -> bool:
-    """Whether a string of `--at` begins with `NAME=`, so that it is no path of a file that happens to have `=` in it."""
-    match = _ASSIGNED.match(text)
-    return match is not None and not exists(Path(text.partition(".py")[0] + ".py"))
 
 
 def _once(name: str, found: dict[str, Any], where: Span) -> None:

@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from gradcli.core.provenance import is_users, own, raised_at, shown
-from gradcli.errors import BadTarget, Place
+from gradcli.errors import BadTarget
 from gradcli.lowering.quiet import quiet_imports
-from gradcli.source.missing_target import no_file, no_module, no_name
+from gradcli.source.missing_target import no_file, no_module, no_name, not_python
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
@@ -267,9 +267,7 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
     except BadTarget:
         raise
     except SyntaxError as error:
-        text = (error.text or "").rstrip("\n")
-        place = Place(shown(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
-        raise kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file") from error
+        raise not_python(what, error, kind) from error
     except SystemExit as error:
         raise kind(
             f"{what} called sys.exit({error.code!r})",

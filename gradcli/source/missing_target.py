@@ -1,70 +1,41 @@
-"""Targets that are not there, found by looking and by reading, before anything is imported or run."""
+"""Python targets that are not there, found by looking and by reading, before anything is imported or run."""
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from gradcli.errors import BadTarget
+from gradcli.errors import BadTarget, GradcliError, Place
 from gradcli.source.targets import TARGET
 
-_COMMANDS = ("check", "compare-modes", "sweep", "derive", "grad", "trace")
-_TAKE_VALUES = (
-    "--at",
-    "-a",
-    "--wrt",
-    "--seed",
-    "--shapes",
-    "--grad",
-    "--jac",
-    "--hess",
-    "--jvp",
-    "--vjp",
-    "--hvp",
-    "--pick",
-    "--modes",
-)
-_FLAGS = (
-    "--value-and-grad", "--require-claim", "--json", "--quiet", "-q", "--verbose", "-v", "--color", "--no-color", "--traceback",
-    "--no-cache", "--allow-inconclusive", "--mutate",
-)  # fmt: skip
-_VALUE = re.compile(r"\s*[\w.\[\]]+\s*=(?!=)")
 _MAKES_NAMES = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__dict__", "modules", "__getattr__"})
-_MOST_BYTES = 2_000_000
+_MOST_BYTES = 500_000  # of a file that is parsed here; Python parses it once more when it is imported
 _LISTED = 12
+_AS_A_SCRIPT = "__name__ == '__main__'"
 
 
-def refuse_missing(argv: Sequence[str]) -> None:
-    """Raise BadTarget if a command has one target, which names a Python file, a module or a name that is not there.
+class Source(NamedTuple):
+    """A Python file that was read and parsed, and not run."""
 
-    It decides only what is certain without importing: the words are the target, values, and known options with theirs.
+    text: bytes
+    tree: Any  # an ast.Module
+
+
+def refuse_target(text: str) -> Source | None:
+    """Return the file that a Python target names, if it was read.
+
+    Raises  BadTarget if the file, the module or the name is certainly not there, or the file is not Python.
     """
-    if len(argv) < 2 or argv[0] not in _COMMANDS or argv[1].startswith("-") or not _one_target(argv[2:]):
-        return
-    match = TARGET.fullmatch(argv[1].strip())
-    if match is None:
-        return
-    file = match["file"]
+    match = TARGET.fullmatch(text.strip())
+    file = text.strip() if match is None else match["file"]
     if not file.endswith(".py"):
         _refuse_module(file)
-        return
-    if not Path(file).is_file():
-        raise no_file(file)
-    if Path(file).name != "__init__.py":  # whose names may be modules
-        _refuse_name(file, match["name"].partition(".")[0])
-
-
-def _one_target(words: Sequence[str]) -> bool:
-    """Whether words are options that are known, with their values, and values of inputs, but no other targets."""
-    before = ""
-    for word in words:
-        if before in _TAKE_VALUES:
-            before = ""
-        elif word in _TAKE_VALUES or word in _FLAGS:
-            before = word
-        elif word.startswith("-") or not _VALUE.match(word):
-            return False
-    return before not in _TAKE_VALUES
+        return None
+    source = _read(file)
+    if source is not None and match is not None and Path(file).name != "__init__.py":  # whose names may be modules
+        _refuse_name(file, source, match["name"].partition(".")[0])
+    return source
 
 
 def no_file(path: str) -> BadTarget:
@@ -123,29 +94,55 @@ def _has_module(folder: str, name: str) -> bool:
     return path.is_dir() or path.with_name(f"{name}.py").is_file()
 
 
-def _refuse_name(file: str, name: str) -> None:
-    """Raise BadTarget if a file certainly binds no such name; what cannot be read or is made at run time is not certain."""
+def _read(file: str) -> Source | None:
+    """Return a Python file, None if it cannot be read here or is too large. Raises BadTarget."""
+    import ast
+    import warnings
+
+    path = Path(file)
+    if not path.is_file():
+        raise no_file(file)
+    full = str(path.resolve())
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return None
+        text = path.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the import shows them
+            return Source(text, ast.parse(text, full))
+    except SyntaxError as error:
+        from gradcli.core.provenance import shown
+
+        raise not_python(shown(full), error) from error
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def not_python(what: str, error: SyntaxError, kind: Callable[..., GradcliError] = BadTarget) -> GradcliError:
+    """Return the error for code that is not Python."""
+    from gradcli.core.provenance import shown
+
+    text = (error.text or "").rstrip("\n")
+    place = Place(shown(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
+    return kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file")
+
+
+def _refuse_name(file: str, source: Source, name: str) -> None:
+    """Raise BadTarget if a file certainly binds no such name; what is made at run time is not certain."""
     import ast
 
-    try:
-        if Path(file).stat().st_size > _MOST_BYTES:
-            return
-        source = Path(file).read_bytes()
-        if name.encode() in source and re.search(
-            rb"^(?:def|class) +%s\b" % re.escape(name).encode(), source, re.MULTILINE
-        ):
-            return
-        tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    if re.search(rb"^(?:def|class) +%s\b" % re.escape(name).encode(), source.text, re.MULTILINE):
         return
+    tree = source.tree
     words = {getattr(node, "id", getattr(node, "attr", getattr(node, "name", None))) for node in ast.walk(tree)}
     if words & _MAKES_NAMES or any(
         isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)
     ):
         return
-    if name in set(_bound(tree)) or name.startswith("__"):
+    known = _functions(tree)
+    if known is None or name in set(_bound(tree)) or name.startswith("__"):
         return
-    raise no_name(file, name, [each for each in _functions(tree) if not each.startswith("_")], f"{file}:?")
+    raise no_name(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
 
 
 def _bound(tree: object) -> Iterator[str]:
@@ -165,12 +162,25 @@ def _bound(tree: object) -> Iterator[str]:
                     yield text
 
 
-def _functions(tree: object) -> Iterator[str]:
-    """Yield the functions and classes of a file, lambdas too, in order."""
+def _functions(tree: Any) -> list[str] | None:
+    """Return the functions and classes of a file, lambdas too, in order; None if what it binds is known when it has run."""
     import ast
 
-    for node in getattr(tree, "body", ()):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
+    defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, defines)}
+    found: list[str] = []
+    for node in tree.body:
+        inner = list(ast.walk(node))
+        if isinstance(node, defines):
+            found.append(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == _AS_A_SCRIPT:
+            continue  # it is not run when the file is imported
+        elif any(isinstance(part, (*defines, ast.Lambda, ast.Delete)) for part in inner):
+            return None
+        elif own & {part.id for part in inner if isinstance(part, ast.Name)} and any(
+            isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) for part in inner
+        ):
+            return None  # such as net = Net(), which may be called
+    return list(dict.fromkeys(found))

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint
-from gradcli.source.assignments import assignments, gives_values
+from gradcli.source.assignments import assignments
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.loading import load, module_of, public_names, running
 from gradcli.source.names import nearest
+from gradcli.source.point_files import gives_values
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 from gradcli.source.values import value, whole_point

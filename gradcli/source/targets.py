@@ -7,6 +7,8 @@ TARGET = re.compile(
     r"(?P<file>[^\n]*\.py|[^\W\d][\w.]*)::?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?P<made>\(\))?", re.DOTALL
 )
 
+ASSIGNMENT = re.compile(r"\s*(?:[^\W\d]\w*|\d+\.\w+)(?:\.\w+|\[\d+\])*\s*=(?!=)[^;\n]*")  # an argument NAME=VALUE
+
 
 def is_python(text: str) -> bool:
     """Whether a target names Python code: `PATH.py:NAME`, `DOTTED.MODULE:NAME`, or a file alone."""

@@ -17,9 +17,9 @@ from gradcli.errors import BadPoint, GradcliError, TooLarge
 from gradcli.source.draws import BY_SIZE, Sizes, Source
 from gradcli.source.limits import MAX_ENTRIES, Ledger
 from gradcli.source.names import nearest
+from gradcli.source.point_files import data_file, point_file
 from gradcli.source.tokens import Statement, folded, parts
 
-MAX_FILE_BYTES = 2**30
 _UNREADABLE = (
     ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, IndexError, RecursionError, SyntaxError, MemoryError,
     OverflowError, NotImplementedError, UserWarning, zipfile.BadZipFile, zlib.error,
@@ -201,16 +201,9 @@ def from_file(reference: str, name: str) -> Any:
 
     Raises  BadPoint for a file that is missing, of another kind, or unreadable; TooLarge. No message quotes the contents.
     """
-    path_text, key = reference.removeprefix("@"), name
-    if not exists(Path(path_text)) and ":" in path_text:
-        path_text, _, key = path_text.rpartition(":")
-    path = Path(path_text)
-    _regular(path)
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise BadPoint(f"{path.name} is not a kind of file gradcli reads", do="use .npy, .npz, .json or .csv")
+    path, key = data_file(reference, name)
     try:
-        found = reader(path, key)
+        found = _READERS[path.suffix.lower()](path, key)
     except GradcliError:
         raise
     except _UNREADABLE:
@@ -226,39 +219,19 @@ def whole_point(reference: str) -> dict[str, Any]:
 
     Raises  BadPoint for a file that is missing or holds no named values; TooLarge.
     """
-    path = Path(reference.removeprefix("@"))
-    _regular(path)
+    path = point_file(reference)
     try:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(path) as archive:
                 names = [member.removesuffix(".npy") for member in archive.namelist()]
             return {folded(key): _npz_member(path, key) for key in names}
-        if path.suffix.lower() == ".json":
-            document = json.loads(path.read_text())
-            at = document["points"][0]["at"] if "points" in document else document.get("at", document)
-            return {folded(str(key)): _numeric(path, x) for key, x in at.items()}
+        document = json.loads(path.read_text())
+        at = document["points"][0]["at"] if "points" in document else document.get("at", document)
+        return {folded(str(key)): _numeric(path, x) for key, x in at.items()}
     except GradcliError:
         raise
     except _UNREADABLE:
         raise BadPoint(f"{path.name} holds no point", do='write named values: {"x": 0.5, "y": [1, 2]}') from None
-    raise BadPoint(f"{path.name} holds no point", do="use .npz or .json for a whole point, x=@file.npy for one input")
-
-
-def exists(path: Path) -> bool:
-    """Whether there is such a file or folder; False for a path that no file can have."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
-def _regular(path: Path) -> None:
-    if not exists(path):
-        raise BadPoint(f"there is no file {path}", do="check the path")
-    if not path.is_file():
-        raise BadPoint(f"{path} is not a regular file", do="give a data file")
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise TooLarge(f"{path.name} is larger than {MAX_FILE_BYTES:,} bytes", do="use a smaller file")
 
 
 def _checked_header(path: Path, stream: Any) -> None:

@@ -1,7 +1,7 @@
 """The study behind `compare-modes`: the value, accuracy and cost of each mode, side by side."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,6 +95,8 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
         rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = products(q, right)
         lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
+    if request.own is not None and rows["claim"].status == "ok":
+        rows["claim"] = replace(rows["claim"], ran_on=request.own.native.ran_on)
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
     derivative: Derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
@@ -164,6 +166,7 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
         transcendental=found.transcendental if found else ABSENT,
         formula=ABSENT if cost.formula is None else cost.formula, formula_shared=ABSENT if cost.shared is None else cost.shared,
         seconds=seconds, relative_time=seconds / q.seconds, peak_bytes=peak,
+        ran_on=estimate.ran_on or ABSENT,
     )  # fmt: skip
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from gradcli.errors import BadOption
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
+from gradcli.frameworks.native import native_of
 from gradcli.modes.budget import Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import ClaimedFunction
-from gradcli.modes.registry import chosen, effort_of
+from gradcli.modes.registry import chosen, effort_of, on_device
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.options import DEFAULTS, SECOND_ORDER, Options
@@ -102,6 +103,8 @@ def request_for(
         # symbolic takes longer than all other modes; constants that are held are known only to float64 rounding
         without = {"symbolic", "certified"} if options.expect else {"symbolic"}
         modes = tuple(mode for mode in modes if mode not in without)
+    if options.device is not None and native_of(found.f) is None:
+        modes = on_device(modes, options.device)
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
     if claim is None and by is not None:

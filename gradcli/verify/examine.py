@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.provenance import place
 from gradcli.errors import FunctionFailed, NotSupported
-from gradcli.frameworks.framework import EPS, KNOWN
+from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
@@ -50,8 +50,8 @@ def examined(request: Request, report: CheckReport, own: FrameworkClaim, verify:
     case = _case(request, point, own)
     aspects = () if case is None else tuple(_aspects(case, point))
     parts = checked_parts(request, own, verify)
-    known = KNOWN[native.framework.name]
-    found = NativeReport(known.name, known.version or "", native.placed.device, native.narrowest, aspects, parts)
+    where = native.ran_on
+    found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
     if case is not None:
         found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
     report = _with_cuts(replace(report, native=found), native)

@@ -86,6 +86,7 @@ def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: b
         "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
         verdict=word_of(agreement.values()) if agreement is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
+        ran_on=estimate.ran_on or ABSENT,
     )  # fmt: skip
     return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
 

@@ -50,7 +50,8 @@ class Request:
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""
-        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping)
+        device = self.framework_options.device
+        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping, device)
 
 
 Verify = Callable[[Request], CheckReport]

@@ -30,7 +30,7 @@ def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> 
     whose = "the gradient that is differentiated" if gradient.claim is None else "the claimed gradient"
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = type(q.point)(values, q.point.drawn, q.point.number)
-    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping), gradient.claim)
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping, q.device), gradient.claim)
     if report.verdict == Verdict.PASS:
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"

@@ -109,7 +109,7 @@ def test_every_command_says_so(process: Callable[..., Any], tmp_path: Path, comm
 def test_a_module_that_is_only_imported_may_end_it_too(
     process: Callable[..., Any], tmp_path: Path, argv: tuple
 ) -> None:
-    file = target(tmp_path, "os._exit(0)\n")
+    file = target(tmp_path, "os._exit(0)\nf = None\n")
     name = file.removesuffix(":f") if argv == ("check",) else file
     ran = process(*argv, name, "--json")
     assert (ran.exit_status, ran.json["error"]["kind"]) == (2, "ended the process")

@@ -22,3 +22,45 @@ def test_a_target_in_a_framework_that_is_not_there_is_refused_with_the_command(
     assert ran.exit_status == 2
     assert f"{name} is not installed" in ran.stderr
     assert f"pip install 'gradcli[{name}]'" in ran.stderr
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    """Let these packages not be installed."""
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name in packages else real(name, *rest)
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "compare-modes"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_device_for_an_expression_needs_a_framework(
+    gradcli: Any, monkeypatch: pytest.MonkeyPatch, command: str, device: str
+) -> None:
+    without(monkeypatch, "torch", "jax")
+    ran = gradcli(command, "x**2", "x=1", "--device", device)
+    assert (ran.exit_status, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines() == [
+        f"error: --device {device} needs torch or jax",
+        "  expressions and numpy functions run on a device in a framework, and neither is installed",
+        "  pip install 'gradcli[torch]' or pip install 'gradcli[jax]'",
+    ]
+
+
+def test_a_device_for_a_numpy_function_needs_one_too(
+    gradcli: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "torch", "jax")
+    (tmp_path / "square.py").write_text(FILE)
+    ran = gradcli("check", f"{tmp_path}/square.py:f", "x=3", "--device", "cuda", "--json")
+    error = ran.json["error"]
+    assert (ran.exit_status, error["message"]) == (2, "--device cuda needs torch or jax")
+    assert error["where"].startswith("expressions and numpy functions run on a device")
+
+
+def test_a_framework_that_is_named_and_not_installed_is_unavailable(
+    gradcli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "torch", "jax")
+    ran = gradcli("check", "x**2", "x=1", "--modes", "rev,fd,torch", "--device", "cuda", "--json")
+    assert (ran.exit_status, ran.json["points"][0]["modes"]["torch"]["status"]) == (2, "unavailable")

@@ -98,8 +98,8 @@ def test_mixed_precision_is_for_torch(gradcli: Any, tmp_path: Path, monkeypatch:
     assert (done.exit_status, "--autocast does not know 'half'" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("option", ["--autocast=bfloat16", "--dtype=float32", "--device=cpu"])
-def test_expressions_have_no_framework(option: str, gradcli: Any) -> None:
+@pytest.mark.parametrize("option", ["--autocast=bfloat16", "--dtype=float32"])
+def test_expressions_have_no_format_of_a_framework(option: str, gradcli: Any) -> None:
     done = gradcli("check", "sin(x)", "--at", "x=1", *option.split("="))
     assert (done.exit_status, "is for functions written in a framework" in done.stderr) == (2, True), done.stderr
 
@@ -201,6 +201,14 @@ def test_on_a_gpu(dtype: str) -> None:
     assert report.verdict == "pass", str(report)
     assert report.native.cost.peak_bytes > 0
     assert aspects(report)["deterministic algorithms"].status in ("agrees", "unavailable")
+
+
+@pytest.mark.gpu
+@CUDA
+def test_an_expression_on_a_gpu() -> None:
+    report = library.check("sum(tanh(W@x))", {"W": np.ones((3, 4)), "x": np.linspace(0, 1, 4)}, device="cuda")
+    found = report.points[0].modes["torch"]
+    assert (report.verdict, found.verdict, found.ran_on.device) == ("pass", "agree", "cuda:0")
 
 
 @pytest.mark.gpu

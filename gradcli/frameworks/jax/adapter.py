@@ -18,6 +18,7 @@ from gradcli.frameworks.jax.calls import custom_calls
 from gradcli.frameworks.jax.record import Analytic, host, recorded
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
 from gradcli.source.python import message_of
 from gradcli.source.structure import put_together, taken_apart
@@ -50,7 +51,7 @@ class Jax(Without):
         dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None
         with _wide(wide), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # JAX warns that it narrows integers and complex numbers
-            return jax.device_put(jnp.asarray(x, dtype=dtype), _device(placed.device))
+            return jax.device_put(jnp.asarray(x, dtype=dtype), DEVICES[self.name].native(placed.device))
 
     def array(self, x: Tensor) -> Array:
         return host(x)
@@ -68,7 +69,6 @@ class Jax(Without):
         return jnp.stack([y.real, y.imag], -1) if jnp.iscomplexobj(y) else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        _device(placed.device)
         if placed.dtype not in _FORMATS:
             raise BadOption(f"jax has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
         if inspect.isclass(found):
@@ -79,10 +79,6 @@ class Jax(Without):
         if len(leaves) == 1 and leaves[0][1] is found:
             return Prepared(found, name, {})
         return Prepared(*_of_module(found, leaves, tree))
-
-    def devices(self) -> list[str]:
-        """Return the names of the available devices."""
-        return _devices()
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
@@ -204,23 +200,6 @@ class Jax(Without):
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _as_wide_as(xs):
             return custom_calls(f, xs)
-
-
-def _devices() -> list[str]:
-    kinds = {d.platform for d in jax.devices()} - {"cpu"}
-    named = [
-        f"{'cuda' if kind == 'gpu' else kind}:{k}" for kind in sorted(kinds) for k in range(len(jax.devices(kind)))
-    ]
-    return ["cpu", *named]
-
-
-def _device(name: str) -> Any:
-    """Return a device by name. Raises BadOption, listing the available devices, if there is no such device."""
-    kind, _, number = name.partition(":")
-    here = _devices()
-    if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
-        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
-    return jax.devices(kind)[int(number or 0)]
 
 
 def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[..., Any], str, dict[str, Array]]:

@@ -19,6 +19,7 @@ from gradcli.frameworks.mlx.record import host, recorded
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.words import Kind, Severity
@@ -65,7 +66,7 @@ class Mlx(Without):
         return mx.concatenate([mx.reshape(y, (-1,)) for y in ys])
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        device = _device(placed.device)
+        device = DEVICES[self.name].native(placed.device)
         if placed.dtype not in _FORMATS:
             says = "MLX computes several functions of float64 in float32" if placed.dtype == "float64" else None
             raise BadOption(says or f"mlx has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
@@ -78,10 +79,6 @@ class Mlx(Without):
             found = applied(found)
         name = getattr(found, "__name__", type(found).__name__)
         return Prepared(_on(device, found, found, name), name, {})
-
-    def devices(self) -> list[str]:
-        """Return the names of the available devices."""
-        return ["cpu", *(["gpu"] if mx.is_available(mx.gpu) else [])]
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
@@ -158,15 +155,6 @@ class Mlx(Without):
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _seeded(seed):
             return custom_calls(f, xs)
-
-
-def _device(name: str) -> Any:
-    """Return a device by name. Raises BadOption, listing the available devices, if there is no such device."""
-    here = FRAMEWORK.devices()
-    kind = {"mps": "gpu", "cuda": "gpu"}.get(name.partition(":")[0], name)
-    if kind not in here:
-        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
-    return mx.gpu if kind == "gpu" else mx.cpu
 
 
 def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from gradcli.frameworks.tensorflow.calls import custom_calls
 from gradcli.frameworks.tensorflow.modules import is_made_by_keras, of_keras, of_module
 from gradcli.frameworks.tensorflow.record import host, recorded
 from gradcli.frameworks.tensorflow.seeds import drawn, seeded
+from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
 from gradcli.source.structure import taken_apart
 
@@ -44,7 +45,7 @@ class TensorFlow(Without):
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
         x = np.asarray(x)
-        with tf.device(_device(placed.device)):
+        with tf.device(DEVICES[self.name].native(placed.device)):
             y = tf.constant(x)
             return tf.cast(y, _FORMATS[placed.dtype]) if x.dtype.kind == "f" else y
 
@@ -65,7 +66,6 @@ class TensorFlow(Without):
         return tf.stack([tf.math.real(y), tf.math.imag(y)], -1) if y.dtype.is_complex else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        device = _device(placed.device)
         if placed.dtype not in _FORMATS:
             raise BadOption(f"tensorflow has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
         kind = found if inspect.isclass(found) else type(found)
@@ -76,11 +76,8 @@ class TensorFlow(Without):
                 found = found()
         if isinstance(found, tf.Module):
             return of_module(found, _FORMATS[placed.dtype])
+        device = DEVICES[self.name].native(placed.device)
         return Prepared(_on(device, found), getattr(found, "__name__", type(found).__name__), {})
-
-    def devices(self) -> list[str]:
-        """Return the names of the available devices."""
-        return ["cpu", *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
@@ -199,15 +196,6 @@ class TensorFlow(Without):
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _here(xs, seed):
             return custom_calls(f, xs)
-
-
-def _device(name: str) -> str:
-    """Return TensorFlow's name for a device. Raises BadOption, listing the available devices, if there is no such device."""
-    here = FRAMEWORK.devices()
-    kind, _, number = name.partition(":")
-    if name not in here and not (not number and any(known.startswith(f"{kind}:") for known in here)):
-        raise BadOption(f"there is no device '{name}' here", do=f"devices: {', '.join(here)}")
-    return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number or 0}"
 
 
 def _on(

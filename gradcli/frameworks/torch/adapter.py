@@ -73,7 +73,8 @@ class Torch:
         return torch.view_as_real(y.resolve_conj()) if y.is_complex() else y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
-        self._place(placed)
+        if placed.dtype not in FORMATS:
+            raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(FORMATS)}")
         notices: list[Notice] = []
         of = getattr(found, "__self__", None)
         if (
@@ -101,20 +102,6 @@ class Torch:
             }
             return Prepared(of_module(module), type(module).__name__, parameters, tuple(notices))
         return Prepared(in_format(found, placed), getattr(found, "__name__", type(found).__name__), {})
-
-    def _place(self, placed: Placed) -> None:
-        """Raise BadOption for an unavailable device or an unknown format, listing those that exist."""
-        kind = torch.device(placed.device).type if placed.device.partition(":")[0].isidentifier() else placed.device
-        here = self.devices()
-        if placed.device not in here and not (placed.device == kind and any(d.startswith(kind) for d in here)):
-            raise BadOption(f"there is no device '{placed.device}' here", do=f"devices: {', '.join(here)}")
-        if placed.dtype not in FORMATS:
-            raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(FORMATS)}")
-
-    def devices(self) -> list[str]:
-        """Return the names of the available devices."""
-        cuda = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
-        return ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
