@@ -35,6 +35,7 @@ from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
 _ULPS_NARROW = 4  # the same where an ulp is so large that a mistake could hide in many
+_AS_INEXACT = 3.0  # times the error of the gradient itself: what that under loss scaling may be off
 _NEAR = 1e-3  # relative to each entry: the distance of the second point of a batch from the first
 _GRADIENTS = 40  # about how many evaluations of f the differences of a gradient take
 _MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
@@ -122,7 +123,7 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
     """Return the comparisons of the framework's other derivatives with its gradient and the reference."""
     looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
     if case.native.narrowest == "float16":
-        looks.append(lambda case: [scaled(case.own, case.values, case.reference, rooms(point))])
+        looks.append(lambda case: [_scaled(case, point)])
     if not case.crowded:
         looks += [_again, _variants]
     if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
@@ -130,6 +131,14 @@ def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
     looks.append(_other_ways)
     found = [aspect for look in looks for aspect in look(case)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
+
+
+def _scaled(case: "_Case", point: PointReport) -> Aspect:
+    """Compare the gradient under loss scaling, which may be as inexact as the gradient itself is where that is right."""
+    room = rooms(point)
+    plain = exactness(case.native.narrowest, case.claim, case.reference, room).share
+    most = max(1.0, _AS_INEXACT * plain) if point.verdict == Verdict.PASS else 1.0
+    return scaled(case.own, case.values, case.reference, room, most)
 
 
 class _Case:

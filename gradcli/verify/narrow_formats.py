@@ -60,9 +60,12 @@ def exactness(
 
 
 def scaled(
-    own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array]
+    own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array], most: float
 ) -> Aspect:
-    """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows."""
+    """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows.
+
+    `most` is the error that is allowed, as a share of `room`.
+    """
     scale = _SCALE
     for _ in range(_HALVINGS):
         try:
@@ -78,7 +81,7 @@ def scaled(
         scale /= 2
     found = exactness(own.native.narrowest, claim, right, room)
     says = f"scaled by {scale:,.0f}, {_entries(found.vanished)} to 0"
-    return Aspect("GradScaler", "agrees" if found.share <= 1 else "wrong", message=says)
+    return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
 
 
 def _entries(count: int) -> str:

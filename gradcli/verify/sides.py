@@ -8,12 +8,13 @@ import numpy as np
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.errors import GradcliError, NotSupported
+from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.shake import Shake, shaken
 from gradcli.modes.bounds import at_least
-from gradcli.modes.claim import TYPICAL
+from gradcli.modes.claim import GRANT, TYPICAL
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.rounding_errors import errors_change, loses_as_many_digits
 from gradcli.reports import numbers
@@ -27,6 +28,7 @@ from gradcli.verify.native import FrameworkClaim, weights, with_function
 VALUE = "value"
 RAISED = (GradcliError, RuntimeError, TypeError, ValueError, IndexError)  # by an implementation or its reference
 _RUNS = 8  # with random rounding errors, from which typical errors are estimated
+_SUMS = 64.0  # ulps of the largest entry: what sums that are not kept in a wider format may be off
 _MORE = 3.0  # times the error at the point: what a less exact implementation may be off at other values
 Values = Mapping[str, Any]
 Quantities = dict[str, Any]  # the value of f as a vector, and the gradient of <w, f> by input
@@ -112,6 +114,8 @@ class Side:
         self, reference: Reference, compute: Callable[[Values], Quantities], own: FrameworkClaim | None, eps: float
     ) -> None:
         self.reference, self.compute, self.own, self.eps = reference, compute, own, eps
+        self.granted = TYPICAL if eps > EPS else GRANT
+        self.sums = _SUMS if eps <= FORMATS["float32"] else 0.0
         self.wider: Side | None = None
         self.off = 0.0
 
@@ -125,7 +129,8 @@ class Side:
                 return Aspect(name, "wrong", message=f"{_named(key)} has shape {np.shape(x)}, not {np.shape(y)}")
             if np.any(~np.isfinite(x) & np.isfinite(y)):
                 return Aspect(name, "wrong", message=f"{_named(key)} is not finite where the reference's is")
-            mask = np.abs(x - y) > max(TYPICAL, _MORE * self.off) * typical[key] + self.eps * np.abs(y)
+            least = self.eps * np.maximum(np.abs(y), self.sums * np.max(np.abs(y), initial=0.0))
+            mask = np.abs(x - y) > max(self.granted, _MORE * self.off) * typical[key] + least
             if np.any(mask):
                 over[key] = mask
         if not over:

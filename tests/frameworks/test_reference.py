@@ -64,6 +64,16 @@ def test_a_less_exact_kernel_is_right(kernel: Any) -> None:
     assert report.native.exactness.ratio > checked(kernel.right, kernel).native.exactness.ratio
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "dtype"),
+    [("cumsum", "right", "float64"), ("softmax", "less_exact", "float64"), ("rope", "less_exact", "float16")],
+)
+def test_other_formats(name: str, version: str, dtype: str) -> None:
+    (kernel,) = [kernel for kernel in KERNELS if kernel.name == name]
+    report = checked(getattr(kernel, version), kernel, dtype=dtype)
+    assert (report.exit_status, wrong(report)) == (0, []), str(report)
+
+
 CODE = """
 import numpy as np
 import torch
