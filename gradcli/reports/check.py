@@ -153,7 +153,7 @@ class CheckReport(Printed):
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
-        if isinstance(self.comparison, Comparison):
+        if isinstance(self.comparison, Comparison) and self.comparison.agrees:
             return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
             return f"{self._whose()} is right{better}{self._format()}"

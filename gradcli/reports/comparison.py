@@ -18,6 +18,12 @@ class Comparison:
     reference: str
     rows: tuple[Aspect, ...]
 
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared, and nothing of it is wrong."""
+        states = {row.status for row in self.rows}
+        return "agrees" in states and "wrong" not in states
+
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
         rows = tuple((row.name, aspect_cell(row)) for row in self.rows)

@@ -38,13 +38,21 @@ def compared(request: Request, report: CheckReport) -> CheckReport:
     except GradcliError as error:  # the reference cannot be traced
         rows = (Aspect("value and gradient", "unavailable", message=error.what),)
     report = replace(report, comparison=Comparison(getattr(f, "text", ""), rows))
-    wrong = [row for row in rows if row.status == "wrong"]
-    if not wrong:
-        return report
-    said = tuple(finding(Kind.UNLIKE_REFERENCE, Severity.ERROR, f"{row.name}: {row.message}") for row in wrong)
+    wrong = [f"{row.name}: {row.message}" for row in rows if row.status == "wrong"]
+    if wrong:
+        return _with(report, wrong, Severity.ERROR, Verdict.FAIL, Exit.WRONG)
+    if report.verdict == Verdict.PASS and all(row.status == "unavailable" for row in rows):
+        says = [f"the reference could not be compared: {rows[0].message}"]
+        return _with(report, says, Severity.INCONCLUSIVE, Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
+    return report
+
+
+def _with(report: CheckReport, says: Sequence[str], severity: Severity, verdict: Verdict, status: Exit) -> CheckReport:
+    """Return the report with findings on the comparison, and the verdict that follows from them."""
+    said = tuple(finding(Kind.UNLIKE_REFERENCE, severity, message) for message in says)
     point = report.points[0]
-    points = (replace(point, verdict=Verdict.FAIL, findings=(*point.findings, *said)), *report.points[1:])
-    return replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
+    points = (replace(point, verdict=verdict, findings=(*point.findings, *said)), *report.points[1:])
+    return replace(report, points=points, verdict=verdict, exit_status=int(status))
 
 
 def _compared(request: Request) -> tuple[Aspect, ...]:
@@ -118,7 +126,11 @@ def _reference_itself(reference: Reference) -> Iterator[Aspect]:
         return
     theirs = FrameworkClaim(reference.f, native, reference.wrt, reference.weights(values))
     side = Side(reference, computed_by(theirs, reference), theirs, reference.eps)
-    row = side.row("the reference's own backward pass", side.compute(values), values)
+    try:
+        found = side.compute(values)
+    except RAISED:  # it has none
+        return
+    row = side.row("the reference's own backward pass", found, values)
     if row.status == "wrong":
         yield replace(row, status="differs", message=f"{row.message}; compared is the derivative of its values")
 

@@ -97,8 +97,8 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     outcome = case.outcomes["claim"]
     claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
     coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
-    native = native_of(root_of(case.q.f))
-    dtype = native.narrowest if native is not None else _WIDE
+    natives = [native_of(root_of(case.q.f)), None if request.own is None else request.own.native]
+    dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
     found = FormatEvidence(dtype, coarseness, wider=_wider(request, dtype), underflows=_underflows(case, seen, dtype))
     found = _with_wide_verdict(found, request, verify)
     wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
