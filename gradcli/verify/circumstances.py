@@ -35,8 +35,8 @@ def compared(request: Request, report: CheckReport) -> CheckReport:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of empty inputs, and of what overflows
             rows = _compared(request)
-    except GradcliError as error:  # the reference cannot be traced
-        rows = (Aspect("value and gradient", "unavailable", message=error.what),)
+    except RAISED as error:  # the reference cannot be traced, or the implementation raises
+        rows = (Aspect("value and gradient", "unavailable", message=message_of(error)),)
     report = replace(report, comparison=Comparison(getattr(f, "text", ""), rows))
     wrong = [f"{row.name}: {row.message}" for row in rows if row.status == "wrong"]
     if wrong:
@@ -71,13 +71,12 @@ def _compared(request: Request) -> tuple[Aspect, ...]:
         limit = limit_of_wide(request.own.native.narrowest)
         side.wider = WideSide(reference, computed_by(wide, reference), wide, EPS * coarseness, limit)
     rows = [*_reference_itself(reference), *_rows(side, values, changed, sizes)]
-    if side.wider is None:
-        return tuple(rows)
-    also = {row.name: row for row in _rows(side.wider, values, changed, sizes)}
-    return tuple(
-        also[row.name] if row.status != "wrong" and row.name in also and also[row.name].status == "wrong" else row
-        for row in rows
-    )
+    try:
+        also = [] if side.wider is None else list(_rows(side.wider, values, changed, sizes))
+    except RAISED:  # it takes no float64
+        also = []
+    wrong = {row.name: row for row in also if row.status == "wrong"}
+    return tuple(row if row.status == "wrong" else wrong.get(row.name, row) for row in rows)
 
 
 def _wider(own: FrameworkClaim) -> FrameworkClaim | None:
