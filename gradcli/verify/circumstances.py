@@ -182,8 +182,8 @@ def _at(side: Side, name: str, values: Values) -> Aspect:
         return Aspect(name, "not run", message=f"the reference does not take it: {message_of(error)[:60]}")
     try:
         return side.row(name, side.compute(values), values)
-    except RAISED as error:
-        return Aspect(name, "wrong", message=f"it raises {message_of(error)[:80]}")
+    except RAISED as error:  # a size that it refuses is not wrong
+        return Aspect(name, "unavailable", message=f"it raises {message_of(error)[:80]}")
 
 
 def _other_sizes(values: Values, wrt: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:

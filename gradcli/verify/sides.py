@@ -134,7 +134,7 @@ class Side:
             if np.any(mask):
                 over[key] = mask
         if not over:
-            return Aspect(name, "agrees", message=self._in_words(found, values) or ABSENT)
+            return Aspect(name, "agrees", message=self._in_words(found, values) if self.eps > EPS else ABSENT)
         error, key = max((relative(found[key], right[key]), key) for key in over)
         if self._is_rounding(found, values, over, error):
             return Aspect(name, "differs", error, message=self._in_words(found, values))
@@ -146,8 +146,6 @@ class Side:
 
     def _in_words(self, found: Quantities, values: Values) -> str:
         ratio, _ = ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
-        if ratio <= LESS_EXACT and self.eps <= EPS:
-            return ""
         more = "right, but " if ratio > LESS_EXACT else ""
         return f"{more}{numbers.two(ratio)} times the reference's error"
 

@@ -82,6 +82,9 @@ def plain(x): return torch.sin(x).sum()
 def same(x): return torch.sin(x).sum()
 def scaled(x): return 1.01 * torch.sin(x).sum()
 def rows(x): return torch.sin(x)
+def refuses(x):
+    if x.shape[0] == 1: raise ValueError("batches of 1 are not supported")
+    return torch.sin(x)
 def at_one(x): return torch.sin(x) if x.shape[0] != 1 else torch.cos(x)
 class Wrong(torch.autograd.Function):
     @staticmethod
@@ -111,6 +114,7 @@ RUNS = [
     ("same",   "plain", (),                        0, "value and gradient are those of"),
     ("scaled", "plain", (),                        1, "value: the value is off by 1e-02"),
     ("at_one", "rows",  (),                        1, "a batch of 1: the value is off by"),
+    ("refuses", "rows", (),                        0, "it raises"),
     ("wrong",  "rows",  ("--dtype", "float32"),    1, "torch's gradient is wrong in 12 of 12 entries"),
     ("rows",   "plain", (),                        2, "returns shape (4, 3), and its reference"),
     ("same",   "nosuch", (),                       2, "has no function 'nosuch'"),
