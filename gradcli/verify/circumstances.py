@@ -25,6 +25,7 @@ from gradcli.verify.sides import RAISED, VALUE, Quantities, Reference, Side, Wid
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 Values = Mapping[str, Any]
+_MOST_TEXT = 100  # characters of an error's message in a row
 _CHANGES = (0.5, 1.5)  # factors between which values are changed: signs and zeros stay
 
 
@@ -36,7 +37,7 @@ def compared(request: Request, report: CheckReport) -> CheckReport:
             warnings.simplefilter("ignore")  # of empty inputs, and of what overflows
             rows = _compared(request)
     except RAISED as error:  # the reference cannot be traced, or the implementation raises
-        rows = (Aspect("value and gradient", "unavailable", message=message_of(error)),)
+        rows = (Aspect("value and gradient", "unavailable", message=_said(error)),)
     report = replace(report, comparison=Comparison(getattr(f, "text", ""), rows))
     wrong = [f"{row.name}: {row.message}" for row in rows if row.status == "wrong"]
     if wrong:
@@ -157,7 +158,7 @@ def _in_turn(side: Side, own: FrameworkClaim, values: Values, changed: Values) -
             native.framework.in_turn(own.flat(values), own.tensors(values), own.tensors(changed), own.w, native.seed)
         )
     except RAISED as error:
-        yield Aspect("calls in turn", "wrong", message=f"it raises {message_of(error)[:80]}")
+        yield Aspect("calls in turn", "wrong", message=_said(error))
     for run in made:
         at_changed = all(np.array_equal(x, changed[n]) for n, x in zip(own.wrt, run.inputs, strict=True))
         yield side.row(run.name, quantities(own.wrt, run), changed if at_changed else values)
@@ -179,11 +180,17 @@ def _at(side: Side, name: str, values: Values) -> Aspect:
     try:
         side.reference.right(values)
     except RAISED as error:
-        return Aspect(name, "not run", message=f"the reference does not take it: {message_of(error)[:60]}")
+        return Aspect(name, "not run", message=f"the reference does not take it: {_said(error)}")
     try:
         return side.row(name, side.compute(values), values)
     except RAISED as error:  # a size that it refuses is not wrong
-        return Aspect(name, "unavailable", message=f"it raises {message_of(error)[:80]}")
+        return Aspect(name, "unavailable", message=_said(error))
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says, in a line."""
+    text = error.what if isinstance(error, GradcliError) else f"it raises {message_of(error)}"
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
 
 
 def _other_sizes(values: Values, wrt: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
