@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from gradcli.reports.blocks import Block, Table
+from gradcli.reports.blocks import Block, Paragraph, Table
+from gradcli.reports.escape import cut
 from gradcli.reports.native import Aspect, aspect_cell
 
 
@@ -27,4 +28,4 @@ class Comparison:
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
         rows = tuple((row.name, aspect_cell(row)) for row in self.rows)
-        return [Table((f"beside {self.reference}", ""), rows)]
+        return [Paragraph(f"Beside {cut(self.reference)}:"), Table(("", ""), rows)]
