@@ -26,8 +26,10 @@ from gradcli.world import World
 
 pytest_plugins = ["pytester"]  # for tests/pytest_plugin; it may stand at the top only
 
-settings.register_profile("untimed", deadline=None)  # no test depends on the load of the machine
-settings.load_profile("untimed")
+# No test depends on the load of the machine, and a run can be repeated; HYPOTHESIS_PROFILE=searching draws new examples.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("searching", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):  # the tests say themselves where the program runs
     os.environ.pop(name, None)
