@@ -1,6 +1,7 @@
 """Output forms of reports, such as text, JSON and SVG: one module for each form, loaded when it is used.
 
-The modules of forms do not import each other. `chart`, `picture` and `figure` draw for the forms that show pictures.
+The modules of forms do not import each other. `chart`, `picture` and `figure` draw for the
+forms that show pictures, and `elements` writes blocks for those in HTML.
 """
 
 import importlib

@@ -1,0 +1,91 @@
+"""Blocks as elements of HTML, with all text escaped: for pages, which have a style sheet, and for notebooks without one."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from gradcli.forms import chart
+from gradcli.forms.accents import in_mathml
+from gradcli.reports.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Heading,
+    Headline,
+    Mathematics,
+    Paragraph,
+    Piece,
+    Table,
+    pieces_of,
+)
+from gradcli.reports.escape import visible
+
+Look = Callable[[str], str]  # the attribute, with a space before it, that gives an element the look of this name
+
+
+_BY_ELEMENT = ("table", "caption", "cell", "code")  # looks that a style sheet finds by the name of the element
+
+
+def classed(look: str) -> str:
+    """Return the attribute that a style sheet refers to."""
+    return "" if look in _BY_ELEMENT else f' class="{look}"'
+
+
+def elements(blocks: Sequence[Block], look: Look = classed, width: int = 80) -> str:
+    """Return blocks as elements, a line break between them; `width` is that of charts in characters."""
+    return "\n".join(filter(None, (_element(block, look, width) for block in blocks)))
+
+
+def text(words: str) -> str:
+    """Return text as it is written in HTML, also inside quotes, with signs for what cannot be seen."""
+    return escape(visible(words))
+
+
+def _element(block: Block, look: Look, width: int) -> str:
+    if isinstance(block, Heading):
+        return f"<h{block.level}>{text(block.text)}</h{block.level}>"
+    if isinstance(block, Headline):
+        return f"<p><strong{look(block.tone)}>{text(block.word)}</strong> {text(block.sentence)}</p>"
+    if isinstance(block, Paragraph):
+        return f"<p>{_cell(block.text, look)}</p>"
+    if isinstance(block, Chart):
+        return f"<pre{look('code')}>{_lines(chart.text(block, width, False))}</pre>"
+    if isinstance(block, Code):
+        return f"<pre{look('code')}><code>{_lines(block.text)}</code></pre>"
+    return _table(block, look) if isinstance(block, Table) else ""
+
+
+def _table(table: Table, look: Look) -> str:
+    title = f"<caption{look('caption')}>{text(table.title)}</caption>\n" if table.title else ""
+    names = "".join(f"<th{_side(table, k, look)}>{text(name)}</th>" for k, name in enumerate(table.columns))
+    head = f"<thead><tr>{names}</tr></thead>\n" if any(table.columns) else ""
+    rows = "\n".join(f"<tr>{_row(table, row, look)}</tr>" for row in table.rows)
+    return f'<div{look("wide")} tabindex="0"><table{look("table")}>\n{title}{head}<tbody>\n{rows}\n</tbody>\n</table></div>'
+
+
+def _row(table: Table, row: tuple[Cell, ...], look: Look) -> str:
+    named = not any(table.columns)  # a list of names and what they are
+    cells = []
+    for k, cell in enumerate(row):
+        kind = 'th scope="row"' if named and k == 0 else "td"
+        cells.append(f"<{kind}{_side(table, k, look)}>{_cell(cell, look)}</{kind.partition(' ')[0]}>")
+    return "".join(cells)
+
+
+def _side(table: Table, k: int, look: Look) -> str:
+    return look("number") if k in table.right else look("cell")
+
+
+def _cell(cell: Cell, look: Look) -> str:
+    return "".join(_piece(piece, look) for piece in pieces_of(cell))
+
+
+def _piece(piece: Piece, look: Look) -> str:
+    if isinstance(piece, Mathematics):
+        return in_mathml(piece.mathml)
+    return text(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{text(piece.text)}</span>"
+
+
+def _lines(words: str) -> str:
+    """Return text of several lines."""
+    return "\n".join(map(text, words.split("\n")))
