@@ -34,6 +34,7 @@ FLOORS = (
     ("derivation",),
     ("full_check",),
     ("discovery",),
+    ("drawing",),
     ("forms",),
     ("suite",),
     ("capture",),
