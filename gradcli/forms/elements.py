@@ -49,27 +49,39 @@ def _element(block: Block, look: Look, width: int) -> str:
     if isinstance(block, Paragraph):
         return f"<p>{_cell(block.text, look)}</p>"
     if isinstance(block, Chart):
-        return f"<pre{look('code')}>{_lines(chart.text(block, width, False))}</pre>"
+        named = _scrolls("img", f"{block.title}: {block.y} against {block.x}")
+        return f"<pre{look('code')}{named}>{_lines(chart.text(block, width, False))}</pre>"
     if isinstance(block, Code):
-        return f"<pre{look('code')}><code>{_lines(block.text)}</code></pre>"
+        return f"<pre{look('code')}{_scrolls('group', 'code')}><code>{_lines(block.text)}</code></pre>"
     return _table(block, look) if isinstance(block, Table) else ""
 
 
 def _table(table: Table, look: Look) -> str:
     title = f"<caption{look('caption')}>{text(table.title)}</caption>\n" if table.title else ""
-    names = "".join(f"<th{_side(table, k, look)}>{text(name)}</th>" for k, name in enumerate(table.columns))
+    names = "".join(_written("th", _side(table, k, look), text(name)) for k, name in enumerate(table.columns))
     head = f"<thead><tr>{names}</tr></thead>\n" if any(table.columns) else ""
     rows = "\n".join(f"<tr>{_row(table, row, look)}</tr>" for row in table.rows)
-    return f'<div{look("wide")} tabindex="0"><table{look("table")}>\n{title}{head}<tbody>\n{rows}\n</tbody>\n</table></div>'
+    body = f"<table{look('table')}>\n{title}{head}<tbody>\n{rows}\n</tbody>\n</table>"
+    return f"<div{look('wide')}{_scrolls('group', table.title or 'table')}>{body}</div>"
 
 
 def _row(table: Table, row: tuple[Cell, ...], look: Look) -> str:
     named = not any(table.columns)  # a list of names and what they are
-    cells = []
-    for k, cell in enumerate(row):
-        kind = 'th scope="row"' if named and k == 0 else "td"
-        cells.append(f"<{kind}{_side(table, k, look)}>{_cell(cell, look)}</{kind.partition(' ')[0]}>")
-    return "".join(cells)
+    return "".join(
+        _written('th scope="row"' if named and k == 0 else "td", _side(table, k, look), _cell(cell, look))
+        for k, cell in enumerate(row)
+    )
+
+
+def _written(kind: str, side: str, inside: str) -> str:
+    """Return a cell; one that is empty is the head of nothing."""
+    kind = kind if inside else "td"
+    return f"<{kind}{side}>{inside}</{kind.partition(' ')[0]}>"
+
+
+def _scrolls(role: str, name: str) -> str:
+    """Return what lets a keyboard scroll an element that is wider than the page, and a screen reader say where it is."""
+    return f' role="{role}" aria-label="{text(name)}" tabindex="0"'
 
 
 def _side(table: Table, k: int, look: Look) -> str:

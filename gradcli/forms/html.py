@@ -7,7 +7,8 @@ from gradcli.forms.elements import elements, text
 from gradcli.reports.blocks import Heading
 
 _STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
+        background: light-dark(#fff, #16181c); color: light-dark(#1b1d21, #e6e6e6); }
 body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; }
@@ -25,6 +26,10 @@ pre { overflow-x: auto; padding: .75rem 1rem; border-radius: .4rem;
 .unsure { color: light-dark(#7a4f01, #e3b341); }
 .dim { opacity: .75; }
 .strong { font-weight: 600; }
+@media print {
+  :root { color-scheme: light; }
+  pre { white-space: pre-wrap; }
+}
 """
 _HEAD = """<!doctype html>
 <html lang="en">

@@ -54,6 +54,18 @@ def test_a_formula_is_an_element_of_its_own() -> None:
     assert [element.tag for element in parsed(page).iter() if element.tag == MATH]
 
 
+@pytest.mark.parametrize("columns", [("", "a"), ("", "")])
+def test_no_cell_is_the_head_of_nothing(columns: tuple[str, ...]) -> None:
+    found = parsed(rendered("html", Page((Table(columns, (("", "b"), ("c", "d"))),))))
+    assert all("".join(head.itertext()) for head in found.iter("th"))
+
+
+@pytest.mark.parametrize("block", BLOCKS[3:])
+def test_what_may_be_wider_than_the_page_has_a_name_and_takes_the_focus(block: Any) -> None:
+    wide = [e for e in parsed(rendered("html", Page((block,)))).iter() if e.tag == "pre" or e.get("class") == "wide"]
+    assert wide and all(e.get("tabindex") == "0" and e.get("role") and e.get("aria-label") for e in wide)
+
+
 @pytest.mark.parametrize(("f", "options"), [
     ("log(det(S)) + x@inv(S)@x", ("--shapes", "S: n n; x: n")), ("sum(a<b)*x # </script>", ("--shapes", "a: n; b: n")),
     ("sum(W**3)", ("--shapes", "W: m n", "--order", "2")), ("softmax(z)", ("--shapes", "z: n")), ("max(x)", ("--shapes", "x: n")),
