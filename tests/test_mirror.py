@@ -7,6 +7,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 TESTS, PACKAGE = ROOT / "tests", ROOT / "gradcli"
 ACROSS = {
+    "browser",
     "corpus",
     "frameworks/corpus",
     "goldens",
