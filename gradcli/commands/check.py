@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gradcli.verify.request import Request
 
 _LARGE = 10**7  # entries: the work for more is announced
-FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github", "sarif")
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
 
     gradcli check "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -40,7 +40,7 @@ EXAMPLES = """Examples:
 
     gradcli check model.py:loss --at model.py:point --wrt "params.*" --timeout 90s
 
-    gradcli check "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --out report.md
+    gradcli check "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --out report.html
 
 Without a target, the checks of pyproject.toml or gradcli.toml are run:
 
@@ -54,7 +54,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without values, an expression is
     checked at three points drawn where it is smooth. Without a target, the checks of the project are run, which
     pyproject.toml or gradcli.toml declares.
-    Formats: text, json, ndjson, markdown, csv, junit, github, sarif.
+    Formats: text, json, ndjson, markdown, html, csv, junit, github, sarif.
     """
     words = targets or []
     to = output(FORMATS, options, world)
@@ -72,6 +72,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
 def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
     from gradcli.full_check import full_check
+    from gradcli.study.point_walkthrough import with_walk
     from gradcli.suite.ended import TimeIsUp
     from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
@@ -84,6 +85,7 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
             asked = request(ask, wanted)
             _announce(asked, to, world)
             report = full_check(asked, ask, wanted, progress)
+            report = with_walk(asked, report) if to.pages else report
     except TimeIsUp as over:
         report = _unfinished(over, ask, wanted)
     emit(dataclasses.replace(report, full=options.verbose), to, world)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradcli.verify.asked import CheckOptions
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
-FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
 _LARGEST = 10**13  # the largest size: its counts are still exact, and nothing of it is allocated
 EXAMPLES = """Examples:
 
@@ -39,7 +39,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
     Below them error against step size, in short (all of it: gradcli sweep). --sizes shows how evaluations, time and memory
-    grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, csv; files also .pdf, .svg, .png.
+    grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study

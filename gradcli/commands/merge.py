@@ -7,7 +7,7 @@ from gradcli.errors import BadOption
 from gradcli.options import Options
 from gradcli.world import World
 
-FORMATS = ("text", "json", "ndjson", "markdown", "csv", "junit", "github", "sarif")
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
 
     gradcli check --shard 1/2 --out first.json

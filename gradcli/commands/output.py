@@ -31,6 +31,11 @@ class Output:
     annotations: bool = False
     picture: Page = _AS_DRAWN  # the size of pictures
 
+    @property
+    def pages(self) -> bool:
+        """Whether the report is written as a page anywhere."""
+        return "html" in (self.form, *(form for form, _ in self.files))
+
 
 def output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> Output:
     """Return the output that the options request, checked before any work is done.
@@ -50,7 +55,7 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
     wide = (*forms, *PICTURES) if pictures else forms
     asked = [*((name, wide) for name in options.out), *((name, PICTURES) for name in options.plot)]
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
-    drawn = {form for form, _ in files if form in PICTURES}
+    drawn = {form for form, _ in files if form in PICTURES and form not in forms}  # by matplotlib
     if drawn:
         from gradcli.forms.figure import need_matplotlib, refuse_large
 
@@ -121,7 +126,7 @@ def emit(report: Any, to: Output, world: World, shown: bool = True) -> None:
             path.write_bytes(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
-    if any(form in PICTURES for form, _ in to.files) and not to.quiet:
+    if any(form in PICTURES for form, _ in to.files) and not to.quiet and hasattr(report, "pictures"):
         from gradcli.forms.figure import left_out
 
         for sentence in left_out(report.pictures()):

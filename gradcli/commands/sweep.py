@@ -5,7 +5,7 @@ from gradcli.commands.target_requests import only, target_requests
 from gradcli.options import Options
 from gradcli.world import World
 
-FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
 EXAMPLES = """Examples:
 
     gradcli sweep "sin(x)" x=1
@@ -24,7 +24,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     Steps go from 1 to 1e-20 of an input's size; errors are those against the certified derivative. With several
     inputs the sweep is along all of them at once (--each: along every entry); the best error is the least on the
     curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
-    Formats: text, json, ndjson, markdown, csv; files also .pdf, .svg, .png.
+    Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study

@@ -9,7 +9,7 @@ import itertools
 import linecache
 import os
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -20,6 +20,7 @@ _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _PREFIXES = (sys.prefix, sys.base_prefix)
 _INSTALLED = tuple({prefix + os.sep for name in _PREFIXES for prefix in (name, str(Path(name).resolve()))})
 _MOST_WRITTEN = 10
+_MOST_PLACES = 4096  # positions and files that are remembered
 _USERS: dict[str, bool] = {}
 _OWN: set[str] = set()
 
@@ -141,6 +142,7 @@ def place_of(function: Any) -> Place | None:
     return _place(code, code.co_firstlineno + 1, None, None) if found.source.startswith("@") else found
 
 
+@lru_cache(maxsize=_MOST_PLACES)
 def _columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
     for k, (line, end, column, stop) in enumerate(code.co_positions()):
         if k == instruction // 2:
@@ -226,8 +228,13 @@ def _module_of(frame: FrameType) -> str:
 
 def shown(file: str) -> str:
     """Return a path for display: relative to the current folder if the file lies in it."""
+    return _shown(file, Path.cwd())
+
+
+@lru_cache(maxsize=_MOST_PLACES)
+def _shown(file: str, folder: Path) -> str:
     try:
-        near = os.path.relpath(file)
+        near = os.path.relpath(file, folder)
     except ValueError:  # another drive
         return file
     return file if near.startswith("..") or file.startswith("<") else near

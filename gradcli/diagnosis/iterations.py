@@ -25,7 +25,7 @@ def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
                 _, _, xs, y, _, _ = tape.lines[other]
                 rules[k] = {edge.i: evaluated_at(rule, y, xs)}
-            whose = search.explains(search.made(program.with_rules(rules)))
+            whose = search.tried(program.with_rules(rules))
             if whose is not None:
                 says = f"the derivative on this line uses the values of the iteration {when}{whose}"
                 return said(search, DiagnosisKind.STALE, says, edge.position)
@@ -44,7 +44,7 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
             rules = _with_factor(tape, edge, lines)
             if rules is None:
                 continue
-            whose = search.explains(search.made(program.with_rules(rules)))
+            whose = search.tried(program.with_rules(rules))
             if whose is not None:
                 says = f"the derivative of a product is the other factor, but another value is used{whose}"
                 return said(search, DiagnosisKind.SWAPPED, says, edge.position)

@@ -9,7 +9,7 @@ from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
 from gradcli.diagnosis.factors import named_factor
 from gradcli.diagnosis.iterations import other_iterations, other_values
-from gradcli.diagnosis.partial_slips import negated, omitted, replacements
+from gradcli.diagnosis.partial_slips import negated, omitted, replacements, scaled
 from gradcli.diagnosis.paths import overwritten
 from gradcli.diagnosis.search import Edge, Search, changed, edges_of, key_of, said, through
 from gradcli.diagnosis.wrong import Gradient, Wrong
@@ -69,7 +69,7 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         code, alone = code_at(edge.position), len(recorded[key_of(edge.position, edge.lines[-1])]) == 1
         for kind, says, rule in replacements(edge.primitive, edge.i, y, xs, code, alone):
-            whose = search.explains(search.made(changed(program, edge, rule)))
+            whose = search.tried(changed(program, edge, rule))
             if whose is not None:
                 return said(search, kind, says + whose, edge.position)
     return None
@@ -77,13 +77,14 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
 
 def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution is missing in the claim."""
-    tape = search.wrong.q.recording.tape
+    program = search.wrong.q.recording
     for n, edge in enumerate(edges):
-        operands = tape.operands(edge.lines[-1])
+        operands = program.tape.operands(edge.lines[-1])
         if operands.count(operands[edge.i]) > 1:
             continue  # half of x*x is missing: reported as a factor 2
         whose = search.explains(_without(search, n, edge))
         if whose is not None:
+            search.wrong.slipped.append(changed(program, edge, omitted))
             return _by_share(search, 0.0, edge, whose)
     return None
 
@@ -106,7 +107,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         if factor is None:
             continue
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
-            whose = search.explains(search.made(changed(program, edge, negated)))
+            whose = search.tried(changed(program, edge, negated))
             if whose is not None:
                 return said(
                     search,
@@ -119,6 +120,7 @@ def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
         whose = search.explains(mixed)
         if whose is None:
             continue
+        wrong.slipped.append(changed(program, edge, scaled(factor)))
         found = _by_share(search, factor, edge, whose)
         if found is not None:
             return found
@@ -212,7 +214,7 @@ def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
 def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
     """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
     for kind, says, program, position in block_slips(search.wrong.q.recording):
-        whose = search.explains(search.made(program))
+        whose = search.tried(program)
         if whose is not None:
             return said(search, kind, says + whose, position)
         if search.cut:

@@ -130,9 +130,12 @@ def omitted(rule: Rule) -> Rule:
     return Replaced(rule, lambda pulled, ybar, i, y, xs, params: np.zeros(shape(xs[i]))[()])
 
 
-def negated(rule: Rule) -> Rule:
-    """Return the rule with its sign flipped."""
-    return Replaced(rule, lambda pulled, ybar, i, y, xs, params: -pulled(ybar))
+def scaled(factor: float) -> Callable[[Rule], Rule]:
+    """Return a function from a rule to one that pulls back this many times as much."""
+    return lambda rule: Replaced(rule, lambda pulled, ybar, i, y, xs, params: factor * pulled(ybar))
+
+
+negated = scaled(-1.0)
 
 
 def _passed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:

@@ -24,7 +24,7 @@ def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
     program = search.wrong.q.recording
     tape = program.tape
     for says, rules, position in _lost(tape, edges):
-        whose = search.explains(search.made(program.with_rules(rules)))
+        whose = search.tried(program.with_rules(rules))
         if whose is not None:
             return through(search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position)
         if search.cut:

@@ -55,6 +55,13 @@ class Search:
             return None  # this slip does not fit the shapes
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
 
+    def tried(self, program: Program) -> str | None:
+        """Return in words where the gradient of a changed program equals the claim, as `explains`; keep a program that does."""
+        whose = self.explains(self.made(program))
+        if whose is not None:
+            self.wrong.slipped.append(program)
+        return whose
+
     def explains(self, made: Gradient | None) -> str | None:
         """Return in words where a changed gradient equals the claim: empty if everywhere; None if it does not."""
         if made is None:

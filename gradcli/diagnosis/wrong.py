@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape, size
+from gradcli.interpreters.program import Program
 from gradcli.modes.mode import Question
 from gradcli.point import Array
 from gradcli.reports import numbers
@@ -35,6 +36,7 @@ class Wrong:
     room: Gradient = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
     unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
+    slipped: list[Program] = field(default_factory=list)  # the recorded program with the slip that explains the claim
 
     @cached_property
     def names(self) -> tuple[str, ...]:

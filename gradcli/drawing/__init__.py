@@ -1,1 +1,1 @@
-"""Layouts of graphs: where boxes lie and how edges run, in pixels and without a form of output."""
+"""Drawings as SVG: layouts of graphs, the graph of a computation, charts, bars and matrices."""

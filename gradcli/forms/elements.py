@@ -12,6 +12,7 @@ from gradcli.reports.blocks import (
     Code,
     Heading,
     Headline,
+    Link,
     Mathematics,
     Paragraph,
     Piece,
@@ -43,7 +44,8 @@ def text(words: str) -> str:
 
 def _element(block: Block, look: Look, width: int) -> str:
     if isinstance(block, Heading):
-        return f"<h{block.level}>{text(block.text)}</h{block.level}>"
+        named = f' id="{text(block.name)}"' if block.name else ""
+        return f"<h{block.level}{named}>{text(block.text)}</h{block.level}>"
     if isinstance(block, Headline):
         return f"<p><strong{look(block.tone)}>{text(block.word)}</strong> {text(block.sentence)}</p>"
     if isinstance(block, Paragraph):
@@ -95,6 +97,8 @@ def _cell(cell: Cell, look: Look) -> str:
 def _piece(piece: Piece, look: Look) -> str:
     if isinstance(piece, Mathematics):
         return in_mathml(piece.mathml)
+    if isinstance(piece, Link):
+        return f'<a href="#{text(piece.to)}">{text(piece.text)}</a>'
     return text(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{text(piece.text)}</span>"
 
 

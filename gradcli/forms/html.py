@@ -1,42 +1,27 @@
-"""Reports as one HTML page: no script, no request to anywhere, formulas in MathML, and all text in it escaped."""
+"""Reports as one HTML page: one file, no request to anywhere, formulas in MathML, and all text in it escaped.
 
+What it shows needs no script; a script adds the steps through a computation. The page's policy allows this script and this
+style sheet alone, by their hashes.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
 from typing import Any
 
+from gradcli.drawing import chart
 from gradcli.forms import Page
 from gradcli.forms.elements import elements, text
-from gradcli.reports.blocks import Heading
+from gradcli.forms.walk import section
+from gradcli.reports.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk
 
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
-        background: light-dark(#fff, #16181c); color: light-dark(#1b1d21, #e6e6e6); }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; }
-.wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; }
-caption { text-align: left; font-weight: 600; padding: .25rem 0; }
-th, td { text-align: left; vertical-align: baseline; padding: .2rem .9rem .2rem 0; }
-tbody tr { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-th { font-weight: 600; }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-math { font-size: 1.1em; }
-math[display="block"] { display: inline math; }
-pre { overflow-x: auto; padding: .75rem 1rem; border-radius: .4rem;
-      background: color-mix(in srgb, currentColor 8%, transparent); }
-.good { color: light-dark(#116329, #7ee787); }
-.bad { color: light-dark(#b3261e, #ffa198); }
-.unsure { color: light-dark(#7a4f01, #e3b341); }
-.dim { opacity: .75; }
-.strong { font-weight: 600; }
-@media print {
-  :root { color-scheme: light; }
-  pre { white-space: pre-wrap; }
-}
-"""
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta http-equiv="Content-Security-Policy" content="{policy}"/>
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -49,7 +34,61 @@ def render(report: Any, page: Page) -> str:
     """Return the report as an HTML page, whose title is what was looked at."""
     target = getattr(report, "target", None)
     title = "gradcli" if target is None else target.text.strip()
-    blocks = report.blocks()
+    blocks = report.page_blocks() if hasattr(report, "page_blocks") else report.blocks()
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
-    body = elements((*first, *blocks), width=page.width)
-    return f"{_HEAD.format(title=text(title), style=_STYLE)}{body}\n</main>\n</body>\n</html>\n"
+    walks = any(isinstance(block, Walk) for block in blocks)
+    style, script = asset("page.css"), asset("page.js") if walks else ""
+    policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
+    policy += f"; script-src {_hashed(script)}" if walks else ""
+    body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
+    body = chart.marks() + body if any(isinstance(block, Chart) for block in blocks) else body
+    end = f"<script>{script}</script>\n" if walks else ""
+    return f"{_HEAD.format(title=text(title), style=style, policy=policy)}{body}\n</main>\n{end}</body>\n</html>\n"
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the page's style sheet or script."""
+    return resources.files("gradcli.forms").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hashed(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _part(block: Block | Figure, page: Page) -> str:
+    if isinstance(block, Walk):
+        return section(block.trace)
+    if isinstance(block, Chart):
+        return _chart(block)
+    if isinstance(block, Bars):
+        return _figure(block.title, "", chart.bars(block))
+    if isinstance(block, HeatMap):
+        return _figure(block.title, "map", chart.heat_map(block))
+    return elements((block,), width=page.width)
+
+
+def _figure(title: str, look: str, *parts: str) -> str:
+    """Return a picture with its title; nothing where nothing is drawn."""
+    if not any(parts):
+        return ""
+    return f'<figure class="drawn {look}">\n<figcaption>{text(title)}</figcaption>\n{"".join(parts)}\n</figure>'
+
+
+def _chart(block: Chart) -> str:
+    """Return a chart with a switch for each name and, where there are several, each style; the style sheet makes them work."""
+    drawn = chart.chart(block)
+    if not drawn:
+        return ""
+    looks = chart.Looks.of(block)
+    switches = [_switch(f"xn{k}", looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
+    if len(looks.styles) > 1:
+        switches += [_switch(f"xy{k}", looks.of_style(k), style) for k, style in enumerate(looks.styles)]
+    legend = f"<fieldset><legend>shown</legend>{''.join(switches)}</fieldset>"
+    return _figure(
+        block.title, "lines", legend, f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
+    )
+
+
+def _switch(look: str, sample: str, name: str) -> str:
+    return f'<label><input type="checkbox" class="{look}" checked/>{sample} {text(name)}</label>'

@@ -26,6 +26,13 @@ class Mathematics(Piece):
     mathml: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Link(Piece):
+    """Text that leads to the part of a page with the name `to`; elsewhere it is text."""
+
+    to: str = ""
+
+
 Cell = str | Piece | tuple[Piece, ...]
 
 
@@ -45,10 +52,11 @@ WORDS: dict[Verdict, tuple[str, Tone]] = {
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The title of a part of a document; `level` 1 is that of the document."""
+    """The title of a part of a document; `level` 1 is that of the document. Links of a page lead to its `name`."""
 
     text: str
     level: int = 2
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +138,20 @@ class HeatMap:
     marked: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A computation that a page draws as a graph with forward and backward steps; `trace` is the report of `trace`."""
+
+    trace: Any
+
+
 def drawable(number: float) -> bool:
     """Whether a number has a place on an axis in powers of ten."""
     return math.isfinite(number) and number > 0
 
 
 Picture = Chart | Bars | HeatMap
+Figure = Walk | Picture  # what only pages and picture files show
 Block = Headline | Heading | Paragraph | Code | Table | Graph | Chart
 
 

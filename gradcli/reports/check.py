@@ -1,6 +1,6 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,16 +8,18 @@ import numpy as np
 from gradcli.errors import NotConfirmed
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import WORDS, Block, Code, Headline, Paragraph, Piece
+from gradcli.reports.blocks import WORDS, Block, Code, Figure, Heading, Headline, HeatMap, Paragraph, Piece, Walk
 from gradcli.reports.check_blocks import other_points, point_blocks, stress_blocks
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
+from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
 from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
+from gradcli.reports.trace import TraceReport
 from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
@@ -66,6 +68,10 @@ class CheckReport(Printed):
     stress: StressReport | Absent = ABSENT
     comparison: Comparison | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
+    # the computation at the worst point, or why it is not drawn; for pages, where it is made when it is needed
+    walk: Callable[[], TraceReport | str] | None = field(
+        default=None, compare=False, repr=False, metadata={TEXT_ONLY: True}
+    )
 
     @property
     def passed(self) -> bool:
@@ -90,7 +96,7 @@ class CheckReport(Printed):
         left = self._unclaimed()
         word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
         blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text)}: {self.sentence()}")]
-        worst = min(range(len(self.points)), key=lambda k: _WORST.index(self.points[k].verdict))
+        worst = worst_point(self)
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number)
         blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
@@ -108,6 +114,25 @@ class CheckReport(Printed):
         if self.command:
             return (*blocks, Paragraph("Again:"), Code(replay(self.command)))
         return (*blocks, *seed_line(self.seed))
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the verdict, the computation with what the claim makes of it, maps of errors, and all that the text has."""
+        first, *rest = self.blocks()
+        said = next((p.diagnosis.message for p in self.points if p.diagnosis is not None), None)
+        walk = None if self.walk is None else self.walk()
+        drawn: list[Block | Figure] = (
+            [Paragraph(walk)] if isinstance(walk, str) else [] if walk is None else [Walk(walk)]
+        )
+        mistake = [Paragraph((Piece("Likely mistake: ", "strong"), Piece(said)))] if said else []
+        return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *rest)
+
+    def _error_maps(self) -> list[HeatMap]:
+        """Return the errors of the claim at the worst point, a map for each matrix."""
+        point = self.points[worst_point(self)]
+        if "claim" not in point.modes or point.reference is None:
+            return []
+        outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
+        return error_maps("claim", point.modes["claim"].values, point.modes[point.reference].values, outputs)
 
     def _unclaimed(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""
@@ -197,6 +222,11 @@ class CheckReport(Printed):
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+
+
+def worst_point(report: CheckReport) -> int:
+    """Return the number of the first point with the verdict on the whole check."""
+    return min(range(len(report.points)), key=lambda k: _WORST.index(report.points[k].verdict))
 
 
 def limit_of(detects: Detects) -> str:

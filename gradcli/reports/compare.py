@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.reports import numbers, shown_entries
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import WORDS, Block, Cell, Headline, Paragraph, Picture, Piece, Table, Tone
+from gradcli.reports.blocks import WORDS, Block, Cell, Figure, Heading, Headline, Paragraph, Picture, Piece, Table, Tone
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.compare_pictures import pictures
 from gradcli.reports.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
@@ -84,6 +84,10 @@ class CompareReport(Printed):
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
         return pictures(self)
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the text, and the pictures below it."""
+        return (*self.blocks(), Heading("Pictures"), *self.pictures())
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode as a row."""

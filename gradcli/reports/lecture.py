@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gradcli.reports.blocks import Block, Heading
+from gradcli.reports.blocks import Block, Figure, Heading
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Printed, Target
 from gradcli.reports.derive import DeriveReport
@@ -31,6 +31,14 @@ class Lecture(Printed):
         """Return the three parts, each under its heading."""
         return (
             Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(), *self.at_the_point(),
+        )  # fmt: skip
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the derivation, the computation as a graph with its steps, and the check."""
+        return (
+            Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(),
+            Heading("Forward and backward at the point"), *self.walkthrough.page_blocks(),
+            Heading("Check"), *self.check.blocks(),
         )  # fmt: skip
 
     def at_the_point(self) -> tuple[Block, ...]:

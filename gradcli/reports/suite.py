@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Paragraph, Piece, Table, Tone
+from gradcli.reports.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone
 from gradcli.reports.check import COLUMNS, CheckReport, limit_of, replay
 from gradcli.reports.common import ErrorReport, Printed
 from gradcli.reports.decode import Summarised, decoded
@@ -27,6 +27,7 @@ _SHORTEST = 0.01  # seconds that are written
 _LEAST = 12  # columns of a name
 _TIMED = 72  # columns from which on the time has its place
 _NAMED = 10  # checks that were not reached, by name
+_PAGED = 200  # checks with details on a page, if so many passed
 _WRONG_ENTRIES = 10  # shown of a check whose arrays are too large for its document
 
 
@@ -224,6 +225,22 @@ class SuiteReport(Printed):
             (Piece(*check.word), check.id, check.said(), _seconds(check.seconds)) for check in self.checks
         ]
         return (Table(("verdict", "check", "", "time"), tuple(rows), frozenset({3})), *self.details())
+
+    def page_blocks(self) -> tuple[Block, ...]:
+        """Return the counts, a table of all checks with links, and the details that they lead to."""
+        shown = [k for k, check in enumerate(self.checks) if check.status is not Exit.CONFIRMED]
+        shown += [k for k in range(len(self.checks)) if k not in shown][: max(0, _PAGED - len(shown))]
+        rows: list[tuple[Cell, ...]] = []
+        found: list[Block] = []
+        for k, check in enumerate(self.checks):
+            name = Link(check.id, to=f"check-{k + 1}") if k in shown else check.id
+            rows.append((Piece(*check.word), name, check.said(), _seconds(check.seconds)))
+        for k in sorted(shown):
+            found += [Heading(self.checks[k].id, name=f"check-{k + 1}"), *self.checks[k].blocks(full=True)]
+        left = len(self.checks) - len(shown)
+        more = [Paragraph(f"{left:,} more checks passed; their details are in --json.")] * bool(left)
+        table = Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
+        return (*self.last(), table, *more, *found)
 
     def details(self) -> tuple[Block, ...]:
         """Return the reports that did not pass in full, and the counts."""

@@ -10,6 +10,7 @@ from gradcli.reports.blocks import (
     Block,
     Cell,
     Chart,
+    Figure,
     Headline,
     Paragraph,
     Picture,
@@ -113,6 +114,12 @@ class SweepReport(Printed):
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
         return (*blocks, *seed_line(self.seed))
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the text with the pictures in place of its chart."""
+        found = self.blocks()
+        drawn = next((k for k, block in enumerate(found) if isinstance(block, Chart)), len(found))
+        return (*found[:drawn], *self.pictures(), *found[drawn + 1 :])
 
     def _claim(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):

@@ -1,14 +1,14 @@
 """The report of `trace`: the computation as a walkthrough, forward and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import Block, Cell, Graph, Paragraph, Piece, Table
-from gradcli.reports.common import Finding, Printed, Target
-from gradcli.reports.encode import Given, Status, Values
+from gradcli.reports.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk
+from gradcli.reports.common import Finding, Printed, SourceLine, Target
+from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
 from gradcli.reports.seeds import seed_line
 
 
@@ -21,6 +21,7 @@ class Contribution:
     partial  The local partial, or `transpose of NAME` for a linear operation on arrays.
     product  What this use adds to the adjoint, shaped as the value of this node.
     formula  The same as a product of matrices, such as `(dL/dz) xᵀ`.
+    rule     The local partial as a formula, such as `1 - y*y`, where the operation is elementwise.
     """
 
     from_: str
@@ -28,6 +29,23 @@ class Contribution:
     partial: Values | str
     product: Values
     formula: str | Absent = ABSENT
+    rule: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What ball arithmetic proves of a value and its adjoint.
+
+    value           The value to 30 digits, where it is a number; null for an array.
+    adjoint         The adjoint to 30 digits, where it is a number; null for an array.
+    value_digits    The right digits of the float64 value, in the worst entry; 17 at most.
+    adjoint_digits  The right digits of the float64 adjoint, in the worst entry; 17 at most.
+    """
+
+    value: str | None
+    adjoint: str | None
+    value_digits: float
+    adjoint_digits: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +63,10 @@ class Node:
     contributions  What each use of the node adds to its adjoint.
     line           The line of the code, counted from 1; null where it is not known.
     text           The operation as the user wrote it.
+    file           The file of the code; absent for an expression and where it is not known.
+    proved         What ball arithmetic proves of the value and the adjoint, where it was asked for.
+    claimed        The adjoint that a wrong claim has: of an input, the claimed gradient; of another node, the adjoint that the
+                   mistake in the claim makes, where one line of the program explains the claim.
     """
 
     id: int
@@ -57,6 +79,20 @@ class Node:
     contributions: tuple[Contribution, ...]
     line: int | None
     text: str | Absent = ABSENT
+    file: str | Absent = ABSENT
+    proved: Proved | Absent = ABSENT
+    claimed: Values | Absent = ABSENT
+
+
+_CLOSE = 1e-6  # relative to the largest entry: adjoints that differ by less are drawn as equal
+
+
+def differs(claimed: Values | Absent, adjoint: Values) -> bool:
+    """Whether a claimed adjoint is visibly not the right one."""
+    if isinstance(claimed, Absent):
+        return False
+    scale = max(float(np.max(np.abs(adjoint), initial=0.0)), float(np.max(np.abs(claimed), initial=0.0)))
+    return np.shape(claimed) != np.shape(adjoint) or not np.all(np.abs(claimed - adjoint) <= _CLOSE * scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +109,8 @@ class TraceReport(Printed):
     schema       The name of this schema, with its number.
     exit_status  The exit status of this command.
     line         The line of standard input that asked for it, counted from 1.
+    departs      The first node, from the result backward, whose adjoint is not that of a wrong claim.
+    mistake      The line of code with the mistake that makes the claim depart there, where it is known.
     """
 
     target: Target
@@ -85,6 +123,9 @@ class TraceReport(Printed):
     schema: str = "gradcli.trace/2"
     exit_status: Status = 0
     line: int | Absent = ABSENT
+    departs: str | Absent = ABSENT
+    mistake: SourceLine | Absent = ABSENT
+    source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the forward table, the backward table, and the graph."""
@@ -95,6 +136,11 @@ class TraceReport(Printed):
         ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (*blocks, self.graph(), *seed_line(self.seed))
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the graph with its steps, and the findings."""
+        found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
+        return (Walk(self), *found, *seed_line(self.seed))
 
     def _loss(self) -> str:
         """Return what the adjoints are derivatives of."""

@@ -1,26 +1,30 @@
 """The study behind `trace`: the program at one point, by the operations the user wrote, forward and backward."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
+from gradcli.core.primitive import Primitive, Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
 from gradcli.errors import Place
 from gradcli.interpreters import lines
+from gradcli.interpreters.formula import written
 from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports import numbers
-from gradcli.reports.absent import ABSENT
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Target, finding
-from gradcli.reports.trace import Contribution, Node, TraceReport
+from gradcli.reports.trace import Contribution, Node, Proved, TraceReport, differs
 from gradcli.study.adjoints import Use, formula
+from gradcli.study.code import source_around
+from gradcli.study.proofs import proofs
 from gradcli.verify.environment import environment
 from gradcli.words import Kind, Severity
 
@@ -79,13 +83,17 @@ class Step:
         return list(zip(self.operands, cotangents[:count], strict=True))
 
 
-def walkthrough(q: Question) -> TraceReport:
-    """Return the report of the computation, step by step; each adjoint is the derivative of the sum of all outputs."""
+def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value] | None = None) -> TraceReport:
+    """Return the report of the computation, step by step; each adjoint is the derivative of the sum of all outputs.
+
+    With `prove`, each value has its digits from ball arithmetic, where these are not too many operations. `claimed` has the
+    adjoints of a wrong claim, by the number of a recorded line.
+    """
     y, inputs, tape = q.recording
     steps = _steps(tape, y.slot if isinstance(y, Recorded) else CONSTANT)
     names = _names(q, y, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
-        nodes = _NodeBuilder(q, steps, names).build()
+        nodes = _NodeBuilder(q, steps, names, proofs(q) if prove else None, claimed or {}).build()
     findings = [
         finding(kind, Severity.WARNING, mark.says, at=place(mark.position))
         for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
@@ -95,7 +103,21 @@ def walkthrough(q: Question) -> TraceReport:
         bad = q.not_finite
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
     target, found = Target(q.f.kind, q.f.text), tuple(findings)
-    return TraceReport(target, q.point.values, q.point.drawn, q.seed, nodes, found, environment())
+    return TraceReport(
+        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), departs=_departs(nodes),
+        source=source_around(node_places(tape, steps)),
+    )  # fmt: skip
+
+
+def _departs(nodes: Sequence[Node]) -> str | Absent:
+    """Return the name of the first node, from the result backward, whose adjoint a claim has otherwise."""
+    return next((node.name for node in reversed(nodes) if differs(node.claimed, node.adjoint)), ABSENT)
+
+
+def node_places(tape: Tape, steps: Sequence[Step]) -> list[Place]:
+    """Return the lines of files that the steps are on."""
+    found = (place(tape.position(step.last)) for step in steps)
+    return [at for at in found if isinstance(at, Place)]
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:
@@ -153,6 +175,8 @@ class _NodeBuilder:
     q: Question
     steps: Sequence[Step]
     names: Mapping[int, str]
+    proofs: Sequence[Proved | None] | None
+    claimed: Mapping[int, Value]
 
     def build(self) -> tuple[Node, ...]:
         uses: dict[int, list[Contribution]] = defaultdict(list)
@@ -208,9 +232,10 @@ class _NodeBuilder:
         for (slot, partial), (_, product) in zip(partials, step.vjp(ybar), strict=True):
             i = unmatched_slots.index(slot) if slot in unmatched_slots else len(unmatched_slots)
             adjoint_formula = formula(use, i)
+            rule = _rule_text(step.tape.lines[step.last], i, use) if len(step.slots) == 1 else ABSENT
             if slot in unmatched_slots:
                 unmatched_slots[i] = CONSTANT  # so that a second use matches the next operand
-            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula))
+            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula, rule))
 
     def _use_and_operands(self, step: Step) -> tuple[Use, list[int]]:
         """Return the data of a step that the formula of an adjoint needs, and the slots of its operands."""
@@ -258,8 +283,11 @@ class _NodeBuilder:
         adjoint = np.zeros(shape(y))[()] if bar is None else bar
         span = place(tape.position(slot))
         line = span.line if span else None
+        file = span.file if isinstance(span, Place) else ABSENT
+        proved = (self.proofs[slot] if self.proofs else None) or ABSENT
+        beside = {"file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
         if self._is_input(step):
-            return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT)
+            return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
         written = self._text(step)
         operation = step.operation(written)
         if len(step.slots) == 1:
@@ -269,7 +297,7 @@ class _NodeBuilder:
         else:
             operands = tuple(dict.fromkeys(self.names[s] for s in step.operands))
         text = written or f"{operation}({', '.join(operands)})"
-        return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text)
+        return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside)
 
 
 def _partial(line: Line, i: int) -> Any:
@@ -286,6 +314,36 @@ def _partial(line: Line, i: int) -> Any:
     if shape(y) == ():
         return np.asarray(rule.pull(np.float64(1), i, y, xs, params or {}, transpose), dtype=float)[()]
     return f"transpose of {primitive.name}"
+
+
+def _rule_text(line: Line, i: int, use: Use) -> str | Absent:
+    """Return the local partial with respect to operand i as a formula in the names of the program."""
+    primitive, _, _, _, params, _ = line
+    if primitive is None or i >= len(use.operands) or len(use.operands) > len(_LETTERS):
+        return ABSENT
+    template = _rule_template(primitive, i, tuple((params or {}).items()), len(use.operands))
+    names = dict(zip(_LETTERS, use.operands, strict=False), y=use.y)
+    return ABSENT if template is None else _LETTER.sub(lambda found: names.get(found[0], found[0]), template)
+
+
+_LETTERS = ("a", "b", "c", "d")  # of the operands in a rule; y is the result
+_LETTER = re.compile(r"\b[abcdy]\b")
+
+
+def _rule_template(primitive: Primitive, i: int, params: tuple[Any, ...], operands: int) -> str | None:
+    """Return the local partial as a formula of y and of the letters of the operands; None if it is not elementwise."""
+    try:
+        return _written_rule(primitive, i, params, operands)
+    except TypeError:  # parameters that cannot be hashed
+        return None
+
+
+@cache
+def _written_rule(primitive: Primitive, i: int, params: tuple[Any, ...], operands: int) -> str | None:
+    rule = primitive.rule(i)
+    if isinstance(rule, Factor):
+        return f"{rule.factor:g}"
+    return written(rule.partial, "y", _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
 
 
 def _same(value: Any, x: Value) -> bool:

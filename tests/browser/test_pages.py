@@ -15,6 +15,7 @@ Open = Callable[..., Opened]
 Written = Callable[..., Path]
 
 LEAST = ("--shapes", "X: m n; w: n; y: m")
+MATRICES = "W=[[0.5, -1, 0.2], [1, 2, -0.3]], x=[0.3, 0.7, -0.4]"
 PAGES = [  # a name, the command without --out, and what a reader finds in its page
     ("derivation", ("derive", "sum((X@w-y)**2)", *LEAST, "--code", "all"), ("gradient by w", "checked", "def gradient")),
     ("answer", ("derive", "sum((X@w-y)**2)", *LEAST, "--style", "graph", "--wrt", "w", "--answer", "X.T@(X@w-y)"),
@@ -23,7 +24,16 @@ PAGES = [  # a name, the command without --out, and what a reader finds in its p
     ("hessian", ("derive", "sum(W**3)", "--shapes", "W: m n", "--order", "2"), ("relative error",)),
     ("matrices", ("derive", "log(det(S)) + x@inv(S)@x", "--shapes", "S: n n; x: n", "--assume", "S: spd"), ("spd",)),
     ("lecture", ("derive", "w2@tanh(W1@x)", "--at", "w2=[1, -1], W1=[[1, 2], [0, 1]], x=[0.5, -1]"),
-     ("Forward and backward at the point", "PASS", "certified", "0.180707", "-0.1435540976891")),
+     ("Forward and backward at the point", "PASS", "certified", "0.180707", "-0.14355")),
+    ("trace", ("trace", "v3 = x1 + x2; v3 * x1", "x1=3", "x2=4"), ("v3", "3*1 + 1*7", "21", "10")),
+    ("passing check", ("check", "sin(x*y)", "x=0.5", "y=1.2"), ("PASS", "certified", "0.990402")),
+    ("wrong claim", ("check", "tanh(W@x)@w", "--grad", "x=W.T@((1-tanh(W@x))*w)", "--at", MATRICES + ", w=[1, -2]"),
+     ("FAIL", "departs here", "Likely mistake", "claimed")),
+    ("kink", ("check", "sum(relu(x))", "--at", "x=[1, 0, -2]"), ("INCONCLUSIVE", "kink")),
+    ("jacobian", ("check", "tanh(W@x)", "--jac", "x=W", "--at", MATRICES, "--wrt", "x"), ("FAIL", "relative error")),
+    ("sweep", ("sweep", "sin(x)*exp(x)", "x=1", "--dtype", "float64,float32"), ("7-point", "float32", "digits")),
+    ("modes", ("compare-modes", "sum(tanh(W@x)**2)", "--at", MATRICES), ("finite-difference", "evaluations")),
+    ("suite", ("check", "sin(x)", "sum(abs(y))", "x=0.5", "y=0"), ("1 passed", "INCONCLUSIVE", "sin(x)")),
 ]  # fmt: skip
 each_page = pytest.mark.parametrize("argv", [row[1] for row in PAGES], ids=[row[0] for row in PAGES])
 SCREENS = [(1280, False), (1280, True), (400, False), (400, True)]  # width, dark
@@ -60,7 +70,7 @@ def test_it_can_be_printed(open_page: Open, written: Written, argv: tuple[str, .
 def test_what_scrolls_by_itself_does_so_by_keyboard(open_page: Open, written: Written, argv: tuple[str, ...]) -> None:
     page = open_page(written(*argv), width=400).page
     scrolling = page.evaluate(
-        "[...document.querySelectorAll('*')].filter(e => e !== document.scrollingElement && e.clientWidth"
+        "[...document.querySelectorAll('*')].filter(e => e !== document.scrollingElement && e.checkVisibility()"
         " && e.scrollWidth > e.clientWidth && /auto|scroll/.test(getComputedStyle(e).overflowX)).length"
     )
     moved = 0
@@ -82,6 +92,9 @@ NASTY = SAID + ACTIVE.replace("\n", " ")
 HOSTILE = [
     ("comment", lambda said: ("derive", f"sum(x**2) # {said}", "--shapes", "x: n")),
     ("lecture", lambda said: ("derive", f"sum(x**2) # {said}", "--at", "x=[1, 2]")),
+    ("trace", lambda said: ("trace", f"sum(x**2) # {said}", "--at", "x=[1, 2]")),
+    ("check", lambda said: ("check", f"sum(x**2) # {said}", "--grad", f"x # {said}", "--at", "x=[1, 2]")),
+    ("suite", lambda said: ("check", f"sum(x**2) # {said}", "sin(y)", "--at", "x=[1, 2], y=1")),
 ]
 BLOCKS = {
     "heading": lambda said: Heading(said, 2),
@@ -103,7 +116,8 @@ def harmless(page: Opened, tame: Opened) -> bool:
     assert (page.complaints, page.requests) == ([], [page.url])
     assert tags(page) == tags(tame)
     assert not page.page.evaluate(
-        "[...document.querySelectorAll('*')].some(e => e.getAttributeNames().some(name => /^on|^href$|^src$|^autofocus$/.test(name)))"
+        "[...document.querySelectorAll('*')].some(e => e.getAttributeNames().some(name => /^on|^src$|^autofocus$/.test(name)"
+        " || (name === 'href' && !e.getAttribute(name).startsWith('#'))))"
     )
     return True
 

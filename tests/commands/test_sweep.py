@@ -246,7 +246,7 @@ BAD = [
     ((*SINE, "--plot", "s.png", "--dpi", "49"),  "--dpi takes 50 to 1200 dots per inch, not '49'",     "write --dpi 300"),
     ((*SINE, "--plot", "s.png", "--dpi", "high"), "--dpi takes 50 to 1200 dots per inch, not 'high'",  "write --dpi 300"),
     ((*SINE, "--size", "3.5x2.5"),               "--size is for pictures, and none is asked for",      "name one: --size ... --plot FILE.pdf"),
-    ((*SINE, "--format", "xml"),                 "there is no format 'xml' for this command",          "formats: text, json, ndjson, markdown, csv"),
+    ((*SINE, "--format", "xml"),                 "there is no format 'xml' for this command",          "formats: text, json, ndjson, markdown, html, csv"),
     ((*SINE, "--wrt", "z"),                      "",                                                   "x"),
     ((*SINE, "--grad", "z=1"),                   "",                                                   ""),
     (("2**3",),                                  "there is no input to differentiate by",              "--wrt x"),

@@ -1,0 +1,195 @@
+"""The graph of a computation as SVG: values above the nodes, adjoints below them, local partials on the edges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+
+from gradcli.drawing.collapse import Group, collapsed, edges_between, titled
+from gradcli.drawing.layers import layered
+from gradcli.reports import numbers
+from gradcli.reports.encode import Values
+from gradcli.reports.escape import visible
+from gradcli.reports.trace import Node, TraceReport, differs
+
+LETTER, LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
+BOX = 34  # the height of a box of two lines
+_ROOM = 14  # between two edges that end at one box
+_LONGEST = 26  # letters in a box
+_MOST_PARTIALS = 4  # edges that end at one box and have a label
+_GAP, _APART, _MARGIN = 36, 14, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One node of the drawing: its words, and the nodes of the computation that it stands for."""
+
+    group: Group
+    name: str
+    text: str
+    value: str
+    adjoint: str
+    claimed: str
+    wrong: bool  # whether a claim has another adjoint here, or departs here
+
+    @property
+    def width(self) -> float:
+        """The width of the longest of its words, in pixels."""
+        words = (self.name, self.text, self.value, self.adjoint, self.claimed)
+        return max(4 * LETTER, 16 + LETTER * max(map(len, words)))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The graph as it is drawn: its nodes, its edges as pairs of their numbers, and the picture as an element of SVG."""
+
+    drawn: tuple[Drawn, ...]
+    edges: tuple[tuple[int, int], ...]
+    svg: str
+    crossings: int
+
+
+def draw(trace: TraceReport, style: str = "") -> Drawing:
+    """Return the graph of a computation; a long one is collapsed. `style` is the content of a style element in the picture."""
+    nodes = trace.nodes
+    groups = collapsed(nodes)
+    drawn = tuple(_drawn(nodes, group, trace.departs) for group in groups)
+    found = edges_between(nodes, groups)
+    edges = tuple((a, b) for a, b, _, _ in found)
+    labels = [_partial(nodes[user], nodes[operand].name, groups[a], groups[b]) for a, b, operand, user in found]
+    ends = [0] * len(drawn)
+    for _, b in edges:
+        ends[b] += 1
+    heights = [max(BOX, _ROOM * count) for count in ends]
+    sizes = [(d.width, h + 4.0 * LINE) for d, h in zip(drawn, heights, strict=True)]
+    longest = max(
+        (len(label) for label, (_, b) in zip(labels, edges, strict=True) if ends[b] <= _MOST_PARTIALS), default=0
+    )
+    layout = layered(sizes, edges, between=_GAP + LETTER * longest, apart=_APART)
+    ports = _ports(layout.routes, edges, layout.centers, ends)
+    lines = [_edge(*each) for each in zip(layout.routes, ports, edges, strict=True)]
+    words = [
+        _label(layout.routes[k][-1][0], ports[k], label)
+        for k, label in enumerate(labels)
+        if label and ends[edges[k][1]] <= _MOST_PARTIALS
+    ]
+    parts = ['<g class="edges">', *lines, *words, "</g>"]
+    parts += [
+        _box(k, d, center, height)
+        for k, (d, center, height) in enumerate(zip(drawn, layout.centers, heights, strict=True))
+    ]
+    wide, high = round(layout.width) + 2 * _MARGIN, round(layout.height) + 2 * _MARGIN
+    what = f"Graph of {_counted(len(nodes))} of {trace.target.text.strip()}"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{_escaped(what)}" '
+        f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
+    )
+    inside = f"<style>{style}</style>" if style else ""
+    return Drawing(drawn, edges, "\n".join((head + inside, *parts, "</svg>")), layout.crossings)
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} operation{'' if count == 1 else 's'}"
+
+
+def _drawn(nodes: Sequence[Node], group: Group, departs: object) -> Drawn:
+    node = nodes[group.last]
+    members = nodes[group.first : group.last + 1]
+    wrong = next((member for member in reversed(members) if differs(member.claimed, member.adjoint)), None)
+    claimed = "" if wrong is None else f"claimed {brief(wrong.claimed)}"
+    name = node.name if group.count == 1 else titled(nodes, group)
+    text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
+    here = any(member.name == departs for member in members)
+    text = "departs here" if here else text if group.count == 1 else node.name
+    return Drawn(group, _cut(name), _cut(text), brief(node.value), brief(node.adjoint), claimed, here or bool(claimed))
+
+
+def brief(x: Values) -> str:
+    """Return a value as a drawing has it: a number with a few digits, an array by its shape and norm."""
+    if np.ndim(x) == 0:
+        return numbers.short(x, 5)
+    return f"{shaped(np.shape(x))} ‖{numbers.short(np.linalg.norm(np.ravel(x)), 3)}‖"
+
+
+def shaped(shape: tuple[int, ...]) -> str:
+    """Return a shape as numpy writes it, without spaces: (2,3) and (4,)."""
+    return str(shape).replace(" ", "")
+
+
+def _partial(user: Node, operand: str, a: Group, b: Group) -> str:
+    """Return the label of an edge: the local partial between two nodes where it is a number."""
+    partial = user.partials.get(operand)
+    if a.count > 1 or b.count > 1 or partial is None or isinstance(partial, str) or np.ndim(partial):
+        return ""
+    return numbers.short(partial, 4)
+
+
+def _cut(words: str) -> str:
+    flat = " ".join(words.split())
+    return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
+
+
+Route = tuple[tuple[float, float], ...]
+
+
+def _ports(
+    routes: Sequence[Route],
+    edges: Sequence[tuple[int, int]],
+    centers: Sequence[tuple[float, float]],
+    ends: Sequence[int],
+) -> list[float]:
+    """Return the height at which each edge ends at its box: one above another, in the order in which they arrive."""
+    arriving: dict[int, list[int]] = {}
+    for k, (_, b) in enumerate(edges):
+        arriving.setdefault(b, []).append(k)
+    found = [0.0] * len(edges)
+    for b, arrivals in arriving.items():
+        arrivals.sort(key=lambda k: (routes[k][-2][1], routes[k][0][1]))
+        for place, k in enumerate(arrivals):
+            found[k] = centers[b][1] + _ROOM * (place - (len(arrivals) - 1) / 2)
+    return found
+
+
+def _edge(route: Route, port: float, edge: tuple[int, int]) -> str:
+    """Return an edge along its route; between layers that differ in height it is a curve."""
+    ending = route[-1][0]
+    points = [
+        *(spot for k, spot in enumerate(route) if (spot[0] < ending and spot[0] > route[k - 1][0]) or not k),
+        (ending, port),
+    ]
+    path = f"M{round(points[0][0])} {round(points[0][1])}"
+    for before, after in pairwise(points):
+        (x0, y0), (x1, y1) = ((round(x), round(y)) for x, y in (before, after))
+        half = (x1 - x0) // 2
+        path += f"H{x1}" if y0 == y1 else f"c{half} 0 {half} {y1 - y0} {x1 - x0} {y1 - y0}"
+    return f'<path id="e{edge[0]}-{edge[1]}" d="{path}"/>'
+
+
+def _label(x: float, y: float, label: str) -> str:
+    return f'<text x="{_at(x - 9)}" y="{_at(y - 3)}">{_escaped(label)}</text>'
+
+
+def _box(k: int, d: Drawn, center: tuple[float, float], height: float) -> str:
+    x, y, half = center[0], center[1], height / 2
+    words = [_line(-half - 5, "v", d.value), _line(-3 if d.text else 4, "n", d.name)]
+    words += [_line(11, "t", d.text)] if d.text else []
+    words += [_line(half + LINE - 2, "a", d.adjoint)]
+    words += [_line(half + 2 * LINE - 2, "c", d.claimed)] if d.claimed else []
+    bad = " bad" if d.wrong else ""
+    many = " many" if d.group.count > 1 else ""
+    box = f'<rect x="{_at(-d.width / 2)}" y="{_at(-half)}" width="{_at(d.width)}" height="{_at(height)}"/>'
+    return f'<g class="node{bad}{many}" id="n{k}" transform="translate({_at(x)} {_at(y)})">{box}{"".join(words)}</g>'
+
+
+def _line(y: float, look: str, words: str) -> str:
+    return f'<text class="{look}" y="{_at(y)}">{_escaped(words)}</text>'
+
+
+def _at(x: float) -> str:
+    return str(round(x))
+
+
+def _escaped(words: str) -> str:
+    return escape(visible(words))

@@ -1,0 +1,43 @@
+"""The errors of gradients as matrices, for pictures."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gradcli.reports.blocks import HeatMap
+from gradcli.reports.encode import Values
+
+_MARKED = 3  # worst entries of a map
+_LARGEST = 1_000  # rows or columns of a picture
+_FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
+
+
+def error_maps(
+    mode: str, values: Mapping[str, Values], reference: Mapping[str, Values], outputs: int = 0
+) -> list[HeatMap]:
+    """Return the relative errors of each matrix of a mode, in powers of ten.
+
+    Shapes  gradients that are matrices; Jacobians, whose first `outputs` axes are those of the result, with all outputs
+            along the rows and all entries of the input along the columns.
+    """
+    found = []
+    for name, right in reference.items():
+        if name not in values or np.shape(values[name]) != np.shape(right):
+            continue
+        g, own = _as_matrix(right, outputs), _as_matrix(values[name], outputs)
+        if g.ndim != 2 or not 1 < max(g.shape) <= _LARGEST:
+            continue
+        with np.errstate(all="ignore"):
+            error = np.abs(own - g) / np.where(g == 0, 1.0, np.abs(g))
+        worst = np.argsort(-error, axis=None)[:_MARKED]
+        marked = tuple(tuple(int(k) for k in np.unravel_index(at, g.shape)) for at in worst if np.ravel(error)[at] > 0)
+        title = f"{mode}: relative error of the entries of {name}, the worst ringed"
+        found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
+    return found
+
+
+def _as_matrix(x: Values, outputs: int) -> np.ndarray:
+    array = np.asarray(x, dtype=float)
+    if not outputs or array.ndim == 2:
+        return array
+    return array.reshape(int(np.prod(array.shape[:outputs])), -1)

@@ -1,0 +1,59 @@
+"""The walkthrough of a point that was checked, with the adjoints of a wrong claim beside the right ones."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from gradcli.errors import GradcliError
+from gradcli.reports.check import CheckReport, worst_point
+from gradcli.reports.trace import TraceReport
+from gradcli.source.checkpoint import keeping
+from gradcli.source.derived import gradient_in
+from gradcli.study.claimed_adjoints import claimed_adjoints
+from gradcli.study.departure import departing
+from gradcli.study.walkthrough import walkthrough
+from gradcli.verify.request import Request
+
+MOST_NODES = 200_000  # lines of a program that is walked through
+
+
+class LaterWalk:
+    """The walkthrough of a check, made when a page needs it; a copy of the report in another process has none."""
+
+    def __init__(self, request: Request, report: CheckReport) -> None:
+        self._request, self._report = request, report
+        self._found: TraceReport | str | None = None
+
+    def __call__(self) -> TraceReport | str:
+        if self._found is None:
+            self._found = point_walkthrough(self._request, self._report)
+        return self._found
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def with_walk(request: Request, report: CheckReport) -> CheckReport:
+    """Return the report with the walkthrough of its worst point, made now: the function is run where users' code may run."""
+    walk = LaterWalk(request, report)
+    walk()
+    return replace(report, walk=walk)
+
+
+def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | str:
+    """Return the walkthrough at the point that decides the verdict, or a sentence that says why there is none."""
+    number = worst_point(report)
+    if number >= len(request.points):
+        return "The point was found later, and the function was not recorded there."
+    if gradient_in(request.f) is not None:
+        return f"The computation is drawn for gradients and Jacobians, not for a {request.derivative}."
+    q = request.question(request.points[number])
+    try:
+        q.refuse_untraced()
+        if len(q.lines) > MOST_NODES:
+            return f"The computation has {len(q.lines):,} operations, too many to be drawn."
+        with np.errstate(all="ignore"), keeping():
+            found = walkthrough(q, prove=True, claimed=claimed_adjoints(q, report.points[number]))
+            return departing(found, report, number)
+    except GradcliError as error:
+        return f"The computation cannot be drawn: {error.what}."

@@ -1,0 +1,193 @@
+"""The steps through a computation: by keyboard, slider, link and click, each with the values of the document."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Opened
+from tests.conftest import gradcli
+
+Open = Callable[..., Opened]
+Written = Callable[..., Path]
+
+SCALARS = ("trace", "v3 = x1 + x2; w = tanh(v3)*x2; w*x1 - exp(v3/x2)", "x1=3", "x2=4")
+ARRAYS = ("trace", "norm(W@x)", "--at", "W=[[1, 2], [0, 1], [3, -1]], x=[0.5, -1]")
+WRONG = ("check", "x**2*sin(y)", "--grad", "x=2*x*sin(y), y=x**2*sin(y)", "x=1.5", "y=0.7")
+LONG = ("trace", "sum(x[:5])" + " + sin(x[0]*x[1])" * 150, "--at", "x=randn(8)")
+FULL = re.compile(r"-?\d[\d.]*(?:e[-+]\d+)?")
+
+
+def document(argv: tuple[str, ...]) -> Any:
+    return json.loads(gradcli(*argv, "--json").stdout)
+
+
+def said(page: Opened) -> str:
+    return page.page.locator(".said").inner_text()
+
+
+def details(page: Opened) -> dict[str, str]:
+    names, values = (page.page.locator(f".step {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(names, values, strict=True))
+
+
+def steps(page: Opened) -> list[tuple[str, dict[str, str], str]]:
+    """Go from the first step to the last by the arrow key; return what each says, shows, and its formula as text."""
+    page.page.keyboard.press("Home")
+    found = []
+    for _ in range(int(page.page.locator("input[type=range]").get_attribute("max") or 0)):
+        page.page.keyboard.press("ArrowRight")
+        formula = page.page.locator(".step math")
+        found.append((said(page), details(page), (formula.text_content() or "") if formula.count() else ""))
+    return found
+
+
+@pytest.mark.parametrize("argv", [SCALARS, ARRAYS])
+def test_every_step_by_keyboard_has_the_values_of_the_document(open_page: Open, written: Written, argv: tuple[str, ...]) -> None:  # fmt: skip
+    page = open_page(written(*argv))
+    nodes = {node["name"]: node for node in document(argv)["nodes"]}
+    seen = steps(page)
+    forward = {m[1]: rows for says, rows, _ in seen if (m := re.search(r"forward: (\S+) =", says))}
+    backward = {m[1]: rows for says, rows, _ in seen if (m := re.search(r"backward: the adjoint of (\S+) is", says))}
+    assert set(forward) == {name for name, node in nodes.items() if node["operation"] != "input"}
+    assert set(backward) == set(nodes)
+    for name, node in nodes.items():
+        for rows, row, key in ((forward.get(name), "value", "value"), (backward[name], "adjoint", "adjoint")):
+            if rows is not None and isinstance(node[key], float):
+                assert float(rows[row]) == node[key]
+            elif rows is not None:
+                assert f"{max(map(abs, flat(node[key]))):.6g}" in rows[row]
+    assert seen[-1][0].startswith("end") and page.complaints == [] and page.requests == [page.url]
+
+
+def flat(x: Any) -> list[float]:
+    return [entry for part in x for entry in flat(part)] if isinstance(x, list) else [x]
+
+
+def test_products_of_the_chain_rule_appear_one_by_one(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    nodes = {node["name"]: node for node in document(SCALARS)["nodes"]}
+    seen = [(says, text) for says, _, text in steps(page) if "x2" in says]
+    terms = len(nodes["x2"]["contributions"])
+    assert terms == 3 and [says.partition("backward: ")[2][:11] for says, _ in seen] == [
+        "term 1 of 3",
+        "term 2 of 3",
+        "the adjoint",
+    ]
+    assert [text.count("·") for _, text in seen] == [
+        4,
+        8,
+        12,
+    ]  # one for the derivatives, one for the numbers of each term
+    numbers = [float(x) for x in FULL.findall(seen[-1][1].rpartition("=")[2])]
+    assert numbers == [nodes["x2"]["adjoint"]]
+
+
+def test_certified_digits_are_shown(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    found = [rows for _, rows, _ in steps(page) if "certified" in rows]
+    assert found and all(len(rows["certified"]) > 20 or rows["right digits"] == "17" for rows in found)
+    assert all(
+        float(rows["certified"]) == pytest.approx(float(rows.get("value") or rows["adjoint"]), rel=1e-14)
+        for rows in found
+    )
+
+
+def test_a_wrong_claim_is_laid_over_the_graph(open_page: Open, written: Written) -> None:
+    page = open_page(written(*WRONG))
+    point = document(WRONG)["points"][0]
+    red = page.page.locator(".node.bad")
+    assert "departs here" in (red.last.text_content() or "")
+    rows = next(rows for says, rows, _ in steps(page) if "adjoint of y is" in says)
+    assert float(rows["claimed"]) == point["modes"]["claim"]["gradient"]["y"]
+    assert float(rows["adjoint"]) == pytest.approx(point["gradient"]["y"], rel=1e-14)
+
+
+def test_a_link_leads_to_a_step_and_back(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS), fragment="#b1.2")
+    assert "term 2 of 3 of the adjoint of x2" in said(page)
+    page.page.keyboard.press("ArrowRight")
+    assert page.page.locator(".here").get_attribute("href") == "#b1"
+    page.page.locator(".here").click()
+    assert page.page.url.endswith("#b1")
+    page.page.evaluate("window.location.hash = '#f2'")
+    page.page.wait_for_function("document.querySelector('.said').textContent.includes('forward: v3')")
+
+
+def test_buttons_slider_and_clicks_step(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    page.page.get_by_role("button", name="first step").click()
+    assert said(page).startswith("start")
+    page.page.get_by_role("button", name="next step").click()
+    assert "forward: v3 = 7.0" in said(page)
+    page.page.get_by_role("slider", name="step").press("ArrowRight")
+    assert "forward" in said(page) and "v3" not in said(page).partition("=")[0]
+    page.page.locator("#n0 .n").click()
+    assert "adjoint of x1" in said(page)
+    page.page.get_by_role("button", name="play").click()
+    assert page.page.get_by_role("button", name="pause").count() == 1
+    page.page.get_by_role("button", name="pause").click()
+    assert page.page.get_by_role("button", name="play").count() == 1 and page.complaints == []
+
+
+def test_values_that_are_not_known_yet_are_hidden(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    shown = (
+        "[...document.querySelectorAll('.graph .%s')].filter(e => getComputedStyle(e).visibility === 'visible').length"
+    )
+    count = page.page.locator(".node").count()
+    assert [page.page.evaluate(shown % look) for look in "va"] == [count, count]
+    page.page.keyboard.press("Home")
+    assert [page.page.evaluate(shown % look) for look in "va"] == [2, 0]
+
+
+def test_names_of_the_parts_are_accessible(open_page: Open, written: Written) -> None:
+    found = open_page(written(*SCALARS)).snapshot()
+    for part in (
+        'region "steps of the computation"',
+        'group "steps"',
+        'slider "step"',
+        'button "next step"',
+        "status",
+        'img "Graph of',
+    ):
+        assert part in found
+
+
+def test_the_entries_of_an_array_are_shown_on_demand(open_page: Open, written: Written) -> None:
+    page = open_page(written(*ARRAYS), fragment="#b0")
+    page.page.get_by_role("button", name="show its entries").click()
+    assert page.page.locator(".step svg rect").count() == 6 and page.complaints == [] and page.axe() == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_step_is_accessible(open_page: Open, written: Written, dark: bool) -> None:
+    page = open_page(written(*WRONG), dark=dark, width=400, fragment="#b0")
+    assert page.axe() == [] and page.sticking_out() == [] and page.complaints == []
+
+
+def test_long_programs_are_collapsed_and_step(open_page: Open, written: Written) -> None:
+    page = open_page(written(*LONG))
+    assert 1 < page.page.locator(".node").count() <= 400
+    page.page.keyboard.press("ArrowLeft")
+    assert "backward" in said(page) and page.complaints == []
+
+
+def test_series_of_a_chart_are_switched_without_a_script(open_page: Open, written: Written) -> None:
+    page = open_page(written("sweep", "sin(x)*exp(x)", "x=1", "--dtype", "float64,float32"), javascript=False)
+    visible = page.page.locator(".lines .wide g[class^=n]:visible")
+    before = visible.count()
+    page.page.get_by_role("checkbox", name="forward").uncheck()
+    assert visible.count() == before - 2
+    page.page.get_by_role("checkbox", name="float32").uncheck()
+    assert 0 < visible.count() < before - 2
+
+
+def test_links_of_a_suite_lead_to_its_checks(open_page: Open, written: Written) -> None:
+    page = open_page(written("check", "sin(x)", "sum(abs(y))", "x=0.5", "y=0"))
+    page.page.get_by_role("link", name="sum(abs(y))").click()
+    assert page.page.url.endswith("#check-2")
+    assert page.page.locator("#check-2").inner_text() == "sum(abs(y))"
