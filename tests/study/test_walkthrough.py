@@ -39,7 +39,14 @@ def test_the_worked_example_back(nodes: Callable[..., Any]) -> None:
 def test_the_worked_example_sums_its_contributions(nodes: Callable[..., Any]) -> None:
     assert nodes(*EXAMPLE)["x1"]["contributions"] == [
         {"from": "v3", "adjoint": 3.0, "partial": 1.0, "product": 3.0, "formula": "dL/dv3", "rule": "1"},
-        {"from": "result", "adjoint": 1.0, "partial": 7.0, "product": 7.0, "formula": "(dL/dresult) * v3", "rule": "v3"},
+        {
+            "from": "result",
+            "adjoint": 1.0,
+            "partial": 7.0,
+            "product": 7.0,
+            "formula": "(dL/dresult) * v3",
+            "rule": "v3",
+        },
     ]
 
 
