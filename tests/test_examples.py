@@ -20,7 +20,12 @@ from gradcli.testing import assert_gradient
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 README = FOLDER / "README.md"
 WORKFLOW = FOLDER / "ci" / "gradients.yml"
-CHECKED = {"losses.py", "copula.py", "chain.py"}  # what other examples check; there is nothing in it to run
+CHECKED = {
+    "losses.py",
+    "copula.py",
+    "chain.py",
+    "network.py",
+}  # what other examples check; there is nothing in it to run
 APART = FOLDER / "frameworks"  # which need torch, and have a README and a test of their own
 EXAMPLES = sorted(
     path

@@ -64,7 +64,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
         given = _given(ask, options.sized_shapes, wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
         report = replace(report, shown=shown)
-        lecture = _lecture(report, ask, options, world) if ask.at and documents and report.results else None
+        lecture = _lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None
     if lecture is None:
         emit(report, to, world)
         return report.exit_status
@@ -73,8 +73,13 @@ def derive(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
-def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options, world: World) -> "Lecture | None":
-    """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced."""
+def _lecture(
+    report: "DeriveReport", ask: TargetRequest, options: Options, world: World, prove: bool
+) -> "Lecture | None":
+    """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced.
+
+    With `prove`, the values of the walkthrough have the digits that ball arithmetic proves.
+    """
     from gradcli.full_check import full_check
     from gradcli.modes.mode import Question
     from gradcli.reports.lecture import Lecture
@@ -82,7 +87,7 @@ def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options, world
     from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
 
-    wanted = CheckOptions(settings_of(options), 1)
+    wanted = CheckOptions(settings_of(replace(options, assume=())), 1)  # the check is at one point, whatever is assumed
     asked = request(ask, wanted)
     q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
     try:
@@ -90,7 +95,7 @@ def _lecture(report: "DeriveReport", ask: TargetRequest, options: Options, world
     except NotSupported as error:
         world.tell(f"the document has the derivation alone, without a walkthrough: {error.what}")
         return None
-    return Lecture(report, walkthrough(q), full_check(asked, ask, wanted, None))
+    return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, wanted, None))
 
 
 def _function(target: str, wanted: "DeriveOptions") -> "Function":

@@ -95,3 +95,19 @@ def test_without_a_point_a_document_has_the_derivation_alone(gradcli: Callable[.
     file = tmp_path / "page.html"
     gradcli("derive", "sum(x**2)", "--shapes", "x: n", "--out", str(file))
     assert "adjoint" not in file.read_text(encoding="utf-8")
+
+
+def test_a_lecture_may_assume(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "lecture.html"
+    argv = (
+        "derive",
+        "-sum(y*log(softmax(z)))",
+        "--at",
+        "z=[1, 2, 3], y=[0, 0, 1]",
+        "--assume",
+        "y: simplex",
+        "--wrt",
+        "z",
+    )
+    assert gradcli(*argv, "--out", str(file)).exit_status == 0
+    assert "PASS" in file.read_text(encoding="utf-8")
