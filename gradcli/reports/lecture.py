@@ -9,7 +9,7 @@ from gradcli.reports.derive import DeriveReport
 from gradcli.reports.trace import TraceReport
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Lecture(Printed):
     """What `derive` writes into a document where values are given.
 
@@ -32,6 +32,10 @@ class Lecture(Printed):
         return (
             Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(), *self.at_the_point(),
         )  # fmt: skip
+
+    def gist(self) -> str:
+        """Return what the check at the point says."""
+        return self.check.gist()
 
     def at_the_point(self) -> tuple[Block, ...]:
         """Return the parts that need values."""

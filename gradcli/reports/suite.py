@@ -176,7 +176,7 @@ class Counts:
     known: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SuiteReport(Printed):
     """Several checks, in the order in which they are declared.
 
@@ -224,6 +224,10 @@ class SuiteReport(Printed):
             (Piece(*check.word), check.id, check.said(), _seconds(check.seconds)) for check in self.checks
         ]
         return (Table(("verdict", "check", "", "time"), tuple(rows), frozenset({3})), *self.details())
+
+    def gist(self) -> str:
+        """Return the counts."""
+        return self.counted()
 
     def details(self) -> tuple[Block, ...]:
         """Return the reports that did not pass in full, and the counts."""

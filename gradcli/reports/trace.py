@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Graph, Paragraph, Piece, Table
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.encode import Given, Status, Values
+from gradcli.reports.escape import cut
 from gradcli.reports.seeds import seed_line
 
 
@@ -59,7 +60,7 @@ class Node:
     text: str | Absent = ABSENT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TraceReport(Printed):
     """The recorded program at one point, every node with its forward value and its adjoint.
 
@@ -95,6 +96,11 @@ class TraceReport(Printed):
         ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (*blocks, self.graph(), *seed_line(self.seed))
+
+    def gist(self) -> str:
+        """Return the target, the number of nodes, and the value."""
+        last = self.nodes[-1]
+        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {last.name} = {numbers.value(last.value)}"
 
     def _loss(self) -> str:
         """Return what the adjoints are derivatives of."""
