@@ -175,7 +175,8 @@ def _point(text: str, names: Mapping[str, Any]) -> str:
 def _run(shell: Any, cell: str) -> tuple[str, str]:
     """Run a cell in the notebook's namespace, and return its code and the name of it as a file; its lines are those shown."""
     __tracebackhide__ = True  # an error of the cell is shown without what runs the cell
-    code = "\n" + shell.transform_cell(cell)  # the line of the magic is the first
+    empty = next((k for k, line in enumerate(cell.splitlines()) if line.strip()), 0)  # lines that IPython leaves out
+    code = "\n" * (1 + empty) + shell.transform_cell(cell)  # the line of the magic is the first
     name = shell.compile.cache(code, len(shell.history_manager.input_hist_parsed) - 1)
     tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
     exec(shell.compile(tree, name, "exec"), shell.user_ns)

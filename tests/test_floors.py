@@ -40,6 +40,7 @@ FLOORS = (
     (
         "api",
         "studies_api",
+        "notebooks",
         "testing",
         "strategies",
         "commands",

@@ -183,7 +183,7 @@ def _grid(table: Table, width: int) -> RenderableType:
         Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0))
         for row in spanning
     ]
-    title = [Text(table.title, style="dim")] if table.title else []
+    title = [Text(visible(table.title), style="dim")] if table.title else []
     return Padding(Group(*title, grid, *below), (0, 0, 0, 2))
 
 
