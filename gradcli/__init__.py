@@ -66,5 +66,19 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'gradcli' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Give IPython `%gradcheck` and `%%gradcheck`, as `%load_ext gradcli` asks for; they are loaded when they are used."""
+
+    def gradcheck(line: str, cell: str | None = None) -> Any:
+        """Check a gradient, or with %% all gradients that the cell defines; `%gradcheck --help` lists the options."""
+        from gradcli import notebooks
+
+        __tracebackhide__ = True  # IPython shows an error of the cell without this frame
+        return notebooks.gradcheck(shell, line, cell)
+
+    gradcheck._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]  # $ and {} are parts of expressions
+    shell.register_magic_function(gradcheck, "line_cell", "gradcheck")
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

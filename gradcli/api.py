@@ -13,7 +13,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadShape
-from gradcli.forms import reports_print_themselves
+from gradcli.forms import reports_show_themselves
 from gradcli.full_check import at_hard_points
 from gradcli.interpreters import dual, program
 from gradcli.numerics.first_call import FirstCall
@@ -37,7 +37,7 @@ from gradcli.verify.claims import Claiming
 from gradcli.verify.implementation import implementation_of
 from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
 
-reports_print_themselves()
+reports_show_themselves()
 
 __all__ = [
     "check", "checkpoint", "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",

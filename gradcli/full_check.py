@@ -27,7 +27,7 @@ def full_check(
     options = wanted.settings.options
     sizes: Mapping[str, int] = {}
     if options.sizes_check:
-        sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.target)
+        sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
     report = at_hard_points(check(request, progress), request, options, sizes)
     return with_repair(report, request, ask, wanted) if report.verdict == Verdict.FAIL else report
 

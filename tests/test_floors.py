@@ -41,6 +41,7 @@ FLOORS = (
     (
         "api",
         "studies_api",
+        "notebooks",
         "testing",
         "strategies",
         "commands",

@@ -39,10 +39,18 @@ def arranged(argv: list[str], app: Any) -> list[str]:
             f"there is no command '{name}'",
             do=_near(name, list(app.commands), 0.5) or f"commands: {', '.join(app.commands)}",
         )
-    options, arguments = _sorted(name, rest, app.commands[name])
+    return [name, *arranged_for(name, rest, app.commands[name], f"gradcli {name}")]
+
+
+def arranged_for(name: str, words: list[str], command: Any, called: str) -> list[str]:
+    """Return the arguments of one command in order: its options, `--`, and all other words.
+
+    `called` is how messages call the command. Raises  BadOption as `arranged` does.
+    """
+    options, arguments = _sorted(name, words, command, called)
     if name == "check":
-        _refuse_joined(rest, options, arguments)
-    return [name, *options, "--", *arguments]
+        _refuse_joined(words, options, arguments)
+    return [*options, "--", *arguments]
 
 
 def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -> None:
@@ -58,7 +66,7 @@ def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -
         )
 
 
-def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[str]]:
+def _sorted(name: str, words: list[str], command: Any, called: str) -> tuple[list[str], list[str]]:
     takes_value = _declared(command)
     options: list[str] = []
     arguments: list[str] = []
@@ -74,13 +82,14 @@ def _sorted(name: str, words: list[str], command: Any) -> tuple[list[str], list[
             options.append(word)
             if takes_value[option] and not equals:
                 if k == len(words):
-                    raise BadOption(f"{option} needs a value", do=f"gradcli {name} --help")
+                    raise BadOption(f"{option} needs a value", do=f"{called} --help")
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
             do = _STEP if option in _STEPS and "--h" in takes_value else _near(option, list(takes_value), 0.7)
             do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
-            raise BadOption(f"there is no option '{option}' for {name}", do=do or f"gradcli {name} --help")
+            shown = called.removeprefix("gradcli ")
+            raise BadOption(f"there is no option '{option}' for {shown}", do=do or f"{called} --help")
         elif name in _OF_PROGRAMS:
             arguments += words[k - 1 :]  # all that follows is the program's
             break

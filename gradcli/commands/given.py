@@ -1,7 +1,7 @@
 """Turn the rows of the table of options into commands for typer, and the given options into values."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -33,11 +33,17 @@ FILES = Annotated[
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def command(name: str, body: Callable[..., int], argument: Any = None, default: Any = inspect.Parameter.empty) -> Any:
-    """Return a command for typer that calls `body(world, words, options)`; without `words` if there is no argument."""
-    rows = rows_of(name)
+def command(
+    name: str, body: Callable[..., Any], argument: Any = None, default: Any = inspect.Parameter.empty,
+    rows: Sequence[Option] | None = None,
+) -> Any:  # fmt: skip
+    """Return a command for typer that calls `body(world, words, options)`; without `words` if there is no argument.
 
-    def run(context: typer.Context, **given: Any) -> int:
+    It has the options of `rows`, or all that the table has for the command.
+    """
+    rows = rows_of(name) if rows is None else rows
+
+    def run(context: typer.Context, **given: Any) -> Any:
         world: World = context.obj
         words = [given.pop("words")] if argument is not None else []
         values = {option.name: option.value(given[option.name]) for option in rows}

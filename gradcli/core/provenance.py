@@ -227,8 +227,8 @@ def _module_of(frame: FrameType) -> str:
 
 
 def shown(file: str) -> str:
-    """Return a path for display: relative to the current folder if the file lies in it."""
-    return _shown(file, Path.cwd())
+    """Return a path for display: relative to the current folder if the file lies in it, `Cell In[3]` for a notebook's cell."""
+    return _cell(file) or _shown(file, Path.cwd())
 
 
 @lru_cache(maxsize=_MOST_PLACES)
@@ -238,3 +238,12 @@ def _shown(file: str, folder: Path) -> str:
     except ValueError:  # another drive
         return file
     return file if near.startswith("..") or file.startswith("<") else near
+
+
+def _cell(file: str) -> str | None:
+    """Return how IPython names the cell that it keeps under the name of a file; None if the file is no cell of its own."""
+    if "ipykernel_" not in file and not file.startswith("<ipython-"):
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = None if shell is None else shell.compile.format_code_name(file)
+    return None if named is None else " ".join(named)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from gradcli.discovery.found import Found, Parameter
 
-_CUSTOM = ("torch", "jax", "tensorflow", "mlx")
+CUSTOM = ("torch", "jax", "tensorflow", "mlx")
 _KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")
 
 
@@ -38,7 +38,7 @@ def ids(gradients: Sequence[Found]) -> tuple[str, ...]:
 def is_live(gradient: Found) -> bool:
     """Whether the check can be made as it is: the gradient can be named, and its point is known."""
     known = bool(gradient.parameters) and all(_is_float(p.default) for p in gradient.parameters)
-    return gradient.reachable and gradient.found_by not in _CUSTOM and (known or gradient.point)
+    return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
 
 
 def _check(gradient: Found, id: str, table: str) -> str:
@@ -53,7 +53,7 @@ def values(gradient: Found) -> dict[str, str | bool]:
     """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
     name = gradient.name.replace("<lambda>", "lambda")
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
-    if gradient.found_by in _CUSTOM:
+    if gradient.found_by in CUSTOM:
         target = gradient.of if gradient.of is not None and _is_name(gradient.of) else name
         return {"target": f"{gradient.file}:{target}", **point}
     if gradient.kind == "value-and-grad":
@@ -85,7 +85,7 @@ def _reached(gradient: Found, name: str) -> str:
 
 def _note(gradient: Found) -> list[str]:
     """Return what must be done before the gradient can be named, if anything."""
-    if gradient.found_by in _CUSTOM or gradient.reachable:
+    if gradient.found_by in CUSTOM or gradient.reachable:
         return []
     if gradient.name.endswith("<lambda>"):
         return ["A lambda has no name: write it as a function of the module, and name that here."]

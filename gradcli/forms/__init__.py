@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
 
-from gradcli.reports.common import Printed
+from gradcli.reports.common import Printed, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,15 @@ def rendered(form: str, report: Any, page: Page | None = None) -> str:
     return cast(str, _module(form).render(report, page or Page()))
 
 
-def reports_print_themselves() -> None:
-    """Make `str(report)` return the report as text; reports cannot import the forms, which are a layer above them."""
-    Printed.text_form = lambda report: rendered("text", report)
+def reports_show_themselves() -> None:
+    """Let reports show themselves to `print`, rich and notebooks; they cannot import the forms, which are a layer above."""
+    Printed.in_form = staticmethod(_shown)
+
+
+def _shown(form: Shown, report: Any) -> Any:
+    if form == "rich":
+        return _module("text").renderable(report)
+    return _module(form).render(report, Page())
 
 
 def as_file(form: str, report: Any, page: Page | None = None) -> bytes:

@@ -24,7 +24,7 @@ from gradcli.reports.escape import visible
 Look = Callable[[str], str]  # the attribute, with a space before it, that gives an element the look of this name
 
 
-_BY_ELEMENT = ("table", "caption", "cell", "code")  # looks that a style sheet finds by the name of the element
+_BY_ELEMENT = ("table", "caption", "cell", "code", "math")  # looks that a style sheet finds by the name of the element
 
 
 def classed(look: str) -> str:
@@ -96,7 +96,7 @@ def _cell(cell: Cell, look: Look) -> str:
 
 def _piece(piece: Piece, look: Look) -> str:
     if isinstance(piece, Mathematics):
-        return in_mathml(piece.mathml)
+        return in_mathml(piece.mathml).replace("<math", f"<math{look('math')}", 1)
     if isinstance(piece, Link):
         return f'<a href="#{text(piece.to)}">{text(piece.text)}</a>'
     return text(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{text(piece.text)}</span>"

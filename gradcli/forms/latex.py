@@ -1,12 +1,12 @@
 """Reports of derivations as a complete LaTeX document."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from gradcli.derivation.names import GREEK
 from gradcli.derivation.notation import Latex
 from gradcli.forms import Page
 from gradcli.forms.accents import in_latex
+from gradcli.forms.equations import BREAK, aligned
 from gradcli.reports.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
 from gradcli.reports.derive import bare
 from gradcli.reports.escape import visible
@@ -69,18 +69,9 @@ def render(report: Any, page: Page) -> str:
     return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
 
 
-_BREAK = r" \\ "  # between the lines of a formula
-
-
 def _fitted(formula: str) -> str:
     """Return a formula that is no wider than the line; several lines stand under each other."""
-    return rf"\fitted{{{_aligned(formula.split(_BREAK)) if _BREAK in formula else in_latex(formula)}}}"
-
-
-def _aligned(lines: Sequence[str]) -> str:
-    """Return equations under each other, their signs of equality, too."""
-    shown = [line if line.startswith("&") else line.replace(" = ", " &= ", 1) for line in lines]
-    return rf"\begin{{aligned}} {in_latex(_BREAK.join(shown))} \end{{aligned}}"
+    return rf"\fitted{{{aligned(formula.split(BREAK)) if BREAK in formula else in_latex(formula)}}}"
 
 
 def _block(block: Block) -> str:
@@ -127,10 +118,10 @@ def _steps(steps: Any) -> list[str]:
 def _result(report: Any, result: Any) -> list[str]:
     lines = [rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}"]
     lines += _steps(steps) if (steps := report.own_steps(result)) else []
-    *parts, last = result.formula.latex.split(_BREAK)
+    *parts, last = result.formula.latex.split(BREAK)
     if result.direction:
         parts = [_along(last, result), *parts]
-    boxed = _aligned([*parts, rf"& \boxed{{{last}}}"])
+    boxed = aligned([*parts, rf"& \boxed{{{last}}}"])
     lines += [r"\[", rf"  \fitted{{{boxed}}}", r"\]"]
     if result.direction:
         lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")

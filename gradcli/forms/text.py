@@ -2,11 +2,12 @@
 
 import dataclasses
 import io
-import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -45,39 +46,57 @@ def render(report: Any, page: Page) -> str:
     return blocks_as_text(report.blocks(), page)
 
 
+def renderable(report: Any) -> RenderableType:
+    """Return a report as rich shows it, in colour and within the width of its console."""
+    return _Blocks(report.blocks())
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Blocks that rich can show; lines that are longer than the console is wide are wrapped."""
+
+    blocks: tuple[Block, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        page = Page(options.max_width, encoding=options.encoding)
+        for block in _spaced(self.blocks):
+            yield "" if block is None else _renderable(block, page)
+
+
 def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
     """Return blocks as text within the page's width."""
     written = io.StringIO()
     console = Console(
         file=written, width=page.width, force_terminal=page.color, color_system="standard" if page.color else None,
         no_color=not page.color, highlight=False, markup=False, emoji=False, legacy_windows=False,
+        force_jupyter=False,  # in a notebook, rich would show the text instead of writing it
     )  # fmt: skip
-    shown = [block for block in blocks if not isinstance(block, Graph)]
-    for before, block in itertools.pairwise([None, *shown]):
-        if before is not None and _apart(before, block):
+    for block in _spaced(blocks):
+        if block is None:
             console.print()
-        if block is not None:
-            _show(console, block, page)
+        else:
+            console.print(_renderable(block, page), soft_wrap=isinstance(block, Code | Chart))
     return _tidy(written.getvalue(), page)
 
 
-def _apart(before: Block, block: Block | None) -> bool:
-    kinds = (type(before), type(block))
-    return kinds[0] is not kinds[1] or kinds[0] in (Table, Chart)
+def _spaced(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
+    """Yield the blocks that are shown as text, and None where an empty line is."""
+    before: Block | None = None
+    for block in blocks:
+        if isinstance(block, Graph):
+            continue
+        if before is not None and (type(before) is not type(block) or isinstance(before, Table | Chart)):
+            yield None
+        yield block
+        before = block
 
 
-def _show(console: Console, block: Block, page: Page) -> None:
+def _renderable(block: Block, page: Page) -> RenderableType:
     if isinstance(block, Code):
         shown = visible(block.text)
-        console.print(Text(shown if block.language == "text" else indent(shown, "  ")), soft_wrap=True)
-        return
+        return Text(shown if block.language == "text" else indent(shown, "  "))
     if isinstance(block, Chart):
-        console.print(_chart(block, page), soft_wrap=True)
-        return
-    console.print(_renderable(block, console.width))
-
-
-def _renderable(block: Block, width: int) -> RenderableType:
+        return _chart(block, page)
     if isinstance(block, Headline):
         grid = Grid.grid(padding=(0, 2, 0, 0))
         grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
@@ -87,7 +106,7 @@ def _renderable(block: Block, width: int) -> RenderableType:
     if isinstance(block, Paragraph):
         return Padding(_text(block.text), (0, 0, 0, block.indent))
     if isinstance(block, Table):
-        parts = [_grid(part, width) for part in _in_parts(block, width)]
+        parts = [_grid(part, page.width) for part in _in_parts(block, page.width)]
         return Group(*[line for part in parts for line in ("", part)][1:])
     return Text("")
 
@@ -164,7 +183,7 @@ def _grid(table: Table, width: int) -> RenderableType:
         Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0))
         for row in spanning
     ]
-    title = [Text(table.title, style="dim")] if table.title else []
+    title = [Text(visible(table.title), style="dim")] if table.title else []
     return Padding(Group(*title, grid, *below), (0, 0, 0, 2))
 
 

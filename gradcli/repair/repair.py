@@ -18,6 +18,7 @@ from gradcli.repair.worker import Found, Wanted
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
 from gradcli.reports.point_report import Diagnosis
+from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions
 from gradcli.verify.request import Request
@@ -30,6 +31,7 @@ WORDS = {  # by the kind of an edit
     "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
     "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
 }  # fmt: skip
+_IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
 
@@ -61,6 +63,8 @@ def repaired(report: CheckReport, request: Request, ask: TargetRequest, options:
 def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetRequest, options: CheckOptions) -> Found:
     if isinstance(request.claim, ClaimedExpressions):
         return formula_repair(request, point, names)
+    if ask.target.startswith(f"{NOTEBOOK}:"):
+        return Found(why=_IN_A_NOTEBOOK)
     points, further = points_of(request, point, names)
     if len(points) < 2:
         return Found(why=_NO_POINTS)

@@ -27,7 +27,7 @@ _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SU
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Printed):
     """Everything `gradcli check` found for one target.
 
@@ -92,10 +92,8 @@ class CheckReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what people read: the verdict, then what lets them believe it, then what to do."""
-        word, tone = WORDS[self.verdict]
-        left = self._unclaimed()
-        word = f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
-        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target.text)}: {self.sentence()}")]
+        tone = WORDS[self.verdict][1]
+        blocks: list[Block] = [Headline(self._word(), tone, f"{cut(self.target.text)}: {self.sentence()}")]
         worst = worst_point(self)
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number)
@@ -133,6 +131,15 @@ class CheckReport(Printed):
             return []
         outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
         return error_maps("claim", point.modes["claim"].values, point.modes[point.reference].values, outputs)
+
+    def gist(self) -> str:
+        """Return the verdict, the target and the sentence that says why."""
+        return f"{self._word()}: {cut(self.target.text)}: {self.sentence()}"
+
+    def _word(self) -> str:
+        """Return the verdict as it is printed, with the inputs that were not checked."""
+        word, left = WORDS[self.verdict][0], self._unclaimed()
+        return f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
 
     def _unclaimed(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""

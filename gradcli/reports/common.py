@@ -2,21 +2,77 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
 from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.escape import visible
 from gradcli.words import Kind, Severity, TargetKind
+
+Shown = Literal["text", "rich", "notebook", "html"]  # what Python, rich, notebooks and pages ask a report for
+_GIST = 160  # characters of a report on one line
+_FRAME = 720  # the height of a page in a notebook, in pixels
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """A report as a page, one file that needs nothing else: a notebook shows it in a frame.
+
+    html  The content of the file.
+    """
+
+    html: str = field(repr=False)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page into a file, and return its path."""
+        file = Path(path)
+        file.write_text(self.html, encoding="utf-8")
+        return file
+
+    def __str__(self) -> str:
+        return self.html
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="gradcli" sandbox="allow-scripts" width="100%" height="{_FRAME}" '
+            f'srcdoc="{escape(self.html)}"></iframe>'
+        )
 
 
 class Printed:
-    """A report that prints itself: `str(report)` is its text. The form is set once, where reports are given to Python."""
+    """A report that shows itself: as text to `print`, in colour to rich, in the forms of a notebook, on one line by `repr`.
+
+    The forms are set once, where reports are given to Python.
+    """
 
     __slots__ = ()
-    text_form: ClassVar[Callable[[Any], str]] = repr
+    in_form: ClassVar[Callable[[Shown, Any], Any]] = staticmethod(lambda form, report: repr(report))
+
+    def gist(self) -> str:
+        """Return what the report is of and what it says, in few words."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        said = " ".join(visible(self.gist()).split())
+        return f"<{type(self).__name__} {said if len(said) <= _GIST else said[: _GIST - 1] + '…'}>"
 
     def __str__(self) -> str:
-        return Printed.text_form(self)
+        return str(Printed.in_form("text", self))
+
+    def __rich__(self) -> Any:
+        return Printed.in_form("rich", self)
+
+    def page(self) -> HtmlPage:
+        """Return the report as a page; what it draws of a check is computed now."""
+        return HtmlPage(Printed.in_form("html", self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return the report in the forms of a notebook by their media types: `include` alone, and none of `exclude`."""
+        forms: dict[str, str] = Printed.in_form("notebook", self)
+        left_out = exclude or ()
+        return {kind: form for kind, form in forms.items() if kind in (include or forms) and kind not in left_out}
 
 
 @dataclass(frozen=True, slots=True)

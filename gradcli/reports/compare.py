@@ -20,7 +20,7 @@ from gradcli.reports.tidy import entries
 from gradcli.words import Derivative, Kind, RanOn, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompareReport(Printed):
     """All modes at one point, and error against step size.
 
@@ -80,6 +80,14 @@ class CompareReport(Printed):
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
         return _blocks(self)
+
+    def gist(self) -> str:
+        """Return the verdict on a claim, the target, and the least and the most digits of the modes that answered."""
+        verdict = f"{WORDS[self.verdict][0]}: " if isinstance(self.verdict, Verdict) else ""
+        answered = [row for row in self.modes.values() if row.status == "ok"]
+        digits = [row.right_digits.worst for row in answered if isinstance(row.right_digits, RightDigits)]
+        said = f", {_count(min(digits))} to {_count(max(digits))} right digits" if digits else ""
+        return f"{verdict}{cut(self.target.text)}: {len(answered)} modes{said}"
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""

@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Headline, Mathematics, Paragraph, Piece, Table
 from gradcli.reports.common import ErrorDetail, Finding, Printed, Target
 from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.reports.escape import cut
 from gradcli.reports.seeds import seed_line
 from gradcli.words import Verdict
 
@@ -172,7 +173,7 @@ class Result:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DeriveReport(Printed):
     """Closed forms of the derivatives of one function.
 
@@ -234,6 +235,13 @@ class DeriveReport(Printed):
             steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
             blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
         return (*blocks, *seed_line(self.seed))
+
+    def gist(self) -> str:
+        """Return the target, what was derived, and what was refused."""
+        kinds = dict.fromkeys(result.kind for result in self.results)
+        said = [f"{kind} by {', '.join(r.wrt for r in self.results if r.kind == kind)}" for kind in kinds]
+        said += [f"none by {', '.join(self.refused)}"] if self.refused else []
+        return f"{cut(self.target.text)}: {'; '.join(said) or 'no closed form'}"
 
     @property
     def shared(self) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ from gradcli.reports.derive import DeriveReport
 from gradcli.reports.trace import TraceReport
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Lecture(Printed):
     """What `derive` writes into a document where values are given.
 
@@ -40,6 +40,10 @@ class Lecture(Printed):
             Heading("Forward and backward at the point"), *self.walkthrough.page_blocks(),
             Heading("Check"), *self.check.blocks(),
         )  # fmt: skip
+
+    def gist(self) -> str:
+        """Return what the check at the point says."""
+        return self.check.gist()
 
     def at_the_point(self) -> tuple[Block, ...]:
         """Return the parts that need values."""

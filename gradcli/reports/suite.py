@@ -177,7 +177,7 @@ class Counts:
     known: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SuiteReport(Printed):
     """Several checks, in the order in which they are declared.
 
@@ -241,6 +241,10 @@ class SuiteReport(Printed):
         more = [Paragraph(f"{left:,} more checks passed; their details are in --json.")] * bool(left)
         table = Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
         return (*self.last(), table, *more, *found)
+
+    def gist(self) -> str:
+        """Return the counts."""
+        return self.counted()
 
     def details(self) -> tuple[Block, ...]:
         """Return the reports that did not pass in full, and the counts."""

@@ -39,7 +39,7 @@ _LONG_NAME = 8  # characters of an input that a column is named by
 PICTURED = 6  # rays that have a picture
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SweepReport(Printed):
     """Error against step size at one point; the outputs of a vector function are summed with `weights`.
 
@@ -120,6 +120,15 @@ class SweepReport(Printed):
         found = self.blocks()
         drawn = next((k for k, block in enumerate(found) if isinstance(block, Chart)), len(found))
         return (*found[:drawn], *self.pictures(), *found[drawn + 1 :])
+
+    def gist(self) -> str:
+        """Return the verdict on a claim, the target, and the scheme with the most digits."""
+        verdict = f"{WORDS[self.verdict][0]}: " if isinstance(self.verdict, Verdict) else ""
+        if not self.curves:
+            return f"{verdict}{cut(self.target.text)}: no curves"
+        best = max(self.curves, key=lambda c: c.best.digits)
+        format_ = f" in {best.dtype}" if best.dtype != "float64" else ""
+        return f"{verdict}{cut(self.target.text)}: at best {best.best.digits:.1f} digits, by {best.scheme}{format_}"
 
     def _claim(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):

@@ -9,6 +9,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.reports.escape import cut
 from gradcli.reports.seeds import seed_line
 
 
@@ -95,7 +96,7 @@ def differs(claimed: Values | Absent, adjoint: Values) -> bool:
     return np.shape(claimed) != np.shape(adjoint) or not np.all(np.abs(claimed - adjoint) <= _CLOSE * scale)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TraceReport(Printed):
     """The recorded program at one point, every node with its forward value and its adjoint.
 
@@ -141,6 +142,11 @@ class TraceReport(Printed):
         """Return the graph with its steps, and the findings."""
         found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (Walk(self), *found, *seed_line(self.seed))
+
+    def gist(self) -> str:
+        """Return the target, the number of nodes, and the value."""
+        last = self.nodes[-1]
+        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {last.name} = {numbers.value(last.value)}"
 
     def _loss(self) -> str:
         """Return what the adjoints are derivatives of."""

@@ -19,6 +19,7 @@ from gradcli.source.missing_target import no_file, no_module, no_name, not_pytho
 from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
+NOTEBOOK = "__main__"  # the module that holds the names of a notebook, which messages name alone
 LISTENERS: list[Callable[[ModuleType], None]] = []  # called with each module that a target, a claim or a point names
 _LIBRARIES = {
     "numpy",
@@ -60,7 +61,8 @@ def load(text: str, what: str = "function") -> Loaded:
     if match["made"]:
         with running(f"{match['name']}()"):
             found = found()
-    return Loaded(text.strip(), found, module)
+    shown = text.strip().removeprefix(f"{NOTEBOOK}:")
+    return Loaded(shown, found, module)
 
 
 def module_of(text: str) -> ModuleType:

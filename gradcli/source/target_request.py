@@ -17,7 +17,8 @@ class TargetRequest:
     `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `claim` is the option that claims a
     derivative, and its text. `line` is its line of standard input, `texts_from_line` the `grad` and `at` of a JSON line, which
     may name Python code, and `problem` what is wrong with the line. `python_allowed` says whether a line of standard input
-    may name Python code. With `separate_points`, each string of `at` is a point of its own, which inherits nothing.
+    may name Python code. With `separate_points`, each string of `at` is a point of its own, which inherits nothing. `module` is
+    a module whose objects the point of an expression may name; without it, an expression takes data alone.
     """
 
     target: str
@@ -30,6 +31,12 @@ class TargetRequest:
     python_allowed: bool = False
     texts_from_line: tuple[str, ...] = ()
     separate_points: bool = False
+    module: str = ""
+
+    @property
+    def points_of(self) -> str:
+        """The target whose module the point may name."""
+        return f"{self.module}:_" if self.module else self.target
 
     @property
     def runs_python(self) -> bool:

@@ -35,10 +35,10 @@ def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
     at = checked_point_texts(ask)
-    sizes = numbers(shapes, at, seed, wanted.sizes, ask.target)
+    sizes = numbers(shapes, at, seed, wanted.sizes, ask.points_of)
     looked_at = LocateOptions(
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.picked, sizes, settings.stepping,
-        settings.framework_options, ask.separate_points,
+        settings.framework_options, ask.separate_points, ask.points_of,
     )  # fmt: skip
     reference = settings.options.reference
     found = locate(ask.target if reference is None else beside(reference, ask.target), at, looked_at)

@@ -19,7 +19,7 @@ from gradcli.modes.second_differences import GradientByValues
 from gradcli.source.arguments import refuse_coroutine
 from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.source.function import Function
-from gradcli.source.loading import load, member, names_of
+from gradcli.source.loading import NOTEBOOK, load, member, names_of
 from gradcli.source.names import nearest
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
@@ -44,7 +44,9 @@ class Claiming:
     @property
     def text(self) -> str:
         """The text by which messages name the claim."""
-        return self.claim if isinstance(self.claim, str) else str(getattr(self.claim, "__name__", "the claim"))
+        if isinstance(self.claim, str):
+            return self.claim.removeprefix(f"{NOTEBOOK}:")
+        return str(getattr(self.claim, "__name__", "the claim"))
 
 
 def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
@@ -162,7 +164,7 @@ def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     known = names_of(found.module)
     near = nearest(text, known)
     raise BadTarget(
-        f"{found.f.text.rpartition(':')[0]} has no function '{text}' to check",
+        f"{found.f.text.rpartition(':')[0] or 'the notebook'} has no function '{text}' to check",
         do=f"did you mean '{near}'?" if near else f"it has: {', '.join(known[:12])}",
     )
 

@@ -62,7 +62,8 @@ class LocateOptions:
     """Options for locating a target: how to draw points, what to differentiate, and the framework options.
 
     If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
-    sizes to numbers. If `separate_points`, each string of a point is a point of its own.
+    sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
+    objects of the module of `points_of`, a Python target.
     """
 
     seed: int = 0
@@ -74,6 +75,7 @@ class LocateOptions:
     stepping: Stepping = DEFAULT_STEPPING
     framework_options: FrameworkOptions = PLAIN
     separate_points: bool = False
+    points_of: str = ""
 
 
 AS_GIVEN = LocateOptions()
@@ -98,7 +100,8 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     if options.pick is not None:
         flag = "--value-and-grad" if options.pick.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
-    return expression_at(text, read(at, options.seed, options.sizes, options.separate_points), options)
+    points = read(at, options.seed, options.sizes, options.separate_points, options.points_of)
+    return expression_at(text, points, options)
 
 
 def _parameters(function: Any) -> Sequence[str]:
