@@ -151,11 +151,13 @@ def _columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | N
 
 
 def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> Place:
+    """Return a line of a file as a place; `column` and `stop` count bytes of UTF-8, as Python's positions do."""
     text = linecache.getline(code.co_filename, line).rstrip("\n")
-    whole = column is None or stop is None
-    return Place(
-        shown(code.co_filename), line, text, 0 if whole else column or 0, 0 if whole else (stop or 0) - (column or 0)
-    )
+    if column is None or stop is None:
+        return Place(shown(code.co_filename), line, text)
+    written = text.encode()
+    first, last = (len(written[:count].decode(errors="ignore")) for count in (column, stop))
+    return Place(shown(code.co_filename), line, text, first, last - first)
 
 
 @cache

@@ -22,6 +22,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
 _MOST_TICKS = 9
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _MOST_CELLS = 40  # rows or columns of a matrix that are drawn one by one
+_DECADES = (-17.0, 0.0)  # of relative errors: the last bit, and no right digit
 _LARGEST_MAP = 400  # the width or height of a matrix
 _BAR = 22  # the height of a bar and the room below it
 _NAMES, _NUMBERS = 150, 80  # the widths of the words beside bars
@@ -193,11 +194,20 @@ def bars(picture: Bars) -> str:
 
 
 def heat_map(picture: HeatMap) -> str:
-    """Return a matrix in nine levels; of a large one, each square is the largest entry of several, marked entries are ringed."""
+    """Return a matrix in nine levels; of a large one, each square is the largest entry of several; marked entries are ringed.
+
+    Powers of ten have levels from 1e-17 to 1, so that what is right looks alike in every map, and are written as numbers.
+    """
     values = np.asarray(picture.values, dtype=float)
     rows, columns = (max(1, math.ceil(n / _MOST_CELLS)) for n in values.shape)
     cells = _largest(values, rows, columns)
-    levels, low, high = _levels(cells)
+    decades = picture.unit == "power of ten"
+    low, high = _DECADES if decades else _ends(cells)
+    levels = _levels(cells, low, high)
+
+    def said(x: float) -> str:
+        return f"{10.0**x:.1g}" if decades else numbers.short(x, 3)
+
     size = max(4, min(24, _LARGEST_MAP // max(cells.shape)))
     paths = [""] * LEVELS
     for (r, c), level in np.ndenumerate(levels):
@@ -209,9 +219,9 @@ def heat_map(picture: HeatMap) -> str:
         for r, c in picture.marked
     ]
     high_at = cells.shape[0] * size
-    parts.append(_scale(high_at + 12, low, high, picture.unit))
-    worst = "; ".join(f"[{r},{c}]: {numbers.short(values[r, c], 3)}" for r, c in picture.marked)
-    ends = f"{picture.unit}, from {numbers.short(low, 3)} to {numbers.short(high, 3)}"
+    parts.append(_scale(high_at + 12, said(low), said(high), "relative error" if decades else picture.unit))
+    worst = "; ".join(f"[{r},{c}]: {said(values[r, c])}" for r, c in picture.marked)
+    ends = f"from {said(low)} to {said(high)}"
     words = f"{picture.title} ({ends}){': ' * bool(worst)}{worst}"
     return _svg("heat", words, max(cells.shape[1] * size, 300), high_at + 44, parts)
 
@@ -224,19 +234,23 @@ def _largest(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
     return np.asarray(padded.reshape(high, rows, wide, columns).max(axis=(1, 3)))
 
 
-def _levels(cells: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Return the level of each cell, -1 where it is not finite, and the values of the lowest and the highest level."""
+def _ends(cells: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and the largest finite entry."""
     finite = cells[np.isfinite(cells)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    with np.errstate(invalid="ignore"):
-        share = (np.where(np.isfinite(cells), cells, low) - low) / ((high - low) or 1.0)
-    return np.where(np.isfinite(cells), np.minimum((share * LEVELS).astype(int), LEVELS - 1), -1), low, high
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def _scale(top: int, low: float, high: float, unit: str) -> str:
+def _levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the level of each cell between the ends, -1 where it is not finite."""
+    known = np.isfinite(cells)
+    share = (np.where(known, cells, low) - low) / ((high - low) or 1.0)
+    return np.where(known, np.clip((share * LEVELS).astype(int), 0, LEVELS - 1), -1)
+
+
+def _scale(top: int, low: str, high: str, unit: str) -> str:
     squares = "".join(f'<rect class="h{k}" x="{16 * k}" y="{top}" width="16" height="10"/>' for k in range(LEVELS))
-    ends = f'<text class="right" x="0" y="{top + 26}">{numbers.short(low, 3)}</text>'
-    ends += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{numbers.short(high, 3)}</text>'
+    ends = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
+    ends += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
     return f'{squares}{ends}<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{_escaped(unit)}</text>'
 
 

@@ -31,8 +31,7 @@ class Drawn:
     text: str
     value: str
     adjoint: str
-    claimed: str
-    wrong: bool  # whether a claim has another adjoint here, or departs here
+    claimed: str  # what a wrong claim has here, where that is another adjoint
 
     @property
     def width(self) -> float:
@@ -81,7 +80,7 @@ def draw(trace: TraceReport, style: str = "") -> Drawing:
         for k, (d, center, height) in enumerate(zip(drawn, layout.centers, heights, strict=True))
     ]
     wide, high = round(layout.width) + 2 * _MARGIN, round(layout.height) + 2 * _MARGIN
-    what = f"Graph of {_counted(len(nodes))} of {trace.target.text.strip()}"
+    what = f"Graph of {_counted(sum(node.operation != 'input' for node in nodes))} of {trace.target.text.strip()}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{_escaped(what)}" '
         f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
@@ -98,12 +97,19 @@ def _drawn(nodes: Sequence[Node], group: Group, departs: object) -> Drawn:
     node = nodes[group.last]
     members = nodes[group.first : group.last + 1]
     wrong = next((member for member in reversed(members) if differs(member.claimed, member.adjoint)), None)
+    here = any(member.name == departs for member in members)
     claimed = "" if wrong is None else f"claimed {brief(wrong.claimed)}"
+    claimed = f"first wrong {claimed}".strip() if here else claimed
     name = node.name if group.count == 1 else titled(nodes, group)
     text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
-    here = any(member.name == departs for member in members)
-    text = "departs here" if here else text if group.count == 1 else node.name
-    return Drawn(group, _cut(name), _cut(text), brief(node.value), brief(node.adjoint), claimed, here or bool(claimed))
+    return Drawn(
+        group,
+        _cut(name),
+        _cut(text if group.count == 1 else node.name),
+        brief(node.value),
+        brief(node.adjoint),
+        claimed,
+    )
 
 
 def brief(x: Values) -> str:
@@ -177,7 +183,7 @@ def _box(k: int, d: Drawn, center: tuple[float, float], height: float) -> str:
     words += [_line(11, "t", d.text)] if d.text else []
     words += [_line(half + LINE - 2, "a", d.adjoint)]
     words += [_line(half + 2 * LINE - 2, "c", d.claimed)] if d.claimed else []
-    bad = " bad" if d.wrong else ""
+    bad = " bad" if d.claimed else ""
     many = " many" if d.group.count > 1 else ""
     box = f'<rect x="{_at(-d.width / 2)}" y="{_at(-half)}" width="{_at(d.width)}" height="{_at(height)}"/>'
     return f'<g class="node{bad}{many}" id="n{k}" transform="translate({_at(x)} {_at(y)})">{box}{"".join(words)}</g>'

@@ -58,11 +58,11 @@ def _hashed(content: str) -> str:
 
 def _part(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Walk):
-        return section(block.trace)
+        return section(block)
     if isinstance(block, Chart):
         return _chart(block)
     if isinstance(block, Bars):
-        return _figure(block.title, "", chart.bars(block))
+        return _figure(f"{block.title}, in {block.unit}{', on a logarithmic scale' * block.log}", "", chart.bars(block))
     if isinstance(block, HeatMap):
         return _figure(block.title, "map", chart.heat_map(block))
     return elements((block,), width=page.width)
@@ -84,11 +84,11 @@ def _chart(block: Chart) -> str:
     switches = [_switch(f"xn{k}", looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
     if len(looks.styles) > 1:
         switches += [_switch(f"xy{k}", looks.of_style(k), style) for k, style in enumerate(looks.styles)]
-    legend = f"<fieldset><legend>shown</legend>{''.join(switches)}</fieldset>"
+    legend = f"<fieldset><legend>curves</legend>{''.join(switches)}</fieldset>"
     return _figure(
         block.title, "lines", legend, f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
     )
 
 
 def _switch(look: str, sample: str, name: str) -> str:
-    return f'<label><input type="checkbox" class="{look}" checked/>{sample} {text(name)}</label>'
+    return f'<label><input type="checkbox" class="{look}" checked=""/>{sample} {text(name)}</label>'

@@ -4,7 +4,8 @@
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const SVG = "http://www.w3.org/2000/svg";
-const SECOND = 1000; // of a step that is played
+const STEP = [150, 1000]; // milliseconds of a step that is played, at least and at most
+const PLAYED = 60000; // milliseconds that all steps take, where they may be so quick
 
 /** Return an element with attributes and children; a child that is a string becomes text. */
 function made(name, attributes = {}, ...children) {
@@ -79,10 +80,22 @@ class Walk {
     this.lines = [...section.querySelectorAll(".code li:not(.file)")];
     this.sources = this.lines.map((line) => line.querySelector("code").textContent);
     this.lit = [];
-    this.at = this.steps.length - 1;
     this.timer = 0;
     this.listen();
-    this.show(this.at, false);
+    this.show(this.begins(), true);
+  }
+
+  /** Return the step that is shown first. */
+  begins() {
+    const { begins, departs } = this.data;
+    if (begins === "start") return 0;
+    const mistake = begins === "mistake" && departs !== null ? this.order.get(`b${departs}`) : undefined;
+    return mistake === undefined ? this.steps.length - 1 : mistake;
+  }
+
+  /** Return how many terms the adjoint of a node has, those included that are not shown one by one. */
+  terms(node) {
+    return (node.t || []).length + (node.more || 0);
   }
 
   /** Return the name of the node that uses a value, given a term of its adjoint. */
@@ -106,7 +119,11 @@ class Walk {
       button.addEventListener("click", () => (move === "play" ? this.play() : this.move(moves[move])));
     }
     this.boxes.forEach((box, k) => box.addEventListener("click", () => this.visit(k)));
-    window.addEventListener("beforeprint", () => this.go(this.steps.length - 1));
+    this.part(".fit").addEventListener("change", (event) => this.part(".stage").classList.toggle("fitted", event.target.checked));
+    window.addEventListener("beforeprint", () => {
+      this.go(this.steps.length - 1);
+      this.part(".all").open = true;
+    });
   }
 
   /** Move by one step, or to an end. */
@@ -134,7 +151,7 @@ class Walk {
     this.timer = window.setInterval(() => {
       this.go(this.at + 1);
       if (this.at === this.steps.length - 1) this.stop();
-    }, SECOND);
+    }, Math.max(STEP[0], Math.min(STEP[1], PLAYED / this.steps.length)));
   }
 
   stop() {
@@ -154,6 +171,7 @@ class Walk {
     this.at = at;
     const step = this.steps[at];
     const backward = step.kind === "b" || step.kind === "end";
+    this.section.dataset.kind = step.kind;
     this.nodes.forEach((node, k) => {
       const forward = node.i || backward || (step.kind === "f" && k <= step.k);
       const pulled = step.kind === "end" || (step.kind === "b" && (k > step.k || (k === step.k && this.complete(step))));
@@ -225,13 +243,13 @@ class Walk {
 
   /** Say in one line what a step shows. */
   inWords(step) {
-    if (step.kind === "start") return "start: the inputs are given";
-    if (step.kind === "end") return "end: every value and every adjoint";
+    if (step.kind === "start") return "start: the inputs are given; the steps go forward, then back";
+    if (step.kind === "end") return "end: all values and all adjoints";
     const node = this.nodes[step.k];
     const place = `step ${this.at} of ${this.steps.length - 1}`;
     if (step.kind === "f") return `${place}, forward: ${node.n} = ${node.v}`;
-    if (!this.complete(step)) return `${place}, backward: term ${step.shown} of ${node.t.length} of the adjoint of ${node.n}`;
-    const departs = this.data.departs === step.k ? "; the claim departs here" : "";
+    if (!this.complete(step)) return `${place}, backward: term ${step.shown} of ${this.terms(node)} of the adjoint of ${node.n}`;
+    const departs = this.data.departs === step.k ? "; here the claim first goes wrong" : "";
     const wrong = (node.c === undefined ? "" : `; the claim has ${node.c}`) + departs;
     return `${place}, backward: the adjoint of ${node.n} is ${node.a}${wrong}`;
   }
@@ -291,10 +309,10 @@ class Walk {
       }
     });
     const whole = this.complete(step);
-    if (!whole) for (const one of [row, numbers]) one.append(sign("+"), sign("…"));
-    else if (node.more) for (const one of [row, numbers]) one.append(sign("+"), math("mtext", `${node.more} more terms`));
-    const lines = [row, numbers];
-    if (whole) lines.push(math("mrow", sign("="), node.s ? math("mtext", node.a) : number(node.a)));
+    const lines = terms.some((term) => term.length > 5) ? [row, numbers] : [row]; // numbers where a term is one of numbers
+    if (!whole) for (const one of lines) one.append(sign("+"), sign("…"));
+    else if (node.more) for (const one of lines) one.append(sign("+"), math("mtext", `${node.more} more terms`));
+    if (whole && lines.length > 1) lines.push(math("mrow", sign("="), node.a.startsWith("[") ? math("mtext", node.a) : number(node.a)));
     return this.formulas(lines);
   }
 
@@ -313,24 +331,23 @@ class Walk {
 
   /** Return a button that shows a small map of an array. */
   maps(node, which) {
-    const [rows, columns, shades, low, high] = node.s[which];
-    const button = made("button", { type: "button" }, "show its entries");
-    button.addEventListener("click", () => button.replaceWith(this.map(rows, columns, shades, low, high)));
+    const button = made("button", { type: "button" }, "show a map of its entries");
+    button.addEventListener("click", () => button.replaceWith(this.map(...node.s[which])));
     return button;
   }
 
-  map(rows, columns, shades, low, high) {
+  map(rows, columns, shades, low, high, each) {
     const cell = 18;
     const svg = document.createElementNS(SVG, "svg");
     const set = (element, attributes) => Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, value));
     set(svg, { class: "small", role: "img", width: columns * cell, height: rows * cell, "aria-label": `entries from ${low} to ${high}` });
     [...shades].forEach((shade, k) => {
       const square = document.createElementNS(SVG, "rect");
-      const level = Math.min(8, Number(shade));
-      set(square, { class: `h${level}`, x: (k % columns) * cell, y: Math.floor(k / columns) * cell, width: cell, height: cell });
+      set(square, { class: `h${shade}`, x: (k % columns) * cell, y: Math.floor(k / columns) * cell, width: cell, height: cell });
       svg.append(square);
     });
-    return made("p", {}, svg, ` from ${low} (light) to ${high} (dark)`);
+    const which = each > 1 ? `; each square is the largest of up to ${each} entries` : "";
+    return made("p", {}, svg, ` from ${low} (light) to ${high} (dark)${which}`);
   }
 }
 
@@ -349,12 +366,11 @@ function current() {
 
 document.addEventListener("keydown", (event) => {
   const inside = document.activeElement;
-  const free = inside === document.body || (inside.tagName === "BUTTON" && inside.closest(".walk")); // others use their keys
-  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !free) return;
-  const moves = { ArrowLeft: -1, ArrowRight: 1, Home: 0, End: Infinity };
-  if (event.key in moves) current().move(moves[event.key]);
-  else if (event.key === " " && inside === document.body) current().play();
-  else return;
+  const within = inside.tagName === "BUTTON" && inside.closest(".walk");
+  const moves = { ArrowLeft: -1, ArrowRight: 1, ...(within ? { Home: 0, End: Infinity } : {}) };
+  const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+  if (!plain || !(event.key in moves) || (inside !== document.body && !within)) return; // others use their keys
+  current().move(moves[event.key]);
   event.preventDefault();
 });
 window.addEventListener("hashchange", follow);

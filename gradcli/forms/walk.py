@@ -11,6 +11,7 @@ from gradcli.drawing.graph import Drawing, brief, draw, shaped
 from gradcli.forms.elements import text
 from gradcli.reports import numbers
 from gradcli.reports.absent import Absent
+from gradcli.reports.blocks import Walk
 from gradcli.reports.common import SourceLine
 from gradcli.reports.encode import Values
 from gradcli.reports.escape import visible
@@ -18,37 +19,40 @@ from gradcli.reports.trace import Contribution, Node, Proved, TraceReport, diffe
 
 _MOST_TERMS = 6  # of a sum that are shown one by one
 _CELLS = 8  # rows and columns of the small map of an array
-_SHADES = "0123456789"
-_WORST = 3  # entries of an array that are named
+_LISTED = 6  # entries of an array that are all written
+_WORST = 3  # entries of a larger array that are named
 _CODE = 60  # letters of an operation in the table
-_CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden>
+_CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 <button type="button" data-go="first" aria-label="first step">|◀</button>
 <button type="button" data-go="back" aria-label="one step back">◀</button>
 <button type="button" data-go="play" aria-label="play">▶ play</button>
 <button type="button" data-go="next" aria-label="next step">▶</button>
 <button type="button" data-go="last" aria-label="last step">▶|</button>
 <input type="range" min="0" value="0" aria-label="step"/>
+<label><input type="checkbox" class="fit"/> fit to the page</label>
 <a class="here" href="#">link to this step</a>
 </div>
-<p class="hint dim" hidden>Arrow keys step; Home and End go to the ends; space plays.</p>
+<p class="hint dim" hidden="">The arrow keys step, here and while nothing else has the focus.</p>
 """
 
 
-def section(trace: TraceReport) -> str:
+def section(walk: Walk) -> str:
     """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
+    trace: TraceReport = walk.trace
     drawing = draw(trace)
     data_of = _Data(trace, drawing)
     data = {
         "nodes": [data_of.of(k) for k in range(len(drawing.drawn))],
         "result": f"the sum of {trace.nodes[-1].name}" if np.ndim(trace.nodes[-1].value) else trace.nodes[-1].name,
         "departs": data_of.drawn_as.get(trace.departs) if isinstance(trace.departs, str) else None,
+        "begins": walk.begins,
     }
     return "\n".join((
         '<section class="walk" aria-label="steps of the computation">',
         _CONTROLS + _sentences(trace, drawing) + '<p class="said" role="status" aria-live="polite"></p>',
-        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{drawing.svg}</div>',
+        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{drawing.svg}</div>', _legend(trace),
         '<div class="beside">', _code(trace),
-        '<div class="step" tabindex="0" role="group" aria-label="this step" hidden></div>', "</div>",
+        '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
         _table(drawing, trace),
         f'<script type="application/json">{_json(data)}</script>',
         "</section>",
@@ -56,24 +60,41 @@ def section(trace: TraceReport) -> str:
 
 
 def _sentences(trace: TraceReport, drawing: Drawing) -> str:
-    """Return sentences on how much is drawn, and on where a claim departs."""
+    """Return sentences on what is drawn, and on where a claim goes wrong."""
     found = []
     if len(drawing.drawn) < len(trace.nodes):
         found.append(
-            f"{len(trace.nodes):,} operations are drawn as {len(drawing.drawn):,} nodes, by source line and loop: each shows "
+            f"{len(trace.nodes):,} values are drawn as {len(drawing.drawn):,} boxes, by source line and loop; each shows "
             "its last value."
         )
+    if any(differs(node.claimed, node.adjoint) for node in trace.nodes):
+        found.append("Red: where the claim has another adjoint.")
     if isinstance(trace.departs, str):
-        found.append(
-            f"The claim is laid over the graph: wrong adjoints are red. From the result backward, the adjoint of "
-            f"{trace.departs} is the first that the claim has otherwise."
-        )
+        inside = next(node.claimed for node in trace.nodes if node.name == trace.departs)
+        inferred = "" if isinstance(inside, Absent) else ", if it makes the likely mistake"
+        found.append(f"Going back from the result, the claim first goes wrong at {trace.departs}{inferred}.")
     if isinstance(trace.mistake, SourceLine):
         at = trace.mistake
-        recorded = any((node.file, node.line) == (at.file, at.line) for node in trace.nodes)
-        where = "in the derivative of this line" if recorded else "here"
+        where = "in the derivative of this line" if _recorded(trace, (at.file, at.line)) else "here"
         found.append(f"The mistake is {where}: {at.file}:{at.line}    {at.source}".rstrip())
-    return "".join(f"<p>{text(sentence)}</p>\n" for sentence in found)
+    return f"<p>{text(' '.join(found))}</p>\n" if found else ""
+
+
+def _legend(trace: TraceReport) -> str:
+    """Say what the drawing shows."""
+    last = trace.nodes[-1]
+    result = f"the sum of {last.name}" if np.ndim(last.value) else last.name
+    arrays = any(np.ndim(node.value) for node in trace.nodes)
+    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {result} by it; "
+    says += (
+        "at the edges are the local derivatives." + " Of an array: its shape, and its norm between ‖ and ‖." * arrays
+    )
+    return f'<p class="dim">{text(says)}</p>'
+
+
+def _recorded(trace: TraceReport, line: tuple[str, int]) -> bool:
+    """Whether a line of code is one of the computation, not of the claim."""
+    return any((node.file, node.line) == line for node in trace.nodes)
 
 
 class _Data:
@@ -103,7 +124,7 @@ class _Data:
             "t": [_term(use, *self._user(use)) for use in uses[:_MOST_TERMS]],
             "more": max(0, len(uses) - _MOST_TERMS), "p": [] if several else _partials(node),
             "d": _proved(node.proved) if isinstance(node.proved, Proved) else None,
-            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.ndim(node.value) else None,
+            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else None,
         }  # fmt: skip
         return {name: x for name, x in found.items() if x or (name == "l" and x is not None)}
 
@@ -152,10 +173,12 @@ def _proved(proved: Proved) -> list[Any]:
 
 
 def _full(x: Values) -> str:
-    """Return a value in full where it is a number; an array by its shape, its norm and its largest entries."""
+    """Return a value in full where it is a number; an array by its entries, or its shape, norm and largest entries."""
     array = np.asarray(x, dtype=float)
     if array.ndim == 0:
         return numbers.full(array)
+    if array.size <= _LISTED:
+        return numbers.listed(array)
     flat = np.abs(array.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
     largest = ", ".join(
@@ -166,22 +189,29 @@ def _full(x: Values) -> str:
 
 
 def _small_map(x: Values) -> list[Any]:
-    """Return a small map of an array: its rows, its columns, a shade of 0 to 9 for each cell, and the values of both ends.
+    """Return a small map of an array: its rows, its columns, a shade of 0 to 8 for each cell, and the values of both ends.
 
-    A cell of a large array is its first entry; arrays of more than two axes have their last one as columns.
+    A cell of a large array is the entry of largest size of several; arrays of more than two axes have their last one as
+    columns.
     """
     array = np.asarray(x, dtype=float)
     matrix = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
-    if not matrix.size:
-        return [0, 0, "", 0, 0]
     rows, columns = (max(1, -(-n // _CELLS)) for n in matrix.shape)
-    cells = matrix[::rows, ::columns]
+    cells = np.array([
+        [_of_largest_size(matrix[r : r + rows, c : c + columns]) for c in range(0, matrix.shape[1], columns)]
+        for r in range(0, matrix.shape[0], rows)
+    ])  # fmt: skip
     finite = cells[np.isfinite(cells)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     with np.errstate(all="ignore"):
         share = np.nan_to_num((cells - low) / ((high - low) or 1.0))
-    shades = "".join(_SHADES[min(9, max(0, int(10 * s)))] for s in share.reshape(-1))
-    return [cells.shape[0], cells.shape[1], shades, numbers.short(low, 3), numbers.short(high, 3)]
+    shades = "".join(str(min(8, max(0, int(9 * s)))) for s in share.reshape(-1))
+    return [*cells.shape, shades, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
+
+
+def _of_largest_size(part: np.ndarray) -> float:
+    flat = part.reshape(-1)
+    return float(flat[int(np.argmax(np.abs(flat)))])
 
 
 def _code(trace: TraceReport) -> str:
@@ -191,11 +221,18 @@ def _code(trace: TraceReport) -> str:
         lines = [("", None, line) for line in trace.target.text.strip().split("\n")]
     if not lines:
         return ""
-    found, before = [], ""
+    at = trace.mistake
+    mistake = (at.file, at.line) if isinstance(at, SourceLine) else None
+    wrong = "slip" if mistake is not None and _recorded(trace, mistake) else "wrong"
+    found, before = [], ("", 0)
     for file, number, source in lines:
-        head = f'<li class="file">{text(file)}</li>' if file != before else ""
-        found.append(f"{head}<li><i>{'' if number is None else number}</i><code>{text(source) or ' '}</code></li>")
-        before = file
+        if file != before[0]:
+            found.append(f'<li class="file">{text(file)}</li>')
+        elif number is not None and number > before[1] + 1:
+            found.append('<li class="file dim">…</li>')
+        look = f' class="{wrong}"' if (file, number) == mistake else ""
+        found.append(f"<li{look}><i>{'' if number is None else number}</i><code>{text(source) or ' '}</code></li>")
+        before = file, number or 0
     return f'<ol class="code" tabindex="0" aria-label="lines of code">{"".join(found)}</ol>'
 
 
@@ -211,12 +248,12 @@ def _table(drawing: Drawing, trace: TraceReport) -> str:
         name = d.name if d.group.count > 1 else node.name
         operation = " ".join(_operation(node).split())[:_CODE]
         cells = [text(name), "" if operation == "input" else text(operation), d.value, d.adjoint]
-        cells += [f'<span class="bad">{text(d.claimed.removeprefix("claimed "))}</span>' if d.claimed else ""] * claims
+        cells += [f'<span class="bad">{text(d.claimed)}</span>' if d.claimed else ""] * claims
         cells.append(text(_sum(node)))
         rows.append(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>")
     return (
-        '<details class="all" open><summary>every node</summary>\n<div class="wide" tabindex="0" role="region" '
-        f'aria-label="every node"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n' + "\n".join(rows) + "\n</tbody>\n"
+        '<details class="all" open=""><summary>all values as a table</summary>\n<div class="wide" tabindex="0" role="region" '
+        f'aria-label="all values"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n' + "\n".join(rows) + "\n</tbody>\n"
         "</table></div></details>"
     )
 

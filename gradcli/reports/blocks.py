@@ -138,11 +138,18 @@ class HeatMap:
     marked: tuple[tuple[int, int], ...] = ()
 
 
+Begins = Literal["start", "end", "mistake"]
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A computation that a page draws as a graph with forward and backward steps; `trace` is the report of `trace`."""
+    """A computation that a page draws as a graph with forward and backward steps; `trace` is the report of `trace`.
+
+    `begins` names the step that is shown first: `start`, `end`, or `mistake`, where a wrong claim departs.
+    """
 
     trace: Any
+    begins: Begins = "start"
 
 
 def drawable(number: float) -> bool:

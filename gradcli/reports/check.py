@@ -8,8 +8,20 @@ import numpy as np
 from gradcli.errors import NotConfirmed
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.blocks import WORDS, Block, Code, Figure, Heading, Headline, HeatMap, Paragraph, Piece, Walk
-from gradcli.reports.check_blocks import other_points, point_blocks, stress_blocks
+from gradcli.reports.blocks import (
+    WORDS,
+    Begins,
+    Block,
+    Code,
+    Figure,
+    Heading,
+    Headline,
+    HeatMap,
+    Paragraph,
+    Piece,
+    Walk,
+)
+from gradcli.reports.check_blocks import diagnosis_blocks, other_points, point_blocks, stress_blocks
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
@@ -116,21 +128,25 @@ class CheckReport(Printed):
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the verdict, the computation with what the claim makes of it, maps of errors, and all that the text has."""
         first, *rest = self.blocks()
-        said = next((p.diagnosis.message for p in self.points if p.diagnosis is not None), None)
+        diagnosis = self.points[worst_point(self)].diagnosis
+        mistake = [] if diagnosis is None or diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
         walk = None if self.walk is None else self.walk()
-        drawn: list[Block | Figure] = (
-            [Paragraph(walk)] if isinstance(walk, str) else [] if walk is None else [Walk(walk)]
-        )
-        mistake = [Paragraph((Piece("Likely mistake: ", "strong"), Piece(said)))] if said else []
-        return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *rest)
+        drawn: list[Block | Figure] = []
+        if walk is not None:
+            begins: Begins = "end" if self.passed else "mistake"
+            drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
+        left = (block for block in rest if block not in mistake)
+        return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *left)
 
     def _error_maps(self) -> list[HeatMap]:
-        """Return the errors of the claim at the worst point, a map for each matrix."""
+        """Return the errors of the claim at the worst point, a map for each input whose gradient is wrong."""
         point = self.points[worst_point(self)]
         if "claim" not in point.modes or point.reference is None:
             return []
         outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
-        return error_maps("claim", point.modes["claim"].values, point.modes[point.reference].values, outputs)
+        right = point.modes[point.reference].values
+        wrong = {name: right[name] for name in dict.fromkeys(m.input for m in point.mismatches) if name in right}
+        return error_maps("claim", point.modes["claim"].values, wrong, outputs, vectors=True)
 
     def gist(self) -> str:
         """Return the verdict, the target and the sentence that says why."""

@@ -54,7 +54,7 @@ def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
     if point.diagnosis is not None and point.diagnosis.kind != "shape":
-        blocks += _diagnosis_blocks(point.diagnosis)
+        blocks += diagnosis_blocks(point.diagnosis)
     if point.verdict == Verdict.PASS:
         blocks.append(Paragraph(confirmed_by(point)))
     return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
@@ -98,7 +98,8 @@ def _finding_blocks(f: Finding) -> list[Block]:
     return blocks
 
 
-def _diagnosis_blocks(d: Diagnosis) -> list[Block]:
+def diagnosis_blocks(d: Diagnosis) -> list[Block]:
+    """Return the likely mistake, its line, and the repair."""
     head = "" if d.kind == DiagnosisKind.UNKNOWN else "Likely mistake: "
     blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
     if d.source and d.file:

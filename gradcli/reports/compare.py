@@ -95,7 +95,7 @@ class CompareReport(Printed):
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the text, and the pictures below it."""
-        return (*self.blocks(), Heading("Pictures"), *self.pictures())
+        return (*self.blocks(), Heading("Charts"), *self.pictures())
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode as a row."""

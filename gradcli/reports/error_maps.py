@@ -7,24 +7,26 @@ import numpy as np
 from gradcli.reports.blocks import HeatMap
 from gradcli.reports.encode import Values
 
-_MARKED = 3  # worst entries of a map
+_MARKED = 3  # worst entries of a map that are ringed
 _LARGEST = 1_000  # rows or columns of a picture
 _FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
 
 
 def error_maps(
-    mode: str, values: Mapping[str, Values], reference: Mapping[str, Values], outputs: int = 0
+    mode: str, values: Mapping[str, Values], reference: Mapping[str, Values], outputs: int = 0, *, vectors: bool = False
 ) -> list[HeatMap]:
     """Return the relative errors of each matrix of a mode, in powers of ten.
 
     Shapes  gradients that are matrices; Jacobians, whose first `outputs` axes are those of the result, with all outputs
-            along the rows and all entries of the input along the columns.
+            along the rows and all entries of the input along the columns. With `vectors`, these too, each as a row.
     """
     found = []
     for name, right in reference.items():
         if name not in values or np.shape(values[name]) != np.shape(right):
             continue
         g, own = _as_matrix(right, outputs), _as_matrix(values[name], outputs)
+        if vectors and g.ndim == 1:
+            g, own = g[None, :], own[None, :]
         if g.ndim != 2 or not 1 < max(g.shape) <= _LARGEST:
             continue
         with np.errstate(all="ignore"):

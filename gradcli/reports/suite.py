@@ -237,10 +237,11 @@ class SuiteReport(Printed):
             rows.append((Piece(*check.word), name, check.said(), _seconds(check.seconds)))
         for k in sorted(shown):
             found += [Heading(self.checks[k].id, name=f"check-{k + 1}"), *self.checks[k].blocks(full=True)]
+            found.append(Paragraph(Link("back to all checks", to="checks")))
         left = len(self.checks) - len(shown)
         more = [Paragraph(f"{left:,} more checks passed; their details are in --json.")] * bool(left)
         table = Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
-        return (*self.last(), table, *more, *found)
+        return (*self.last(), Heading("All checks", name="checks"), table, *more, *found)
 
     def gist(self) -> str:
         """Return the counts."""

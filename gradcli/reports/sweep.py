@@ -19,6 +19,7 @@ from gradcli.reports.blocks import (
     Table,
     Tone,
     drawable,
+    pieces_of,
 )
 from gradcli.reports.common import Finding, Printed, Target
 from gradcli.reports.encode import Status, Values
@@ -116,10 +117,12 @@ class SweepReport(Printed):
         return (*blocks, *seed_line(self.seed))
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
-        """Return the text with the pictures in place of its chart."""
+        """Return the text with the step to use first, and the pictures in place of its chart."""
         found = self.blocks()
-        drawn = next((k for k, block in enumerate(found) if isinstance(block, Chart)), len(found))
-        return (*found[:drawn], *self.pictures(), *found[drawn + 1 :])
+        advice = [block for block in found if isinstance(block, Paragraph) and _is_strong(block)]
+        shown = [block for block in found if block not in advice]
+        drawn = next((k for k, block in enumerate(shown) if isinstance(block, Chart)), len(shown))
+        return (*shown[:drawn], *advice, *self.pictures(), *shown[drawn + 1 :])
 
     def gist(self) -> str:
         """Return the verdict on a claim, the target, and the scheme with the most digits."""
@@ -230,6 +233,12 @@ class SweepReport(Printed):
             for h, error in zip(c.h, c.relative_error, strict=True)
         ]
         return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
+
+
+def _is_strong(block: Paragraph) -> bool:
+    """Whether all of a paragraph is strong, as the advice on the step is."""
+    pieces = pieces_of(block.text)
+    return bool(pieces) and all(piece.tone == "strong" for piece in pieces)
 
 
 def _titled(curves: Sequence[Curve]) -> str:

@@ -110,7 +110,7 @@ class TraceReport(Printed):
     schema       The name of this schema, with its number.
     exit_status  The exit status of this command.
     line         The line of standard input that asked for it, counted from 1.
-    departs      The first node, from the result backward, whose adjoint is not that of a wrong claim.
+    departs      The first node inside the computation, from the result backward, whose adjoint is not that of a wrong claim.
     mistake      The line of code with the mistake that makes the claim depart there, where it is known.
     """
 
@@ -141,7 +141,9 @@ class TraceReport(Printed):
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the graph with its steps, and the findings."""
         found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
-        return (Walk(self), *found, *seed_line(self.seed))
+        place, last = numbers.at_values(self.at, self.drawn), self.nodes[-1]
+        head = [Paragraph(f"{last.name} = {numbers.value(last.value)}"), *([Paragraph(f"at {place}")] if place else [])]
+        return (*head, Walk(self, "start"), *found, *seed_line(self.seed))
 
     def gist(self) -> str:
         """Return the target, the number of nodes, and the value."""

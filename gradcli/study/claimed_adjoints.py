@@ -11,6 +11,7 @@ from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.interpreters.program import Program
 from gradcli.modes.mode import Question
 from gradcli.reports.point_report import PointReport
+from gradcli.reports.trace import differs
 
 
 def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
@@ -27,11 +28,13 @@ def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
     }
     if claimed.keys() != right.keys() or any(claimed[name].shape != right[name].shape for name in claimed):
         return {}
-    slipped = _slipped(q, point, claimed, right)
-    bars = {} if slipped is None else _adjoints(slipped)
     outputs = tuple(range(np.ndim(q.value)))
     inputs = {x.slot: name for x, name in zip(q.recording.inputs, q.wrt, strict=True)}
-    return {**bars, **{k: np.sum(claimed[name], axis=outputs)[()] for k, name in inputs.items() if name in claimed}}
+    at_inputs = {k: np.sum(claimed[name], axis=outputs)[()] for k, name in inputs.items() if name in claimed}
+    slipped = _slipped(q, point, claimed, right)
+    bars = {} if slipped is None else _adjoints(slipped)
+    explains_all = all(k in bars and not differs(claim, bars[k]) for k, claim in at_inputs.items())
+    return {**bars, **at_inputs} if explains_all else at_inputs
 
 
 def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient) -> Program | None:

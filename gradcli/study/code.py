@@ -21,7 +21,7 @@ def source_around(places: Iterable[Place]) -> tuple[SourceLine, ...]:
     for file, lines in recorded.items():
         near = {k for line in lines for k in range(line - _AROUND, line + _AROUND + 1)}
         for k in sorted(near):
-            text = texts.get((file, k)) or linecache.getline(file, k).rstrip("\n")
-            if text or k in lines:
-                found.append(SourceLine(file, k, text))
+            written = linecache.getline(file, k)  # empty beyond the file's end
+            if written or k in lines:
+                found.append(SourceLine(file, k, texts.get((file, k)) or written.rstrip("\n")))
     return tuple(found[:_MOST])

@@ -4,12 +4,13 @@ import ast
 import linecache
 from dataclasses import replace
 
-from gradcli.reports.absent import Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import SourceLine
 from gradcli.reports.native import NativeReport, Part
 from gradcli.reports.trace import TraceReport
 from gradcli.words import Verdict
+
+_LONGEST = 60  # lines of a function that are shown
 
 
 def departing(trace: TraceReport, report: CheckReport, number: int) -> TraceReport:
@@ -17,16 +18,28 @@ def departing(trace: TraceReport, report: CheckReport, number: int) -> TraceRepo
 
     Where a custom gradient of a framework is wrong, the claim departs at what enters it.
     """
-    if isinstance(trace.departs, Absent):
-        return trace
+    said = report.points[number].diagnosis
     for part in _wrong_parts(report):
         node = _enters(trace, part)
         if node is not None and isinstance(part.file, str) and isinstance(part.line, int):
-            return replace(trace, departs=node, mistake=SourceLine(part.file, part.line, str(part.source or "")))
-    said = report.points[number].diagnosis
+            at = SourceLine(part.file, part.line, str(part.source or ""))
+            if said is not None and said.file == at.file and said.line in _innermost(at.file, at.line, ast.FunctionDef):
+                at = SourceLine(said.file, said.line or at.line, said.source or "")
+            return replace(with_function(trace, at.file, at.line), departs=node, mistake=at)
     if said is None or said.file is None or said.line is None:
         return trace
-    return replace(trace, mistake=SourceLine(said.file, said.line, said.source or ""))
+    return replace(
+        with_function(trace, said.file, said.line), mistake=SourceLine(said.file, said.line, said.source or "")
+    )
+
+
+def with_function(trace: TraceReport, file: str, line: int) -> TraceReport:
+    """Return the walkthrough with the whole function around a line among the lines of code that are shown."""
+    lines = _innermost(file, line, ast.FunctionDef)[:_LONGEST]
+    known = {(shown.file, shown.line) for shown in trace.source}
+    more = [SourceLine(file, k, linecache.getline(file, k).rstrip("\n")) for k in lines if (file, k) not in known]
+    files = list(dict.fromkeys(shown.file for shown in (*trace.source, *more)))
+    return replace(trace, source=tuple(sorted((*trace.source, *more), key=lambda s: (files.index(s.file), s.line))))
 
 
 def _wrong_parts(report: CheckReport) -> list[Part]:
@@ -36,20 +49,18 @@ def _wrong_parts(report: CheckReport) -> list[Part]:
 
 def _enters(trace: TraceReport, part: Part) -> str | None:
     """Return the name of the last node that a custom gradient reads; None if its forward function was not recorded."""
-    lines = _class_around(part)
+    lines = _innermost(part.file, part.line, ast.ClassDef) if part.file and part.line else range(0)
     inside = {node.name for node in trace.nodes if node.file == part.file and node.line in lines}
     read = {name for node in trace.nodes if node.name in inside for name in node.partials} - inside
     return next((node.name for node in reversed(trace.nodes) if node.name in read), None)
 
 
-def _class_around(part: Part) -> range:
-    """Return the lines of the innermost class that holds the backward function of a part; none where there is no class."""
-    if not isinstance(part.file, str) or not isinstance(part.line, int):
-        return range(0)
+def _innermost(file: str, line: int, kind: type[ast.ClassDef] | type[ast.FunctionDef]) -> range:
+    """Return the lines of the innermost class or function that holds a line; none where there is none."""
     try:
-        tree = ast.parse("".join(linecache.getlines(part.file)))
+        tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return range(0)
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    ranges = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in classes]
-    return min((lines for lines in ranges if part.line in lines), key=len, default=range(0))
+    found = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    ranges = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in found]
+    return min((lines for lines in ranges if line in lines), key=len, default=range(0))

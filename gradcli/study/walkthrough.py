@@ -110,8 +110,12 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
 
 
 def _departs(nodes: Sequence[Node]) -> str | Absent:
-    """Return the name of the first node, from the result backward, whose adjoint a claim has otherwise."""
-    return next((node.name for node in reversed(nodes) if differs(node.claimed, node.adjoint)), ABSENT)
+    """Return the name of the first node, from the result backward, whose adjoint a claim has otherwise.
+
+    Where the claim is known at the inputs alone, there is none: the order of the inputs says nothing.
+    """
+    wrong = (node for node in reversed(nodes) if differs(node.claimed, node.adjoint))
+    return next((node.name for node in wrong if node.operation != "input"), ABSENT)
 
 
 def node_places(tape: Tape, steps: Sequence[Step]) -> list[Place]:

@@ -28,7 +28,7 @@ PAGES = [  # a name, the command without --out, and what a reader finds in its p
     ("trace", ("trace", "v3 = x1 + x2; v3 * x1", "x1=3", "x2=4"), ("v3", "3*1 + 1*7", "21", "10")),
     ("passing check", ("check", "sin(x*y)", "x=0.5", "y=1.2"), ("PASS", "certified", "0.990402")),
     ("wrong claim", ("check", "tanh(W@x)@w", "--grad", "x=W.T@((1-tanh(W@x))*w)", "--at", MATRICES + ", w=[1, -2]"),
-     ("FAIL", "departs here", "Likely mistake", "claimed")),
+     ("FAIL", "first wrong", "Likely mistake", "claimed")),
     ("kink", ("check", "sum(relu(x))", "--at", "x=[1, 0, -2]"), ("INCONCLUSIVE", "kink")),
     ("jacobian", ("check", "tanh(W@x)", "--jac", "x=W", "--at", MATRICES, "--wrt", "x"), ("FAIL", "relative error")),
     ("sweep", ("sweep", "sin(x)*exp(x)", "x=1", "--dtype", "float64,float32"), ("7-point", "float32", "digits")),

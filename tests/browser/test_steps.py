@@ -36,7 +36,7 @@ def details(page: Opened) -> dict[str, str]:
 
 def steps(page: Opened) -> list[tuple[str, dict[str, str], str]]:
     """Go from the first step to the last by the arrow key; return what each says, shows, and its formula as text."""
-    page.page.keyboard.press("Home")
+    page.page.get_by_role("button", name="first step").click()
     found = []
     for _ in range(int(page.page.locator("input[type=range]").get_attribute("max") or 0)):
         page.page.keyboard.press("ArrowRight")
@@ -96,10 +96,30 @@ def test_a_wrong_claim_is_laid_over_the_graph(open_page: Open, written: Written)
     page = open_page(written(*WRONG))
     point = document(WRONG)["points"][0]
     red = page.page.locator(".node.bad")
-    assert "departs here" in (red.last.text_content() or "")
+    assert "claimed 1.4495" in (red.last.text_content() or "")
     rows = next(rows for says, rows, _ in steps(page) if "adjoint of y is" in says)
     assert float(rows["claimed"]) == point["modes"]["claim"]["gradient"]["y"]
     assert float(rows["adjoint"]) == pytest.approx(point["gradient"]["y"], rel=1e-14)
+
+
+def test_a_page_of_a_wrong_claim_begins_where_it_goes_wrong(open_page: Open, written: Written) -> None:
+    network = Path(__file__).resolve().parents[2] / "examples" / "pages" / "network.py"
+    page = open_page(
+        written("check", f"{network}:loss", "--grad", "slope_of_tanh", "--at", f"{network}:point", "--wrt", "W,b,w")
+    )
+    assert "adjoint of z is" in said(page) and "here the claim first goes wrong" in said(page)
+    assert page.page.locator(".code .lit.slip").text_content() == "8    h = np.tanh(z)"
+    assert "first wrong" in (page.page.locator(".node.on").text_content() or "")
+
+
+def test_keys_are_left_to_what_has_the_focus(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    page.page.locator(".stage").focus()
+    page.page.keyboard.press("ArrowRight")
+    assert said(page).startswith("start")
+    page.page.get_by_role("button", name="next step").focus()
+    page.page.keyboard.press("End")
+    assert said(page).startswith("end")
 
 
 def test_a_link_leads_to_a_step_and_back(open_page: Open, written: Written) -> None:
@@ -135,9 +155,9 @@ def test_values_that_are_not_known_yet_are_hidden(open_page: Open, written: Writ
         "[...document.querySelectorAll('.graph .%s')].filter(e => getComputedStyle(e).visibility === 'visible').length"
     )
     count = page.page.locator(".node").count()
-    assert [page.page.evaluate(shown % look) for look in "va"] == [count, count]
-    page.page.keyboard.press("Home")
     assert [page.page.evaluate(shown % look) for look in "va"] == [2, 0]
+    page.page.get_by_role("button", name="last step").click()
+    assert [page.page.evaluate(shown % look) for look in "va"] == [count, count]
 
 
 def test_names_of_the_parts_are_accessible(open_page: Open, written: Written) -> None:
@@ -154,9 +174,9 @@ def test_names_of_the_parts_are_accessible(open_page: Open, written: Written) ->
 
 
 def test_the_entries_of_an_array_are_shown_on_demand(open_page: Open, written: Written) -> None:
-    page = open_page(written(*ARRAYS), fragment="#b0")
-    page.page.get_by_role("button", name="show its entries").click()
-    assert page.page.locator(".step svg rect").count() == 6 and page.complaints == [] and page.axe() == []
+    page = open_page(written("trace", "norm(W)", "--at", "W=randn(30, 4)"), fragment="#b0")
+    page.page.get_by_role("button", name="show a map of its entries").click()
+    assert page.page.locator(".step svg rect").count() == 32 and page.complaints == [] and page.axe() == []
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -168,8 +188,8 @@ def test_a_step_is_accessible(open_page: Open, written: Written, dark: bool) -> 
 def test_long_programs_are_collapsed_and_step(open_page: Open, written: Written) -> None:
     page = open_page(written(*LONG))
     assert 1 < page.page.locator(".node").count() <= 400
-    page.page.keyboard.press("ArrowLeft")
-    assert "backward" in said(page) and page.complaints == []
+    page.page.keyboard.press("ArrowRight")
+    assert "forward" in said(page) and page.complaints == []
 
 
 def test_series_of_a_chart_are_switched_without_a_script(open_page: Open, written: Written) -> None:

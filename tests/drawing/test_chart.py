@@ -70,8 +70,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
     values = np.array([[-17.0, -16.0], [-2.0, np.nan]])
     svg = parsed(chart.heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
-    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h8"}
-    assert "from -17 to -2" in svg.get("aria-label", "") and "[1,0]: -2" in svg.get("aria-label", "")
+    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7"}
+    assert "from 1e-17 to 1" in svg.get("aria-label", "") and "[1,0]: 0.01" in svg.get("aria-label", "")
     assert len([*svg.iter(f"{SVG}circle")]) == 1
 
 

@@ -4,11 +4,14 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import gradcli as gradcli_package
 from gradcli.forms import rendered
 from gradcli.reports.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
 
@@ -28,7 +31,19 @@ class Page:
 
 
 def parsed(page: str) -> ET.Element:
-    return ET.fromstring(page.removeprefix("<!doctype html>\n"))
+    """Return a page as XML, without its script, in which signs are themselves."""
+    return ET.fromstring(re.sub(r"<script>.*?</script>", "", page.removeprefix("<!doctype html>\n"), flags=re.DOTALL))
+
+
+class Elements(HTMLParser):
+    """The elements of a piece of HTML with their attributes, as a browser reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
 
 
 NASTY = SAID + HIDDEN
@@ -111,3 +126,26 @@ def test_a_lecture_may_assume(gradcli: Callable[..., Any], tmp_path: Path) -> No
     )
     assert gradcli(*argv, "--out", str(file)).exit_status == 0
     assert "PASS" in file.read_text(encoding="utf-8")
+
+
+def test_python_gets_a_page(tmp_path: Path) -> None:
+    page = gradcli_package.check("x**2*sin(y)", {"x": 1.5, "y": 0.7}, grad="x=2*x*sin(y), y=x**2*sin(y)").page()
+    file = page.save(tmp_path / "page.html")
+    assert file.read_text(encoding="utf-8") == str(page) and "first wrong" not in str(page)
+    frame = Elements()
+    frame.feed(page._repr_html_())
+    assert frame.found == [("iframe", {**frame.found[0][1], "srcdoc": str(page), "sandbox": "allow-scripts"})]
+    assert repr(page) == "HtmlPage()"
+
+
+@pytest.mark.parametrize("report", [
+    lambda: gradcli_package.trace("x*y", {"x": 1.0, "y": 2.0}), lambda: gradcli_package.sweep("sin(x)", {"x": 1.0}),
+    lambda: gradcli_package.compare_modes("sin(x)", {"x": 1.0}, modes="certified,reverse"),
+    lambda: gradcli_package.derive("sum(x**2)", {"x": "n"}),
+    lambda: gradcli_package.check(lambda x: float(np.sum(x)) ** 2, np.ones(2)),
+])  # fmt: skip
+def test_every_report_is_a_page_that_is_well_formed(report: Callable[[], Any]) -> None:
+    page = str(report().page())
+    found = parsed(page)
+    ids = [element.get("id") for element in found.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))

@@ -80,9 +80,10 @@ def test_a_slip_inside_is_followed_back(walked: Callable[[str], TraceReport]) ->
     np.testing.assert_allclose(z.claimed, h.adjoint * (1 - h.value), rtol=1e-12)
 
 
-def test_a_slip_at_the_end_departs_there(walked: Callable[[str], TraceReport]) -> None:
+def test_a_factor_at_the_end_is_wrong_everywhere(walked: Callable[[str], TraceReport]) -> None:
     walk = walked("dropped_factor")
-    assert "W" in wrong(walk) and walk.departs == max(wrong(walk), key=[n.name for n in walk.nodes].index)
+    assert wrong(walk) >= {"W", "b", "w"}
+    assert isinstance(walk.departs, Absent) or walk.departs not in ("W", "b", "w")
 
 
 def test_a_right_claim_departs_nowhere(walked: Callable[[str], TraceReport]) -> None:
