@@ -30,7 +30,7 @@ from gradcli.source.loading import load
 from gradcli.source.points import WHOLE
 from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
-from gradcli.study.point_walkthrough import LaterWalk
+from gradcli.study.later_walk import LaterWalk
 from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming

@@ -72,7 +72,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
 def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
     from gradcli.full_check import full_check
-    from gradcli.study.point_walkthrough import with_walk
+    from gradcli.study.later_walk import with_walk
     from gradcli.suite.ended import TimeIsUp
     from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of

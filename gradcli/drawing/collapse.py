@@ -37,7 +37,7 @@ def collapsed(nodes: Sequence[Node], most: int = MOST) -> tuple[Group, ...]:
 
 
 def _by_line(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[Group]:
-    """Join neighbours on one line of the source; inputs stay alone while they are few."""
+    """Join neighbours on one line of the source, the turns of a loop on one line apart; inputs stay alone while they are few."""
     many = sum(node.operation == "input" for node in nodes) > most // 2
 
     def key(group: Group) -> object:
@@ -46,7 +46,16 @@ def _by_line(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[
             return "inputs" if many else group.first
         return (node.file, node.line) if node.line is not None else group.first
 
-    return [_joined([*run]) for _, run in groupby(groups, key)]
+    return [_joined(turn) for _, run in groupby(groups, key) for turn in _turns(nodes, [*run])]
+
+
+def _turns(nodes: Sequence[Node], run: Sequence[Group]) -> list[Sequence[Group]]:
+    """Split nodes of one line by the shortest sequence of operations that they repeat."""
+    made = [nodes[group.last].operation for group in run]
+    if made[0] == "input":
+        return [run]
+    length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
+    return [run[k : k + length] for k in range(0, len(run), length)]
 
 
 def _by_turn(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[Group]:

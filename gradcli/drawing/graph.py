@@ -1,5 +1,6 @@
 """The graph of a computation as SVG: values above the nodes, adjoints below them, local partials on the edges."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -8,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from gradcli.drawing.collapse import Group, collapsed, edges_between, titled
-from gradcli.drawing.layers import layered
+from gradcli.drawing.layers import Layout, layered
 from gradcli.reports import numbers
 from gradcli.reports.encode import Values
 from gradcli.reports.escape import visible
@@ -57,36 +58,35 @@ def draw(trace: TraceReport, style: str = "") -> Drawing:
     drawn = tuple(_drawn(nodes, group, trace.departs) for group in groups)
     found = edges_between(nodes, groups)
     edges = tuple((a, b) for a, b, _, _ in found)
-    labels = [_partial(nodes[user], nodes[operand].name, groups[a], groups[b]) for a, b, operand, user in found]
-    ends = [0] * len(drawn)
-    for _, b in edges:
-        ends[b] += 1
-    heights = [max(BOX, _ROOM * count) for count in ends]
-    sizes = [(d.width, h + 4.0 * LINE) for d, h in zip(drawn, heights, strict=True)]
-    longest = max(
-        (len(label) for label, (_, b) in zip(labels, edges, strict=True) if ends[b] <= _MOST_PARTIALS), default=0
-    )
-    layout = layered(sizes, edges, between=_GAP + LETTER * longest, apart=_APART)
-    ports = _ports(layout.routes, edges, layout.centers, ends)
-    lines = [_edge(*each) for each in zip(layout.routes, ports, edges, strict=True)]
-    words = [
-        _label(layout.routes[k][-1][0], ports[k], label)
-        for k, label in enumerate(labels)
-        if label and ends[edges[k][1]] <= _MOST_PARTIALS
+    ends = Counter(b for _, b in edges)
+    labels = [
+        _partial(nodes[user], nodes[operand].name, groups[a], groups[b]) if ends[b] <= _MOST_PARTIALS else ""
+        for a, b, operand, user in found
     ]
-    parts = ['<g class="edges">', *lines, *words, "</g>"]
+    heights = [max(BOX, _ROOM * ends[k]) for k in range(len(drawn))]
+    sizes = [(d.width, height + 4.0 * LINE) for d, height in zip(drawn, heights, strict=True)]
+    layout = layered(sizes, edges, between=_GAP + LETTER * max(map(len, labels), default=0), apart=_APART)
+    ports = _ports(layout.routes, edges, layout.centers)
+    parts = ['<g class="edges">', *map(_edge, layout.routes, ports, edges)]
     parts += [
-        _box(k, d, center, height)
-        for k, (d, center, height) in enumerate(zip(drawn, layout.centers, heights, strict=True))
+        _label(route[-1][0], port, label)
+        for route, port, label in zip(layout.routes, ports, labels, strict=True)
+        if label
     ]
+    parts += ["</g>", *map(_box, range(len(drawn)), drawn, layout.centers, heights)]
+    operations = sum(node.operation != "input" for node in nodes)
+    what = f"Graph of {_counted(operations)} of {trace.target.text.strip()}"
+    return Drawing(drawn, edges, _svg(what, layout, style, parts), layout.crossings)
+
+
+def _svg(what: str, layout: Layout, style: str, parts: Sequence[str]) -> str:
     wide, high = round(layout.width) + 2 * _MARGIN, round(layout.height) + 2 * _MARGIN
-    what = f"Graph of {_counted(sum(node.operation != 'input' for node in nodes))} of {trace.target.text.strip()}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{_escaped(what)}" '
         f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
     )
     inside = f"<style>{style}</style>" if style else ""
-    return Drawing(drawn, edges, "\n".join((head + inside, *parts, "</svg>")), layout.crossings)
+    return "\n".join((head + inside, *parts, "</svg>"))
 
 
 def _counted(count: int) -> str:
@@ -141,10 +141,7 @@ Route = tuple[tuple[float, float], ...]
 
 
 def _ports(
-    routes: Sequence[Route],
-    edges: Sequence[tuple[int, int]],
-    centers: Sequence[tuple[float, float]],
-    ends: Sequence[int],
+    routes: Sequence[Route], edges: Sequence[tuple[int, int]], centers: Sequence[tuple[float, float]]
 ) -> list[float]:
     """Return the height at which each edge ends at its box: one above another, in the order in which they arrive."""
     arriving: dict[int, list[int]] = {}

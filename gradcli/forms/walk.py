@@ -43,7 +43,7 @@ def section(walk: Walk) -> str:
     data_of = _Data(trace, drawing)
     data = {
         "nodes": [data_of.of(k) for k in range(len(drawing.drawn))],
-        "result": f"the sum of {trace.nodes[-1].name}" if np.ndim(trace.nodes[-1].value) else trace.nodes[-1].name,
+        "result": trace.loss(),
         "departs": data_of.drawn_as.get(trace.departs) if isinstance(trace.departs, str) else None,
         "begins": walk.begins,
     }
@@ -82,13 +82,10 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
 
 def _legend(trace: TraceReport) -> str:
     """Say what the drawing shows."""
-    last = trace.nodes[-1]
-    result = f"the sum of {last.name}" if np.ndim(last.value) else last.name
-    arrays = any(np.ndim(node.value) for node in trace.nodes)
-    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {result} by it; "
-    says += (
-        "at the edges are the local derivatives." + " Of an array: its shape, and its norm between ‖ and ‖." * arrays
-    )
+    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it; "
+    says += "at the edges are the local derivatives."
+    if any(np.ndim(node.value) for node in trace.nodes):
+        says += " Of an array: its shape, and its norm between ‖ and ‖."
     return f'<p class="dim">{text(says)}</p>'
 
 
@@ -250,7 +247,8 @@ def _table(drawing: Drawing, trace: TraceReport) -> str:
         cells = [text(name), "" if operation == "input" else text(operation), d.value, d.adjoint]
         cells += [f'<span class="bad">{text(d.claimed)}</span>' if d.claimed else ""] * claims
         cells.append(text(_sum(node)))
-        rows.append(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>")
+        first, *others = cells
+        rows.append(f'<tr><th scope="row">{first}</th><td>{"</td><td>".join(others)}</td></tr>')
     return (
         '<details class="all" open=""><summary>all values as a table</summary>\n<div class="wide" tabindex="0" role="region" '
         f'aria-label="all values"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n' + "\n".join(rows) + "\n</tbody>\n"

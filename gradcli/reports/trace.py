@@ -132,7 +132,7 @@ class TraceReport(Printed):
         """Return the forward table, the backward table, and the graph."""
         blocks: list[Block] = [
             self._forward(),
-            Paragraph((Piece(f"backward, last line first; L is {self._loss()}", "strong"),)),
+            Paragraph((Piece(f"backward, last line first; L is {self.loss()}", "strong"),)),
             self._backward(),
         ]
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
@@ -150,8 +150,8 @@ class TraceReport(Printed):
         last = self.nodes[-1]
         return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {last.name} = {numbers.value(last.value)}"
 
-    def _loss(self) -> str:
-        """Return what the adjoints are derivatives of."""
+    def loss(self) -> str:
+        """Return what the adjoints are derivatives of, in words."""
         last = self.nodes[-1]
         return f"the sum of {last.name}" if np.ndim(last.value) else last.name
 

@@ -1,7 +1,5 @@
 """The walkthrough of a point that was checked, with the adjoints of a wrong claim beside the right ones."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from gradcli.errors import GradcliError
@@ -15,29 +13,6 @@ from gradcli.study.walkthrough import walkthrough
 from gradcli.verify.request import Request
 
 MOST_NODES = 200_000  # lines of a program that is walked through
-
-
-class LaterWalk:
-    """The walkthrough of a check, made when a page needs it; a copy of the report in another process has none."""
-
-    def __init__(self, request: Request, report: CheckReport) -> None:
-        self._request, self._report = request, report
-        self._found: TraceReport | str | None = None
-
-    def __call__(self) -> TraceReport | str:
-        if self._found is None:
-            self._found = point_walkthrough(self._request, self._report)
-        return self._found
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
-
-
-def with_walk(request: Request, report: CheckReport) -> CheckReport:
-    """Return the report with the walkthrough of its worst point, made now: the function is run where users' code may run."""
-    walk = LaterWalk(request, report)
-    walk()
-    return replace(report, walk=walk)
 
 
 def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | str:

@@ -6,13 +6,13 @@ import pytest
 
 import gradcli
 
-SOURCE = '''import numpy as np
+SOURCE = """import numpy as np
 
 
 def größe(θ, λ):
     σ = 1 / (1 + np.exp(-θ * λ))  # ∂σ
     return σ * "äö".count("ä") + λ**2
-'''
+"""
 
 
 def test_operations_on_lines_with_other_letters_than_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

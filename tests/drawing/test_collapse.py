@@ -43,7 +43,14 @@ def test_few_nodes_stay_alone() -> None:
 
 
 def test_neighbours_on_a_line_are_joined_first() -> None:
-    assert sizes(made([1, 2, 2, 2, 3, 2]), 5) == [1, 3, 1, 1]
+    assert sizes(made([1, 2, 2, 2, 3, 2], ["input", "sin", "cos", "exp", "sin", "sin"]), 5) == [1, 3, 1, 1]
+
+
+def test_the_turns_of_a_loop_on_one_line_are_kept_apart() -> None:
+    nodes = made([1, *[2] * 90], ["input", *["multiply", "sin", "add"] * 30])
+    assert sizes(nodes, 40) == [1, *[3] * 30]
+    assert sizes(nodes, 12) == [1, *[15] * 6]
+    assert titled(nodes, collapsed(nodes, 12)[1]) == "line 2 x 5: 15 steps"
 
 
 def test_then_the_turns_of_a_loop() -> None:
