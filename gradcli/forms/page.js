@@ -175,11 +175,8 @@ class Walk {
     this.nodes.forEach((node, k) => {
       const forward = node.i || backward || (step.kind === "f" && k <= step.k);
       const pulled = step.kind === "end" || (step.kind === "b" && (k > step.k || (k === step.k && this.complete(step))));
-      for (const text of this.boxes[k].querySelectorAll("text")) {
-        const look = text.getAttribute("class");
-        const known = look === "v" ? forward : look === "a" || look === "c" ? pulled : true;
-        text.classList.toggle("later", !known);
-      }
+      for (const text of this.boxes[k].querySelectorAll(".v")) text.classList.toggle("later", !forward);
+      for (const text of this.boxes[k].querySelectorAll(".a, .c")) text.classList.toggle("later", !pulled);
       this.boxes[k].classList.toggle("bad", pulled && (node.c !== undefined || this.data.departs === k));
     });
     this.light(step, scrolls);
@@ -206,8 +203,8 @@ class Walk {
     const shown = this.shown(step);
     const lines = shown.l === undefined ? [] : [this.lines[shown.l]];
     const used = step.kind === "b" ? (node.t || []).slice(0, step.shown).map((term) => `e${step.k}-${term[0]}`) : [];
-    const made = step.kind === "f" ? [...this.edges.keys()].filter((id) => id.endsWith(`-${step.k}`)) : [];
-    for (const id of [...used, ...made]) if (this.edges.has(id)) this.lit.push(this.edges.get(id));
+    const read = step.kind === "f" ? [...this.edges.keys()].filter((id) => id.endsWith(`-${step.k}`)) : [];
+    for (const id of [...used, ...read]) if (this.edges.has(id)) this.lit.push(this.edges.get(id));
     this.lit.push(box);
     for (const element of this.lit) element.classList.add("on");
     for (const element of [...lines, this.rows[step.k]]) {

@@ -155,6 +155,14 @@ def test_values_that_are_not_known_yet_are_hidden(open_page: Open, written: Writ
         "[...document.querySelectorAll('.graph .%s')].filter(e => getComputedStyle(e).visibility === 'visible').length"
     )
     count = page.page.locator(".node").count()
+    seen = [[page.page.evaluate(shown % look) for look in "va"]]
+    while not said(page).startswith("end"):
+        page.page.keyboard.press("ArrowRight")
+        seen.append([page.page.evaluate(shown % look) for look in "va"])
+    assert (seen[0], seen[-1]) == ([2, 0], [count, count])
+    assert seen == sorted(seen) and {values for values, _ in seen} == set(range(2, count + 1))
+    assert {adjoints for _, adjoints in seen} == set(range(count + 1))
+    page.page.get_by_role("button", name="first step").click()
     assert [page.page.evaluate(shown % look) for look in "va"] == [2, 0]
     page.page.get_by_role("button", name="last step").click()
     assert [page.page.evaluate(shown % look) for look in "va"] == [count, count]
