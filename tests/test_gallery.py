@@ -26,20 +26,22 @@ _HASHED = re.compile(r"sha256-[\w+/=]+|<style>.*?</style>|<script>.*?</script>",
 def commands() -> dict[str, list[str]]:
     """Return the commands of the guide by the file that each writes."""
     shown = re.findall(r"^\$ gradcli (.*)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {words[words.index("-o") + 1]: words for words in map(shlex.split, shown)}
+    return {Path(words[words.index("-o") + 1]).name: words for words in map(shlex.split, shown)}
 
 
 def needs_torch(words: list[str]) -> bool:
-    return any("frameworks" in word for word in words)
+    """Whether a command is run beside the gallery, in the folder of the examples that need torch."""
+    return any(word.startswith("../pages/") for word in words)
 
 
 def written(name: str, words: list[str], folder: Path) -> str:
     """Run a command in the gallery's folder, with its file in another folder, and return the file's text."""
     file = folder / name
-    argv = [str(file) if word == name else word for word in words]
+    argv = [str(file) if Path(word).name == name else word for word in words]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
     command = [sys.executable, "-m", "gradcli", *argv]
-    done = subprocess.run(command, cwd=GALLERY, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    place = GALLERY.parent / "frameworks" if needs_torch(words) else GALLERY
+    done = subprocess.run(command, cwd=place, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1, 3), done.stderr
     return file.read_text(encoding="utf-8")
 

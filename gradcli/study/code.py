@@ -17,11 +17,10 @@ def source_around(places: Iterable[Place]) -> tuple[SourceLine, ...]:
     for at in places:
         recorded.setdefault(at.file, set()).add(at.line)
         texts[at.file, at.line] = at.text
-    found = []
+    found: list[SourceLine] = []
     for file, lines in recorded.items():
         near = {k for line in lines for k in range(line - _AROUND, line + _AROUND + 1)}
-        for k in sorted(near):
-            written = linecache.getline(file, k)  # empty beyond the file's end
-            if written or k in lines:
-                found.append(SourceLine(file, k, texts.get((file, k)) or written.rstrip("\n")))
+        code = {k: texts.get((file, k)) or linecache.getline(file, k).rstrip("\n") for k in sorted(near)}
+        filled = {k for k, text in code.items() if text.strip() or k in lines}
+        found += [SourceLine(file, k, text) for k, text in code.items() if k in filled or {k - 1, k + 1} <= filled]
     return tuple(found[:_MOST])
