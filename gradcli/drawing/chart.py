@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
 from gradcli.reports import numbers
 from gradcli.reports.blocks import Bars, Chart, HeatMap, Series, drawable
-from gradcli.reports.escape import visible
+from gradcli.reports.escape import in_markup
 
 COLORS = 7  # classes k0 to k6 of lines
 LEVELS = 9  # classes h0 to h8 of a matrix
@@ -88,7 +87,7 @@ def _legend(look: str, content: str) -> str:
 
 
 def _use(mark: str, x: float, y: float, says: str = "") -> str:
-    title = f"<title>{_escaped(says)}</title>" if says else ""
+    title = f"<title>{in_markup(says)}</title>" if says else ""
     return f'<use href="#{mark}" x="{x:g}" y="{y:g}">{title}</use>'
 
 
@@ -142,8 +141,8 @@ def _frame(x: _Axis, y: _Axis, picture: Chart) -> str:
         grid += f"M{_LEFT} {at:.1f}H{_WIDE - _RIGHT}"
         words += f'<text class="left" x="{_LEFT - 6}" y="{at + 4:.1f}">{_power(k)}</text>'
     middle, half = (_LEFT + _WIDE - _RIGHT) / 2, (_TOP + _HIGH - _BOTTOM) / 2
-    words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{_escaped(picture.x)}</text>'
-    words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{_escaped(picture.y)}</text>'
+    words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{in_markup(picture.x)}</text>'
+    words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{in_markup(picture.y)}</text>'
     return f'<path class="grid" d="{grid}"/>{words}'
 
 
@@ -182,9 +181,9 @@ def bars(picture: Bars) -> str:
         if value in known:
             length = room * ((math.log10(value) if picture.log else value) - low) / ((high - low) or 1.0)
         parts.append(
-            f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{_escaped(name)}</text>'
+            f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{in_markup(name)}</text>'
             f'<rect class="bar" x="{_NAMES}" y="{top + 2}" width="{max(length, 0):.0f}" height="{_BAR - 6}"/>'
-            f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{_escaped(numbers.short(value, 3))}</text>'
+            f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{in_markup(numbers.short(value, 3))}</text>'
         )
     scale = ", on a logarithmic scale" if picture.log else ""
     words = (
@@ -251,13 +250,9 @@ def _scale(top: int, low: str, high: str, unit: str) -> str:
     squares = "".join(f'<rect class="h{k}" x="{16 * k}" y="{top}" width="16" height="10"/>' for k in range(LEVELS))
     ends = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
     ends += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
-    return f'{squares}{ends}<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{_escaped(unit)}</text>'
+    return f'{squares}{ends}<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{in_markup(unit)}</text>'
 
 
 def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{_escaped(words)}" '
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{in_markup(words)}" '
     return f'{head}viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}">{"".join(parts)}</svg>'
-
-
-def _escaped(words: str) -> str:
-    return escape(visible(words))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,7 @@ from gradcli.drawing.collapse import Group, collapsed, edges_between, titled
 from gradcli.drawing.layers import Layout, layered
 from gradcli.reports import numbers
 from gradcli.reports.encode import Values
-from gradcli.reports.escape import visible
+from gradcli.reports.escape import in_markup
 from gradcli.reports.trace import Node, TraceReport, differs
 
 LETTER, LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
@@ -82,7 +81,7 @@ def draw(trace: TraceReport, style: str = "") -> Drawing:
 def _svg(what: str, layout: Layout, style: str, parts: Sequence[str]) -> str:
     wide, high = round(layout.width) + 2 * _MARGIN, round(layout.height) + 2 * _MARGIN
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{_escaped(what)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{in_markup(what)}" '
         f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
     )
     inside = f"<style>{style}</style>" if style else ""
@@ -171,7 +170,7 @@ def _edge(route: Route, port: float, edge: tuple[int, int]) -> str:
 
 
 def _label(x: float, y: float, label: str) -> str:
-    return f'<text x="{_at(x - 9)}" y="{_at(y - 3)}">{_escaped(label)}</text>'
+    return f'<text x="{_at(x - 9)}" y="{_at(y - 3)}">{in_markup(label)}</text>'
 
 
 def _box(k: int, d: Drawn, center: tuple[float, float], height: float) -> str:
@@ -187,12 +186,8 @@ def _box(k: int, d: Drawn, center: tuple[float, float], height: float) -> str:
 
 
 def _line(y: float, look: str, words: str) -> str:
-    return f'<text class="{look}" y="{_at(y)}">{_escaped(words)}</text>'
+    return f'<text class="{look}" y="{_at(y)}">{in_markup(words)}</text>'
 
 
 def _at(x: float) -> str:
     return str(round(x))
-
-
-def _escaped(words: str) -> str:
-    return escape(visible(words))

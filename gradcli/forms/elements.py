@@ -1,7 +1,6 @@
 """Blocks as elements of HTML, with all text escaped: for pages, which have a style sheet, and for notebooks without one."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 
 from gradcli.forms import chart
 from gradcli.forms.accents import in_mathml
@@ -19,7 +18,7 @@ from gradcli.reports.blocks import (
     Table,
     pieces_of,
 )
-from gradcli.reports.escape import visible
+from gradcli.reports.escape import in_markup
 
 Look = Callable[[str], str]  # the attribute, with a space before it, that gives an element the look of this name
 
@@ -37,17 +36,12 @@ def elements(blocks: Sequence[Block], look: Look = classed, width: int = 80) -> 
     return "\n".join(filter(None, (_element(block, look, width) for block in blocks)))
 
 
-def text(words: str) -> str:
-    """Return text as it is written in HTML, also inside quotes, with signs for what cannot be seen."""
-    return escape(visible(words))
-
-
 def _element(block: Block, look: Look, width: int) -> str:
     if isinstance(block, Heading):
-        named = f' id="{text(block.name)}"' if block.name else ""
-        return f"<h{block.level}{named}>{text(block.text)}</h{block.level}>"
+        named = f' id="{in_markup(block.name)}"' if block.name else ""
+        return f"<h{block.level}{named}>{in_markup(block.text)}</h{block.level}>"
     if isinstance(block, Headline):
-        return f"<p><strong{look(block.tone)}>{text(block.word)}</strong> {text(block.sentence)}</p>"
+        return f"<p><strong{look(block.tone)}>{in_markup(block.word)}</strong> {in_markup(block.sentence)}</p>"
     if isinstance(block, Paragraph):
         return f"<p>{_cell(block.text, look)}</p>"
     if isinstance(block, Chart):
@@ -59,8 +53,8 @@ def _element(block: Block, look: Look, width: int) -> str:
 
 
 def _table(table: Table, look: Look) -> str:
-    title = f"<caption{look('caption')}>{text(table.title)}</caption>\n" if table.title else ""
-    names = "".join(_written("th", _side(table, k, look), text(name)) for k, name in enumerate(table.columns))
+    title = f"<caption{look('caption')}>{in_markup(table.title)}</caption>\n" if table.title else ""
+    names = "".join(_written("th", _side(table, k, look), in_markup(name)) for k, name in enumerate(table.columns))
     head = f"<thead><tr>{names}</tr></thead>\n" if any(table.columns) else ""
     rows = "\n".join(f"<tr>{_row(table, row, look)}</tr>" for row in table.rows)
     body = f"<table{look('table')}>\n{title}{head}<tbody>\n{rows}\n</tbody>\n</table>"
@@ -83,7 +77,7 @@ def _written(kind: str, side: str, inside: str) -> str:
 
 def _scrolls(role: str, name: str) -> str:
     """Return what lets a keyboard scroll an element that is wider than the page, and a screen reader say where it is."""
-    return f' role="{role}" aria-label="{text(name)}" tabindex="0"'
+    return f' role="{role}" aria-label="{in_markup(name)}" tabindex="0"'
 
 
 def _side(table: Table, k: int, look: Look) -> str:
@@ -98,10 +92,10 @@ def _piece(piece: Piece, look: Look) -> str:
     if isinstance(piece, Mathematics):
         return in_mathml(piece.mathml).replace("<math", f"<math{look('math')}", 1)
     if isinstance(piece, Link):
-        return f'<a href="#{text(piece.to)}">{text(piece.text)}</a>'
-    return text(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{text(piece.text)}</span>"
+        return f'<a href="#{in_markup(piece.to)}">{in_markup(piece.text)}</a>'
+    return in_markup(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{in_markup(piece.text)}</span>"
 
 
 def _lines(words: str) -> str:
     """Return text of several lines."""
-    return "\n".join(map(text, words.split("\n")))
+    return "\n".join(map(in_markup, words.split("\n")))

@@ -12,9 +12,10 @@ from typing import Any
 
 from gradcli.drawing import chart
 from gradcli.forms import Page
-from gradcli.forms.elements import elements, text
+from gradcli.forms.elements import elements
 from gradcli.forms.walk import section
 from gradcli.reports.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk
+from gradcli.reports.escape import in_markup
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -43,7 +44,7 @@ def render(report: Any, page: Page) -> str:
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
     body = chart.marks() + body if any(isinstance(block, Chart) for block in blocks) else body
     end = f"<script>{script}</script>\n" if walks else ""
-    return f"{_HEAD.format(title=text(title), style=style, policy=policy)}{body}\n</main>\n{end}</body>\n</html>\n"
+    return f"{_HEAD.format(title=in_markup(title), style=style, policy=policy)}{body}\n</main>\n{end}</body>\n</html>\n"
 
 
 @cache
@@ -72,7 +73,7 @@ def _figure(title: str, look: str, *parts: str) -> str:
     """Return a picture with its title; nothing where nothing is drawn."""
     if not any(parts):
         return ""
-    return f'<figure class="drawn {look}">\n<figcaption>{text(title)}</figcaption>\n{"".join(parts)}\n</figure>'
+    return f'<figure class="drawn {look}">\n<figcaption>{in_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
 
 
 def _chart(block: Chart) -> str:
@@ -91,4 +92,4 @@ def _chart(block: Chart) -> str:
 
 
 def _switch(look: str, sample: str, name: str) -> str:
-    return f'<label><input type="checkbox" class="{look}" checked=""/>{sample} {text(name)}</label>'
+    return f'<label><input type="checkbox" class="{look}" checked=""/>{sample} {in_markup(name)}</label>'

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.drawing.graph import Drawing, brief, draw, shaped
-from gradcli.forms.elements import text
 from gradcli.reports import numbers
 from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import Walk
 from gradcli.reports.common import SourceLine
 from gradcli.reports.encode import Values
-from gradcli.reports.escape import visible
+from gradcli.reports.escape import in_markup, visible
 from gradcli.reports.trace import Contribution, Node, Proved, TraceReport, differs
 
 _MOST_TERMS = 6  # of a sum that are shown one by one
@@ -77,7 +76,7 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
         at = trace.mistake
         where = "in the derivative of this line" if _recorded(trace, (at.file, at.line)) else "here"
         found.append(f"The mistake is {where}: {at.file}:{at.line}    {at.source}".rstrip())
-    return f"<p>{text(' '.join(found))}</p>\n" if found else ""
+    return f"<p>{in_markup(' '.join(found))}</p>\n" if found else ""
 
 
 def _legend(trace: TraceReport) -> str:
@@ -86,7 +85,7 @@ def _legend(trace: TraceReport) -> str:
     says += "at the edges are the local derivatives."
     if any(np.ndim(node.value) for node in trace.nodes):
         says += " Of an array: its shape, and its norm between ‖ and ‖."
-    return f'<p class="dim">{text(says)}</p>'
+    return f'<p class="dim">{in_markup(says)}</p>'
 
 
 def _recorded(trace: TraceReport, line: tuple[str, int]) -> bool:
@@ -224,11 +223,11 @@ def _code(trace: TraceReport) -> str:
     found, before = [], ("", 0)
     for file, number, source in lines:
         if file != before[0]:
-            found.append(f'<li class="file">{text(file)}</li>')
+            found.append(f'<li class="file">{in_markup(file)}</li>')
         elif number is not None and number > before[1] + 1:
             found.append('<li class="file dim">…</li>')
         look = f' class="{wrong}"' if (file, number) == mistake else ""
-        found.append(f"<li{look}><i>{'' if number is None else number}</i><code>{text(source) or ' '}</code></li>")
+        found.append(f"<li{look}><i>{'' if number is None else number}</i><code>{in_markup(source) or ' '}</code></li>")
         before = file, number or 0
     return f'<ol class="code" tabindex="0" aria-label="lines of code">{"".join(found)}</ol>'
 
@@ -244,9 +243,9 @@ def _table(drawing: Drawing, trace: TraceReport) -> str:
         node = trace.nodes[d.group.last]
         name = d.name if d.group.count > 1 else node.name
         operation = " ".join(_operation(node).split())[:_CODE]
-        cells = [text(name), "" if operation == "input" else text(operation), d.value, d.adjoint]
-        cells += [f'<span class="bad">{text(d.claimed)}</span>' if d.claimed else ""] * claims
-        cells.append(text(_sum(node)))
+        cells = [in_markup(name), "" if operation == "input" else in_markup(operation), d.value, d.adjoint]
+        cells += [f'<span class="bad">{in_markup(d.claimed)}</span>' if d.claimed else ""] * claims
+        cells.append(in_markup(_sum(node)))
         first, *others = cells
         rows.append(f'<tr><th scope="row">{first}</th><td>{"</td><td>".join(others)}</td></tr>')
     return (

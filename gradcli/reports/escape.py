@@ -1,11 +1,18 @@
 """Text that may not act: control and bidirectional characters made visible."""
 
+from html import escape
+
 _BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 
 
 def visible(text: str) -> str:
     """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
     return "".join(_shown(c) for c in text)
+
+
+def in_markup(text: str) -> str:
+    """Return text as it is written in HTML, SVG and XML, also inside quotes, with signs for what cannot be seen."""
+    return escape(visible(text))
 
 
 def _shown(c: str) -> str:
