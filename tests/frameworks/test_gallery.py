@@ -6,6 +6,8 @@ import pytest
 
 from tests.test_gallery import check_page, commands, needs_torch
 
+pytest.importorskip("torch")
+
 
 @pytest.mark.repairs
 @pytest.mark.parametrize("name", [name for name, words in commands().items() if needs_torch(words)])
