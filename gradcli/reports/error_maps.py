@@ -42,4 +42,4 @@ def _as_matrix(x: Values, outputs: int) -> np.ndarray:
     array = np.asarray(x, dtype=float)
     if not outputs or array.ndim == 2:
         return array
-    return array.reshape(int(np.prod(array.shape[:outputs])), -1)
+    return array.reshape(int(np.prod(array.shape[:outputs])), int(np.prod(array.shape[outputs:])))

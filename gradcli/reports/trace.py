@@ -92,6 +92,8 @@ def differs(claimed: Values | Absent, adjoint: Values) -> bool:
     """Whether a claimed adjoint is visibly not the right one."""
     if isinstance(claimed, Absent):
         return False
+    if not np.array_equal(np.isfinite(claimed), np.isfinite(adjoint)):
+        return True
     scale = max(float(np.max(np.abs(adjoint), initial=0.0)), float(np.max(np.abs(claimed), initial=0.0)))
     return np.shape(claimed) != np.shape(adjoint) or not np.all(np.abs(claimed - adjoint) <= _CLOSE * scale)
 
