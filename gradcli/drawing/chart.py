@@ -110,7 +110,11 @@ class _Axis:
 
     def share(self, number: float) -> float:
         """Return where a number lies, from 0 to 1."""
-        return (math.log10(number) - self.low) / (self.high - self.low)
+        return self.of_decade(math.log10(number))
+
+    def of_decade(self, decade: float) -> float:
+        """Return where a power of ten lies, from 0 to 1, also beyond the range of float64."""
+        return (decade - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[int]:
         step = next((step for step in _STEPS if (self.high - self.low) / step <= _MOST_TICKS), _STEPS[-1])
@@ -126,18 +130,21 @@ def _points(series: Series) -> list[tuple[float, float]]:
 
 
 def _place(x: _Axis, y: _Axis, point: tuple[float, float]) -> tuple[float, float]:
-    across, up = x.share(point[0]), y.share(point[1])
+    return _inside(x.share(point[0]), y.share(point[1]))
+
+
+def _inside(across: float, up: float) -> tuple[float, float]:
     return _LEFT + across * (_WIDE - _LEFT - _RIGHT), _HIGH - _BOTTOM - up * (_HIGH - _TOP - _BOTTOM)
 
 
 def _frame(x: _Axis, y: _Axis, picture: Chart) -> str:
     grid, words = "", ""
     for k in x.ticks():
-        at, _ = _place(x, y, (10.0**k, 10.0**y.low))
+        at, _ = _inside(x.of_decade(k), 0)
         grid += f"M{at:.1f} {_TOP}V{_HIGH - _BOTTOM}"
         words += f'<text x="{at:.1f}" y="{_HIGH - _BOTTOM + 16}">{_power(k)}</text>'
     for k in y.ticks():
-        _, at = _place(x, y, (10.0**x.low, 10.0**k))
+        _, at = _inside(0, y.of_decade(k))
         grid += f"M{_LEFT} {at:.1f}H{_WIDE - _RIGHT}"
         words += f'<text class="left" x="{_LEFT - 6}" y="{at + 4:.1f}">{_power(k)}</text>'
     middle, half = (_LEFT + _WIDE - _RIGHT) / 2, (_TOP + _HIGH - _BOTTOM) / 2
