@@ -90,7 +90,9 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     adjoints of a wrong claim, by the number of a recorded line.
     """
     y, inputs, tape = q.recording
-    steps = _steps(tape, y.slot if isinstance(y, Recorded) else CONSTANT)
+    result = y.slot if isinstance(y, Recorded) else CONSTANT
+    last = max(result, len(inputs) - 1)  # what is computed after the result is no part of it
+    steps = [step for step in _steps(tape, result) if result == CONSTANT or step.last <= last]
     names = _names(q, y, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
         nodes = _NodeBuilder(q, steps, names, proofs(q) if prove else None, claimed or {}).build()
