@@ -196,16 +196,23 @@ def _predicted(
         if not third or not slope:
             return None
         h = float(np.sqrt(kind.eps / 2 * abs(slope) / (scheme.c * third)))
-        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {third / unit**3:.3g}"
+        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {_per(third, unit, 3):.3g}"
         says = f"h < sqrt(6 u |f'| / |{scheme.symbol}|) = sqrt({given}) = {h * unit:.2g}"
         return Predicted(h, kind.eps / 2, says, absolute(h, ray))
     found = scheme.predicted(e, derivatives)
     if found is None or not slope:
         return None
-    size = f"{derivatives[scheme.derivative] / unit**scheme.derivative:.3g}"
+    size = f"{_per(derivatives[scheme.derivative], unit, scheme.derivative):.3g}"
     numbers = scheme.law().replace(" e/", f" x {e:.2g}/").replace(f"|{scheme.symbol}|", size)
     says = f"h = {scheme.law()} = {numbers} = {found[0] * unit:.2g}"
     return Predicted(found[0], found[1] / abs(slope), says, absolute(found[0], ray))
+
+
+def _per(derivative: float, unit: float, order: int) -> float:
+    """Return a derivative of some order per unit of the input, also where the power of the unit is beyond float64."""
+    for _ in range(order):
+        derivative /= unit
+    return derivative
 
 
 def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:

@@ -323,3 +323,10 @@ def test_along_all_inputs_a_step_has_no_one_size(gradcli: Gradcli) -> None:
 def test_samples_of_a_function_that_is_not_random(gradcli: Callable[..., Any]) -> None:
     found = gradcli("sweep", "sin(x)", "x=1", "--samples", "5", "--json").json["findings"]
     assert [f["kind"] for f in found] == ["deterministic"]
+
+
+@pytest.mark.parametrize("argv", [("sin(x*1e-308)", "x=1.7e308"), ("x**2", "x=1e-310"), ("3.0 + 0*x", "x=1")])
+def test_sweeps_at_the_ends_of_float64_have_pages(gradcli: Gradcli, tmp_path: Any, argv: tuple[str, ...]) -> None:
+    page = tmp_path / "page.html"
+    assert gradcli("sweep", *argv, "--out", str(page)).exit_status == 0
+    assert page.read_text(encoding="utf-8").endswith("</html>\n")
