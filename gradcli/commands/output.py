@@ -121,8 +121,8 @@ def emit(report: Any, to: Output, world: World, shown: bool = True) -> None:
         _summarise(report, world)
     world.stdout.flush()
     for form, path in to.files:
+        content = _content(form, report, to)
         try:
-            content = as_file(form, report, to.picture)
             path.write_bytes(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
@@ -131,6 +131,16 @@ def emit(report: Any, to: Output, world: World, shown: bool = True) -> None:
 
         for sentence in left_out(report.pictures()):
             world.tell(sentence)
+
+
+def _content(form: str, report: Any, to: Output) -> bytes:
+    """Return the content of a file. Raises BadOption for a picture of a size that cannot be drawn."""
+    try:
+        return as_file(form, report, to.picture)
+    except ValueError as error:
+        if form not in PICTURES:
+            raise
+        raise BadOption(f"the picture cannot be drawn: {error}", do="choose another --size or --dpi") from None
 
 
 def _safe(text: str, world: World, stream: TextIO) -> str:
