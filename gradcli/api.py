@@ -30,7 +30,7 @@ from gradcli.source.loading import load
 from gradcli.source.points import WHOLE
 from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
-from gradcli.study.later_walk import LaterWalk
+from gradcli.study.later_walk import with_later_walk
 from gradcli.verify.build import Settings, request_for, settings_of
 from gradcli.verify.check import check as verify
 from gradcli.verify.claims import Claiming
@@ -70,7 +70,7 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
         by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     report = at_hard_points(verify(request), request, settings.options)
-    return replace(report, walk=LaterWalk(request, report))
+    return with_later_walk(request, report)
 
 
 check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -1,17 +1,19 @@
 """Charts, bars and matrices as SVG. Colours are classes of a style sheet; each series has a mark of its own besides."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.drawing.cells import LEVELS, coarse, ends, levels
 from gradcli.reports import numbers
 from gradcli.reports.blocks import Bars, Chart, HeatMap, Series, drawable
 from gradcli.reports.escape import in_markup
 
 COLORS = 7  # classes k0 to k6 of lines
-LEVELS = 9  # classes h0 to h8 of a matrix
+SWITCHED_NAMES, SWITCHED_STYLES = 16, 8  # lines that the style sheet of pages can switch off
 MARKS = (
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-3-3h6v6h-6z", "M0-4l3.6 6.5h-7.2z", "M0-4l4 4-4 4-4-4z", "M0 4l3.6-6.5h-7.2z",
     "M-1-4h2v3h3v2h-3v3h-2v-3h-3v-2h3z",
@@ -205,59 +207,44 @@ def heat_map(picture: HeatMap) -> str:
     Powers of ten have levels from 1e-17 to 1, so that what is right looks alike in every map, and are written as numbers.
     """
     values = np.asarray(picture.values, dtype=float)
-    rows, columns = (max(1, math.ceil(n / _MOST_CELLS)) for n in values.shape)
-    cells = _largest(values, rows, columns)
+    cells, rows, columns = coarse(values, _MOST_CELLS, np.asarray)
     decades = picture.unit == "power of ten"
-    low, high = _DECADES if decades else _ends(cells)
-    levels = _levels(cells, low, high)
+    low, high = _DECADES if decades else ends(cells)
 
     def said(x: float) -> str:
         return f"{10.0**x:.1g}" if decades else numbers.short(x, 3)
 
     size = max(4, min(24, _LARGEST_MAP // max(cells.shape)))
-    paths = [""] * LEVELS
-    for (r, c), level in np.ndenumerate(levels):
-        if level >= 0:
-            paths[level] += f"M{c * size} {r * size}h{size}v{size}h-{size}z"
-    parts = [f'<path class="h{k}" d="{path}"/>' for k, path in enumerate(paths) if path]
+    paths: dict[str, str] = defaultdict(str)
+    for (r, c), level in np.ndenumerate(levels(cells, low, high)):
+        paths[look_of(level)] += f"M{c * size} {r * size}h{size}v{size}h-{size}z"
+    parts = [f'<path class="{look}" d="{path}"/>' for look, path in sorted(paths.items())]
     parts += [
         f'<circle class="ring" cx="{(c // columns + 0.5) * size:g}" cy="{(r // rows + 0.5) * size:g}" r="{size * 0.4:g}"/>'
         for r, c in picture.marked
     ]
     high_at = cells.shape[0] * size
-    parts.append(_scale(high_at + 12, said(low), said(high), "relative error" if decades else picture.unit))
+    unit = "relative error" if decades else picture.unit
+    parts.append(_scale(high_at + 12, said(low), said(high), unit, not np.all(np.isfinite(cells))))
     worst = "; ".join(f"[{r},{c}]: {said(values[r, c])}" for r, c in picture.marked)
-    ends = f"from {said(low)} to {said(high)}"
-    words = f"{picture.title} ({ends}){': ' * bool(worst)}{worst}"
+    words = f"{picture.title} (from {said(low)} to {said(high)}){': ' * bool(worst)}{worst}"
     return _svg("heat", words, max(cells.shape[1] * size, 300), high_at + 44, parts)
 
 
-def _largest(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Return the largest entry of each block of so many rows and columns."""
-    high, wide = (-(-n // k) for n, k in zip(values.shape, (rows, columns), strict=True))
-    padded = np.full((high * rows, wide * columns), -np.inf)
-    padded[: values.shape[0], : values.shape[1]] = values
-    return np.asarray(padded.reshape(high, rows, wide, columns).max(axis=(1, 3)))
+def look_of(level: int) -> str:
+    """Return the class of a cell: h0 to h8 by its level, hx where it is not finite."""
+    return f"h{level}" if level >= 0 else "hx"
 
 
-def _ends(cells: np.ndarray) -> tuple[float, float]:
-    """Return the smallest and the largest finite entry."""
-    finite = cells[np.isfinite(cells)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-
-
-def _levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return the level of each cell between the ends, -1 where it is not finite."""
-    known = np.isfinite(cells)
-    share = (np.where(known, cells, low) - low) / ((high - low) or 1.0)
-    return np.where(known, np.clip((share * LEVELS).astype(int), 0, LEVELS - 1), -1)
-
-
-def _scale(top: int, low: str, high: str, unit: str) -> str:
+def _scale(top: int, low: str, high: str, unit: str, not_finite: bool) -> str:
     squares = "".join(f'<rect class="h{k}" x="{16 * k}" y="{top}" width="16" height="10"/>' for k in range(LEVELS))
-    ends = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
-    ends += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
-    return f'{squares}{ends}<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{in_markup(unit)}</text>'
+    words = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
+    words += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
+    words += f'<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{in_markup(unit)}</text>'
+    if not_finite:
+        squares += f'<rect class="hx" x="{16 * LEVELS + 10}" y="{top + 17}" width="16" height="10"/>'
+        words += f'<text class="right" x="{16 * LEVELS + 32}" y="{top + 26}">not finite</text>'
+    return squares + words
 
 
 def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str]) -> str:

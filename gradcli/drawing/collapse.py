@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from gradcli.core.repeats import turns
 from gradcli.reports.trace import Node
 
 MOST = 400  # nodes of a drawing
@@ -29,33 +30,33 @@ class Group:
 def collapsed(nodes: Sequence[Node], most: int = MOST) -> tuple[Group, ...]:
     """Return at most `most` groups of nodes, in order; each node is a group of its own where there are few enough."""
     groups = [Group(k, k) for k in range(len(nodes))]
-    for joined in (_by_line, _by_turn, _by_loop, _by_turn, _by_loop):
+    for joined in (_inputs, _by_line, _by_turn, _by_loop, _by_turn, _by_loop):
         if len(groups) <= most:
             return tuple(groups)
         groups = joined(nodes, groups, most)
     return tuple(groups if len(groups) <= most else _by_count(groups, most))
 
 
+def _inputs(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[Group]:
+    """Join the inputs, where they alone take more than half of the room."""
+    inputs = [group for group in groups if nodes[group.last].operation == "input"]
+    return [_joined(inputs), *groups[len(inputs) :]] if len(inputs) > most // 2 else [*groups]
+
+
 def _by_line(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[Group]:
-    """Join neighbours on one line of the source, the turns of a loop on one line apart; inputs stay alone while they are few."""
-    many = sum(node.operation == "input" for node in nodes) > most // 2
+    """Join neighbours on one line of the source, the turns of a loop on one line apart."""
 
     def key(group: Group) -> object:
         node = nodes[group.last]
-        if node.operation == "input":
-            return "inputs" if many else group.first
-        return (node.file, node.line) if node.line is not None else group.first
+        return group.first if node.operation == "input" or node.line is None else (node.file, node.line)
 
-    return [_joined(turn) for _, run in groupby(groups, key) for turn in _turns(nodes, [*run])]
-
-
-def _turns(nodes: Sequence[Node], run: Sequence[Group]) -> list[Sequence[Group]]:
-    """Split nodes of one line by the shortest sequence of operations that they repeat."""
-    made = [nodes[group.last].operation for group in run]
-    if made[0] == "input":
-        return [run]
-    length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
-    return [run[k : k + length] for k in range(0, len(run), length)]
+    found: list[Group] = []
+    for _, run in groupby(groups, key):
+        line = [*run]
+        parts = turns(line, [nodes[group.last].operation for group in line])
+        room = most * len(line) // len(groups)  # of a line that repeats nothing, as a loop of growing length
+        found += _by_count(line, room) if len(parts) == 1 and len(line) > most else map(_joined, parts)
+    return found
 
 
 def _by_turn(nodes: Sequence[Node], groups: Sequence[Group], most: int) -> list[Group]:
@@ -133,9 +134,10 @@ def titled(nodes: Sequence[Node], group: Group) -> str:
     members = nodes[group.first : group.last + 1]
     if all(node.operation == "input" for node in members):
         return f"{group.count:,} inputs"
+    steps = f"{group.count:,} steps"
     lines = [node.line for node in members if node.line is not None]
-    where = (
-        "" if not lines else f"line {min(lines)}" if min(lines) == max(lines) else f"lines {min(lines)}-{max(lines)}"
-    )
-    turns = f" x {group.turns:,}" if group.turns > 1 else ""
-    return f"{where}{turns}: {group.count:,} steps" if where else f"{group.count:,} steps"
+    if not lines:
+        return steps
+    first, last = min(lines), max(lines)
+    where = f"line {first}" if first == last else f"lines {first}-{last}"
+    return f"{where}{f' x {group.turns:,}' if group.turns > 1 else ''}: {steps}"

@@ -7,24 +7,28 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradcli.drawing.collapse import Group, collapsed, edges_between, titled
+from gradcli.drawing.collapse import MOST, Group, collapsed, edges_between, titled
 from gradcli.drawing.layers import Layout, layered
 from gradcli.reports import numbers
+from gradcli.reports.absent import Absent
 from gradcli.reports.encode import Values
-from gradcli.reports.escape import in_markup
-from gradcli.reports.trace import Node, TraceReport, differs
+from gradcli.reports.escape import cut, in_markup
+from gradcli.reports.tidy import norm
+from gradcli.reports.trace import Node, TraceReport
 
-LETTER, LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
-BOX = 34  # the height of a box of two lines
+_LETTER, _LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
+_BOX = 34  # the height of a box of two lines
 _ROOM = 14  # between two edges that end at one box
 _LONGEST = 26  # letters in a box
 _MOST_PARTIALS = 4  # edges that end at one box and have a label
+_MOST_EDGES = 2_000
+_CUT = 80  # letters of the target in the name of the picture
 _GAP, _APART, _MARGIN = 36, 14, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One node of the drawing: its words, and the nodes of the computation that it stands for."""
+class Box:
+    """One box of the drawing: its words, and the nodes of the computation that it stands for."""
 
     group: Group
     name: str
@@ -37,14 +41,14 @@ class Drawn:
     def width(self) -> float:
         """The width of the longest of its words, in pixels."""
         words = (self.name, self.text, self.value, self.adjoint, self.claimed)
-        return max(4 * LETTER, 16 + LETTER * max(map(len, words)))
+        return max(4 * _LETTER, 16 + _LETTER * max(map(len, words)))
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The graph as it is drawn: its nodes, its edges as pairs of their numbers, and the picture as an element of SVG."""
+    """The graph as it is drawn: its boxes, its edges as pairs of their numbers, and the picture as an element of SVG."""
 
-    drawn: tuple[Drawn, ...]
+    boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
     svg: str
     crossings: int
@@ -53,18 +57,17 @@ class Drawing:
 def draw(trace: TraceReport, style: str = "") -> Drawing:
     """Return the graph of a computation; a long one is collapsed. `style` is the content of a style element in the picture."""
     nodes = trace.nodes
-    groups = collapsed(nodes)
-    drawn = tuple(_drawn(nodes, group, trace.departs) for group in groups)
-    found = edges_between(nodes, groups)
+    groups, found = _fewest(nodes)
+    boxes = tuple(_box(nodes, group, trace.departs) for group in groups)
     edges = tuple((a, b) for a, b, _, _ in found)
     ends = Counter(b for _, b in edges)
     labels = [
         _partial(nodes[user], nodes[operand].name, groups[a], groups[b]) if ends[b] <= _MOST_PARTIALS else ""
         for a, b, operand, user in found
     ]
-    heights = [max(BOX, _ROOM * ends[k]) for k in range(len(drawn))]
-    sizes = [(d.width, height + 4.0 * LINE) for d, height in zip(drawn, heights, strict=True)]
-    layout = layered(sizes, edges, between=_GAP + LETTER * max(map(len, labels), default=0), apart=_APART)
+    heights = [max(_BOX, _ROOM * ends[k]) for k in range(len(boxes))]
+    sizes = [(box.width, height + 4.0 * _LINE) for box, height in zip(boxes, heights, strict=True)]
+    layout = layered(sizes, edges, between=_GAP + _LETTER * max(map(len, labels), default=0), apart=_APART)
     ports = _ports(layout.routes, edges, layout.centers)
     parts = ['<g class="edges">', *map(_edge, layout.routes, ports, edges)]
     parts += [
@@ -72,10 +75,21 @@ def draw(trace: TraceReport, style: str = "") -> Drawing:
         for route, port, label in zip(layout.routes, ports, labels, strict=True)
         if label
     ]
-    parts += ["</g>", *map(_box, range(len(drawn)), drawn, layout.centers, heights)]
+    parts += ["</g>", *map(_drawn, range(len(boxes)), boxes, layout.centers, heights)]
     operations = sum(node.operation != "input" for node in nodes)
-    what = f"Graph of {_counted(operations)} of {trace.target.text.strip()}"
-    return Drawing(drawn, edges, _svg(what, layout, style, parts), layout.crossings)
+    what = f"Graph of {_counted(operations)} of {cut(trace.target.text, _CUT)}"
+    return Drawing(boxes, edges, _svg(what, layout, style, parts), layout.crossings)
+
+
+def _fewest(nodes: Sequence[Node]) -> tuple[tuple[Group, ...], list[tuple[int, int, int, int]]]:
+    """Return the groups of a drawing and the edges between them: so many groups that the edges are few enough, too."""
+    most = MOST
+    while True:
+        groups = collapsed(nodes, most)
+        found = edges_between(nodes, groups)
+        if len(found) <= _MOST_EDGES:
+            return groups, found
+        most = len(groups) // 2
 
 
 def _svg(what: str, layout: Layout, style: str, parts: Sequence[str]) -> str:
@@ -92,30 +106,23 @@ def _counted(count: int) -> str:
     return f"{count:,} operation{'' if count == 1 else 's'}"
 
 
-def _drawn(nodes: Sequence[Node], group: Group, departs: object) -> Drawn:
+def _box(nodes: Sequence[Node], group: Group, departs: object) -> Box:
     node = nodes[group.last]
     members = nodes[group.first : group.last + 1]
-    wrong = next((member for member in reversed(members) if differs(member.claimed, member.adjoint)), None)
-    here = any(member.name == departs for member in members)
-    claimed = "" if wrong is None else f"claimed {brief(wrong.claimed)}"
-    claimed = f"first wrong {claimed}".strip() if here else claimed
-    name = node.name if group.count == 1 else titled(nodes, group)
+    claimed = next((m.claimed for m in reversed(members) if not isinstance(m.claimed, Absent)), None)
+    wrong = "first wrong" if any(member.name == departs for member in members) else ""
+    wrong += "" if claimed is None else f" claimed {brief(claimed)}"
+    alone = group.count == 1
     text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
-    return Drawn(
-        group,
-        _cut(name),
-        _cut(text if group.count == 1 else node.name),
-        brief(node.value),
-        brief(node.adjoint),
-        claimed,
-    )
+    name, text = (node.name, text) if alone else (titled(nodes, group), node.name)
+    return Box(group, _short(name), _short(text), brief(node.value), brief(node.adjoint), wrong.strip())
 
 
 def brief(x: Values) -> str:
     """Return a value as a drawing has it: a number with a few digits, an array by its shape and norm."""
     if np.ndim(x) == 0:
         return numbers.short(x, 5)
-    return f"{shaped(np.shape(x))} ‖{numbers.short(np.linalg.norm(np.ravel(x)), 3)}‖"
+    return f"{shaped(np.shape(x))} ‖{numbers.short(norm(x), 3)}‖"
 
 
 def shaped(shape: tuple[int, ...]) -> str:
@@ -131,7 +138,7 @@ def _partial(user: Node, operand: str, a: Group, b: Group) -> str:
     return numbers.short(partial, 4)
 
 
-def _cut(words: str) -> str:
+def _short(words: str) -> str:
     flat = " ".join(words.split())
     return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
 
@@ -173,16 +180,15 @@ def _label(x: float, y: float, label: str) -> str:
     return f'<text x="{_at(x - 9)}" y="{_at(y - 3)}">{in_markup(label)}</text>'
 
 
-def _box(k: int, d: Drawn, center: tuple[float, float], height: float) -> str:
+def _drawn(k: int, box: Box, center: tuple[float, float], height: float) -> str:
     x, y, half = center[0], center[1], height / 2
-    words = [_line(-half - 5, "v", d.value), _line(-3 if d.text else 4, "n", d.name)]
-    words += [_line(11, "t", d.text)] if d.text else []
-    words += [_line(half + LINE - 2, "a", d.adjoint)]
-    words += [_line(half + 2 * LINE - 2, "c", d.claimed)] if d.claimed else []
-    bad = " bad" if d.claimed else ""
-    many = " many" if d.group.count > 1 else ""
-    box = f'<rect x="{_at(-d.width / 2)}" y="{_at(-half)}" width="{_at(d.width)}" height="{_at(height)}"/>'
-    return f'<g class="node{bad}{many}" id="n{k}" transform="translate({_at(x)} {_at(y)})">{box}{"".join(words)}</g>'
+    words = [_line(-half - 5, "v", box.value), _line(-3 if box.text else 4, "n", box.name)]
+    words += [_line(11, "t", box.text)] if box.text else []
+    words += [_line(half + _LINE - 2, "a", box.adjoint)]
+    words += [_line(half + 2 * _LINE - 2, "c", box.claimed)] if box.claimed else []
+    look = "node" + " bad" * bool(box.claimed) + " many" * (box.group.count > 1)
+    frame = f'<rect x="{_at(-box.width / 2)}" y="{_at(-half)}" width="{_at(box.width)}" height="{_at(height)}"/>'
+    return f'<g class="{look}" id="n{k}" transform="translate({_at(x)} {_at(y)})">{frame}{"".join(words)}</g>'
 
 
 def _line(y: float, look: str, words: str) -> str:

@@ -15,8 +15,9 @@ from gradcli.forms import Page
 from gradcli.forms.elements import elements
 from gradcli.forms.walk import section
 from gradcli.reports.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk
-from gradcli.reports.escape import in_markup
+from gradcli.reports.escape import cut, in_markup
 
+_TITLE = 80  # letters of a page's title
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -37,14 +38,14 @@ def render(report: Any, page: Page) -> str:
     title = "gradcli" if target is None else target.text.strip()
     blocks = report.page_blocks() if hasattr(report, "page_blocks") else report.blocks()
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
-    walks = any(isinstance(block, Walk) for block in blocks)
-    style, script = asset("page.css"), asset("page.js") if walks else ""
-    policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
-    policy += f"; script-src {_hashed(script)}" if walks else ""
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
-    body = chart.marks() + body if any(isinstance(block, Chart) for block in blocks) else body
-    end = f"<script>{script}</script>\n" if walks else ""
-    return f"{_HEAD.format(title=in_markup(title), style=style, policy=policy)}{body}\n</main>\n{end}</body>\n</html>\n"
+    body = chart.marks() + body if "<use " in body else body
+    style, script = asset("page.css"), asset("page.js") if any(isinstance(block, Walk) for block in blocks) else ""
+    policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
+    policy += f"; script-src {_hashed(script)}" if script else ""
+    head = _HEAD.format(title=in_markup(cut(title, _TITLE)), style=style, policy=policy)
+    end = f"<script>{script}</script>\n" if script else ""
+    return f"{head}{body}\n</main>\n{end}</body>\n</html>\n"
 
 
 @cache
@@ -73,7 +74,7 @@ def _figure(title: str, look: str, *parts: str) -> str:
     """Return a picture with its title; nothing where nothing is drawn."""
     if not any(parts):
         return ""
-    return f'<figure class="drawn {look}">\n<figcaption>{in_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
+    return f'<figure class="picture {look}">\n<figcaption>{in_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
 
 
 def _chart(block: Chart) -> str:
@@ -82,9 +83,15 @@ def _chart(block: Chart) -> str:
     if not drawn:
         return ""
     looks = chart.Looks.of(block)
-    switches = [_switch(f"xn{k}", looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
+    switches = [
+        _switch(f"xn{k}" if k < chart.SWITCHED_NAMES else "", looks.of_name(block, k), name)
+        for k, name in enumerate(looks.names)
+    ]
     if len(looks.styles) > 1:
-        switches += [_switch(f"xy{k}", looks.of_style(k), style) for k, style in enumerate(looks.styles)]
+        switches += [
+            _switch(f"xy{k}" if k < chart.SWITCHED_STYLES else "", looks.of_style(k), style)
+            for k, style in enumerate(looks.styles)
+        ]
     legend = f"<fieldset><legend>curves</legend>{''.join(switches)}</fieldset>"
     return _figure(
         block.title, "lines", legend, f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
@@ -92,4 +99,6 @@ def _chart(block: Chart) -> str:
 
 
 def _switch(look: str, sample: str, name: str) -> str:
-    return f'<label><input type="checkbox" class="{look}" checked=""/>{sample} {in_markup(name)}</label>'
+    """Return the entry of a legend, with a switch where the style sheet has one of this name."""
+    switch = f'<input type="checkbox" class="{look}" checked=""/>' if look else ""
+    return f"<label>{switch}{sample} {in_markup(name)}</label>"

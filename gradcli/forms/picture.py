@@ -1,7 +1,6 @@
 """Draw pictures with matplotlib: line charts, bars and matrices, each in its own part of a figure."""
 
 import math
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,6 @@ from gradcli.reports.escape import visible
 Axes = Any  # matplotlib is optional
 Place = Any  # a part of a figure
 Spot = tuple[float, float]
-_ILLEGAL = re.compile("[\ufffe\uffff]")  # characters that XML does not allow
 # Okabe and Ito (2008), Color universal design: distinct for every kind of colour vision; dark colours first
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -286,7 +284,7 @@ def _say(axes: Axes, words: str) -> None:
 
 def labelled(text: str, most: int) -> str:
     """Return text on one line of at most `most` characters, with control characters made visible."""
-    line = _ILLEGAL.sub("\ufffd", visible(text)).replace("\n", " ").replace("\t", " ")
+    line = visible(text).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.drawing.cells import coarse, ends, levels
 from gradcli.drawing.graph import Drawing, brief, draw, shaped
+from gradcli.forms.elements import elements
 from gradcli.reports import numbers
 from gradcli.reports.absent import Absent
-from gradcli.reports.blocks import Walk
+from gradcli.reports.blocks import Cell, Piece, Table, Walk
 from gradcli.reports.common import SourceLine
 from gradcli.reports.encode import Values
 from gradcli.reports.escape import in_markup, visible
-from gradcli.reports.trace import Contribution, Node, Proved, TraceReport, differs
+from gradcli.reports.tidy import norm
+from gradcli.reports.trace import Contribution, Node, Proved, TraceReport
 
 _MOST_TERMS = 6  # of a sum that are shown one by one
 _CELLS = 8  # rows and columns of the small map of an array
@@ -39,20 +42,20 @@ def section(walk: Walk) -> str:
     """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
     trace: TraceReport = walk.trace
     drawing = draw(trace)
-    data_of = _Data(trace, drawing)
+    nodes = _Data(trace, drawing)
     data = {
-        "nodes": [data_of.of(k) for k in range(len(drawing.drawn))],
+        "nodes": [nodes.of(k) for k in range(len(drawing.boxes))],
         "result": trace.loss(),
-        "departs": data_of.drawn_as.get(trace.departs) if isinstance(trace.departs, str) else None,
+        "departs": nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None,
         "begins": walk.begins,
     }
     return "\n".join((
         '<section class="walk" aria-label="steps of the computation">',
-        _CONTROLS + _sentences(trace, drawing) + '<p class="said" role="status" aria-live="polite"></p>',
+        _CONTROLS + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
         f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{drawing.svg}</div>', _legend(trace),
         '<div class="beside">', _code(trace),
         '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
-        _table(drawing, trace),
+        f'<details class="all" open=""><summary>all values as a table</summary>{elements((_table(drawing, trace),))}</details>',
         f'<script type="application/json">{_json(data)}</script>',
         "</section>",
     ))  # fmt: skip
@@ -61,12 +64,12 @@ def section(walk: Walk) -> str:
 def _sentences(trace: TraceReport, drawing: Drawing) -> str:
     """Return sentences on what is drawn, and on where a claim goes wrong."""
     found = []
-    if len(drawing.drawn) < len(trace.nodes):
+    if len(drawing.boxes) < len(trace.nodes):
         found.append(
-            f"{len(trace.nodes):,} values are drawn as {len(drawing.drawn):,} boxes, by source line and loop; each shows "
+            f"{len(trace.nodes):,} values are drawn as {len(drawing.boxes):,} boxes, by source line and loop; each shows "
             "its last value."
         )
-    if any(differs(node.claimed, node.adjoint) for node in trace.nodes):
+    if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
         found.append("Red: where the claim has another adjoint.")
     if isinstance(trace.departs, str):
         inside = next(node.claimed for node in trace.nodes if node.name == trace.departs)
@@ -74,64 +77,79 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
         found.append(f"Going back from the result, the claim first goes wrong at {trace.departs}{inferred}.")
     if isinstance(trace.mistake, SourceLine):
         at = trace.mistake
-        where = "in the derivative of this line" if _recorded(trace, (at.file, at.line)) else "here"
+        where = "in the derivative of this line" if _recorded(trace, at) else "here"
         found.append(f"The mistake is {where}: {at.file}:{at.line}    {at.source}".rstrip())
     return f"<p>{in_markup(' '.join(found))}</p>\n" if found else ""
+
+
+def _recorded(trace: TraceReport, at: SourceLine) -> bool:
+    """Whether a line of code is one of the computation, not of the claim."""
+    return any((node.file, node.line) == (at.file, at.line) for node in trace.nodes)
 
 
 def _legend(trace: TraceReport) -> str:
     """Say what the drawing shows."""
     says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it; "
-    says += "at the edges are the local derivatives."
+    says += "at the edges are the local derivatives that are numbers."
     if any(np.ndim(node.value) for node in trace.nodes):
         says += " Of an array: its shape, and its norm between ‖ and ‖."
     return f'<p class="dim">{in_markup(says)}</p>'
 
 
-def _recorded(trace: TraceReport, line: tuple[str, int]) -> bool:
-    """Whether a line of code is one of the computation, not of the claim."""
-    return any((node.file, node.line) == line for node in trace.nodes)
-
-
 class _Data:
-    """What the script of a page shows of each drawn node."""
+    """What the script of a page shows of each box. `boxes` has the number of the box for the name of each node."""
 
     def __init__(self, trace: TraceReport, drawing: Drawing) -> None:
         self._trace, self._drawing = trace, drawing
-        drawn = chain.from_iterable([k] * d.group.count for k, d in enumerate(drawing.drawn))
-        self.drawn_as = {node.name: k for node, k in zip(trace.nodes, drawn, strict=True)}  # numbers of drawn nodes
+        numbered = chain.from_iterable([k] * box.group.count for k, box in enumerate(drawing.boxes))
+        self.boxes = {node.name: k for node, k in zip(trace.nodes, numbered, strict=True)}
         self._lines = {(s.file, s.line): k for k, s in enumerate(trace.source)}
 
     def of(self, k: int) -> dict[str, Any]:
-        """Return the data of one drawn node, under short names, for a page has them for each.
-
-        n name, o operation, i whether it is an input, l its line in the code, v value, a adjoint, c the claimed adjoint,
-        p partials by operand, t terms of the adjoint, more the number of further terms, d proved digits, s small maps of
-        arrays, m what is drawn as one.
-        """
-        drawn = self._drawing.drawn[k]
-        node = self._trace.nodes[drawn.group.last]
+        """Return the data of one box, without what is empty; the script says what the short names are."""
+        box = self._drawing.boxes[k]
+        node, several = self._trace.nodes[box.group.last], box.group.count > 1
         uses = node.contributions
-        several = drawn.group.count > 1
         found = {
-            "n": node.name, "o": "" if node.operation == "input" else _operation(node), "v": _full(node.value),
-            "a": _full(node.adjoint), "i": int(node.operation == "input"), "l": self._line(node),
-            "c": _full(node.claimed) if differs(node.claimed, node.adjoint) else None, "m": drawn.name if several else None,
-            "t": [_term(use, *self._user(use)) for use in uses[:_MOST_TERMS]],
-            "more": max(0, len(uses) - _MOST_TERMS), "p": [] if several else _partials(node),
-            "d": _proved(node.proved) if isinstance(node.proved, Proved) else None,
-            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else None,
+            "o": "" if node.operation == "input" else _operation(node), "i": int(node.operation == "input"),
+            "u": 0 if isinstance(node.column, Absent) else node.column,
+            "c": "" if isinstance(node.claimed, Absent) else _full(node.claimed), "m": box.name if several else "",
+            "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
+            "p": [] if several else _partials(node),
+            "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
+            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else [],
         }  # fmt: skip
-        return {name: x for name, x in found.items() if x or (name == "l" and x is not None)}
+        line = self._line(node)
+        always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
+            {} if line is None else {"l": line}
+        )
+        return always | {name: x for name, x in found.items() if x}
 
-    def _user(self, use: Contribution) -> tuple[int, str]:
-        """Return the number and the name of the drawn node that uses a value."""
-        k = self.drawn_as[use.from_]
-        return k, self._trace.nodes[self._drawing.drawn[k].group.last].name
+    def _term(self, use: Contribution) -> list[Any]:
+        """Return what one use adds to an adjoint.
+
+        The number of the box that uses it; the name of the using node, empty if the box has the same; the product; the rule;
+        and either its adjoint and the partial as numbers, or the formula.
+        """
+        k = self.boxes[use.from_]
+        same = self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
+        product = brief(use.product) if np.ndim(use.product) else numbers.short(use.product, 8)
+        head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
+        if use.of_numbers:
+            return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
+        return [*head, _formula(use)]
 
     def _line(self, node: Node) -> int | None:
         """Return the number of the node's line among the lines of code that are shown."""
-        return None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line or 0))
+        if node.line is None:
+            return None
+        if self._trace.target.kind == "expression":
+            return node.line - 1
+        return None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line))
+
+
+def _formula(use: Contribution) -> str:
+    return f"(dL/d{use.from_})" if isinstance(use.formula, Absent) else use.formula
 
 
 def _partials(node: Node) -> list[list[str]]:
@@ -143,25 +161,6 @@ def _partials(node: Node) -> list[list[str]]:
 
 def _operation(node: Node) -> str:
     return node.text if isinstance(node.text, str) else node.operation
-
-
-def _term(use: Contribution, place: int, name: str) -> list[Any]:
-    """Return what one use adds to an adjoint.
-
-    The number of the drawn node that uses it; the name of the using node, empty if this is `name`, that of the drawn node;
-    the product; the rule; and either its adjoint and the partial as numbers, or the formula.
-    """
-    user = "" if use.from_ == name else use.from_
-    product = numbers.short(use.product, 8) if not np.ndim(use.product) else brief(use.product)
-    head = [place, user, product, "" if isinstance(use.rule, Absent) else use.rule]
-    if _of_numbers(use):
-        return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
-    return [*head, "" if isinstance(use.formula, Absent) else use.formula]
-
-
-def _of_numbers(use: Contribution) -> bool:
-    """Whether a use adds the product of two numbers."""
-    return not isinstance(use.partial, str) and not np.ndim(use.partial) and not np.ndim(use.adjoint)
 
 
 def _proved(proved: Proved) -> list[Any]:
@@ -181,90 +180,67 @@ def _full(x: Values) -> str:
         f"[{','.join(str(int(i)) for i in np.unravel_index(at, array.shape))}] {numbers.short(array.reshape(-1)[at], 6)}"
         for at in order
     )
-    return f"{shaped(array.shape)}, norm {numbers.short(np.linalg.norm(flat), 6)}, largest {largest}"
+    return f"{shaped(array.shape)}, norm {numbers.short(norm(array), 6)}, largest {largest}"
 
 
 def _small_map(x: Values) -> list[Any]:
-    """Return a small map of an array: its rows, its columns, a shade of 0 to 8 for each cell, and the values of both ends.
+    """Return a small map of an array: its rows, its columns, a letter for each cell, the values of both ends, and how many
+    entries a cell stands for.
 
-    A cell of a large array is the entry of largest size of several; arrays of more than two axes have their last one as
-    columns.
+    A letter is a level from 0 to 8, or x where the entry is not finite. A cell of a large array is the entry of largest size
+    of several; arrays of more than two axes have their last one as columns.
     """
     array = np.asarray(x, dtype=float)
     matrix = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
-    rows, columns = (max(1, -(-n // _CELLS)) for n in matrix.shape)
-    cells = np.array([
-        [_of_largest_size(matrix[r : r + rows, c : c + columns]) for c in range(0, matrix.shape[1], columns)]
-        for r in range(0, matrix.shape[0], rows)
-    ])  # fmt: skip
-    finite = cells[np.isfinite(cells)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    with np.errstate(all="ignore"):
-        share = np.nan_to_num((cells - low) / ((high - low) or 1.0))
-    shades = "".join(str(min(8, max(0, int(9 * s)))) for s in share.reshape(-1))
-    return [*cells.shape, shades, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
-
-
-def _of_largest_size(part: np.ndarray) -> float:
-    flat = part.reshape(-1)
-    return float(flat[int(np.argmax(np.abs(flat)))])
+    cells, rows, columns = coarse(matrix, _CELLS, np.abs)
+    low, high = ends(cells)
+    letters = "".join("x" if level < 0 else str(level) for level in levels(cells, low, high).reshape(-1))
+    return [*cells.shape, letters, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
 
 
 def _code(trace: TraceReport) -> str:
     """Return the lines of code, or the expression, as a list."""
     lines: list[tuple[str, int | None, str]] = [(s.file, s.line, s.source) for s in trace.source]
     if not lines and trace.target.kind == "expression":
-        lines = [("", None, line) for line in trace.target.text.strip().split("\n")]
+        lines = [("", None, line) for line in trace.target.text.split("\n")]
     if not lines:
         return ""
-    at = trace.mistake
-    mistake = (at.file, at.line) if isinstance(at, SourceLine) else None
-    wrong = "slip" if mistake is not None and _recorded(trace, mistake) else "wrong"
+    mistake, look = None, ""
+    if isinstance(trace.mistake, SourceLine):
+        mistake = (trace.mistake.file, trace.mistake.line)
+        look = f' class="{"slip" if _recorded(trace, trace.mistake) else "wrong"}"'
     found, before = [], ("", 0)
     for file, number, source in lines:
         if file != before[0]:
             found.append(f'<li class="file">{in_markup(file)}</li>')
         elif number is not None and number > before[1] + 1:
             found.append('<li class="file dim">…</li>')
-        look = f' class="{wrong}"' if (file, number) == mistake else ""
-        found.append(f"<li{look}><i>{'' if number is None else number}</i><code>{in_markup(source) or ' '}</code></li>")
+        marked = look if (file, number) == mistake else ""
+        found.append(f"<li{marked}><i>{number or ''}</i><code>{in_markup(source) or ' '}</code></li>")
         before = file, number or 0
     return f'<ol class="code" tabindex="0" aria-label="lines of code">{"".join(found)}</ol>'
 
 
-def _table(drawing: Drawing, trace: TraceReport) -> str:
-    """Return all drawn nodes as a table, the inputs first: what a page without a script shows."""
-    claims = any(d.claimed for d in drawing.drawn)
-    head = "".join(
-        f"<th>{name}</th>" for name in ("node", "operation", "value", "adjoint", *(["claimed"] * claims), "sum")
-    )
-    rows = []
-    for d in drawing.drawn:
-        node = trace.nodes[d.group.last]
-        name = d.name if d.group.count > 1 else node.name
-        operation = " ".join(_operation(node).split())[:_CODE]
-        cells = [in_markup(name), "" if operation == "input" else in_markup(operation), d.value, d.adjoint]
-        cells += [f'<span class="bad">{in_markup(d.claimed)}</span>' if d.claimed else ""] * claims
-        cells.append(in_markup(_sum(node)))
-        first, *others = cells
-        rows.append(f'<tr><th scope="row">{first}</th><td>{"</td><td>".join(others)}</td></tr>')
-    return (
-        '<details class="all" open=""><summary>all values as a table</summary>\n<div class="wide" tabindex="0" role="region" '
-        f'aria-label="all values"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n' + "\n".join(rows) + "\n</tbody>\n"
-        "</table></div></details>"
-    )
+def _table(drawing: Drawing, trace: TraceReport) -> Table:
+    """Return all boxes as a table, the inputs first: what a page without a script shows."""
+    claims = any(box.claimed for box in drawing.boxes)
+    rows: list[tuple[Cell, ...]] = []
+    for box in drawing.boxes:
+        node = trace.nodes[box.group.last]
+        name = box.name if box.group.count > 1 else node.name
+        operation = "" if node.operation == "input" else " ".join(_operation(node).split())[:_CODE]
+        claimed = (Piece(box.claimed, "bad") if box.claimed else "",) * claims
+        rows.append((name, operation, box.value, box.adjoint, *claimed, _sum(node)))
+    return Table(("node", "operation", "value", "adjoint", *("claimed",) * claims, "sum"), tuple(rows))
 
 
 def _sum(node: Node) -> str:
     """Return how an adjoint is summed, in one line."""
-    found = []
-    for use in node.contributions[:_MOST_TERMS]:
-        if _of_numbers(use):
-            found.append(f"{numbers.short(use.adjoint, 5)}*{numbers.short(use.partial, 5)}")
-        else:
-            found.append(use.from_ if isinstance(use.formula, Absent) else use.formula)
-    more = " + ..." if len(node.contributions) > _MOST_TERMS else ""
-    return " + ".join(found) + more
+    found = [
+        f"{numbers.short(use.adjoint, 5)}*{numbers.short(use.partial, 5)}" if use.of_numbers else _formula(use)
+        for use in node.contributions[:_MOST_TERMS]
+    ]
+    return " + ".join((*found, *["..."] * (len(node.contributions) > _MOST_TERMS)))
 
 
 def _json(data: Mapping[str, Any]) -> str:

@@ -120,7 +120,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Named numbers side by side, in one unit; for picture files."""
+    """Named numbers side by side, in one unit; for picture files and pages."""
 
     title: str
     unit: str
@@ -130,7 +130,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A matrix as colours, its `marked` entries `(row, column)` ringed; for picture files."""
+    """A matrix as colours, its `marked` entries `(row, column)` ringed; for picture files and pages."""
 
     title: str
     unit: str

@@ -133,7 +133,7 @@ class CheckReport(Printed):
         walk = None if self.walk is None else self.walk()
         drawn: list[Block | Figure] = []
         if walk is not None:
-            begins: Begins = "end" if self.passed else "mistake"
+            begins: Begins = "mistake" if self.verdict == Verdict.FAIL else "end"
             drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
         left = (block for block in rest if block not in mistake)
         return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *left)

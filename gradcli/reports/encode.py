@@ -84,10 +84,12 @@ def _array(x: Any) -> Any:
         return encode(x.tolist())
     import numpy as np
 
+    from gradcli.reports.tidy import norm
+
     flat = np.abs(x.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
     worst = [
         {"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _number(float(x.reshape(-1)[at]))}
         for at in order
     ]
-    return {"shape": list(x.shape), "norm": _number(float(np.linalg.norm(x))), "worst": worst}
+    return {"shape": list(x.shape), "norm": _number(norm(x)), "worst": worst}

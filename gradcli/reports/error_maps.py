@@ -27,10 +27,11 @@ def error_maps(
         g, own = _as_matrix(right, outputs), _as_matrix(values[name], outputs)
         if vectors and g.ndim == 1:
             g, own = g[None, :], own[None, :]
-        if g.ndim != 2 or not 1 < max(g.shape) <= _LARGEST:
+        if g.ndim != 2 or not g.size or not 1 < max(g.shape) <= _LARGEST:
             continue
         with np.errstate(all="ignore"):
             error = np.abs(own - g) / np.where(g == 0, 1.0, np.abs(g))
+        error = np.where(own == g, 0.0, np.where(np.isnan(error), np.inf, error))
         worst = np.argsort(-error, axis=None)[:_MARKED]
         marked = tuple(tuple(int(k) for k in np.unravel_index(at, g.shape)) for at in worst if np.ravel(error)[at] > 0)
         title = f"{mode}: relative error of the entries of {name}, the worst ringed"

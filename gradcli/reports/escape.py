@@ -4,6 +4,8 @@ from html import escape
 
 _BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 
+_NOT_XML = (0xFFFE, 0xFFFF)  # characters that XML does not allow
+
 
 def visible(text: str) -> str:
     """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
@@ -23,7 +25,7 @@ def _shown(c: str) -> str:
         return chr(0x2400 + code)
     if code == 127:
         return "\u2421"
-    if 128 <= code < 160 or c in _BIDI or 0xD800 <= code < 0xE000:
+    if 128 <= code < 160 or c in _BIDI or 0xD800 <= code < 0xE000 or code in _NOT_XML:
         return "\ufffd"
     return c
 

@@ -32,6 +32,11 @@ class Contribution:
     formula: str | Absent = ABSENT
     rule: str | Absent = ABSENT
 
+    @property
+    def of_numbers(self) -> bool:
+        """Whether it is the product of two numbers."""
+        return not isinstance(self.partial, str) and not np.ndim(self.partial) and not np.ndim(self.adjoint)
+
 
 @dataclass(frozen=True, slots=True)
 class Proved:
@@ -66,8 +71,9 @@ class Node:
     text           The operation as the user wrote it.
     file           The file of the code; absent for an expression and where it is not known.
     proved         What ball arithmetic proves of the value and the adjoint, where it was asked for.
-    claimed        The adjoint that a wrong claim has: of an input, the claimed gradient; of another node, the adjoint that the
-                   mistake in the claim makes, where one line of the program explains the claim.
+    claimed        The adjoint that a wrong claim has, where it is another one: of an input, the claimed gradient; of another
+                   node, the adjoint that the mistake makes, where one line of the program explains the whole claim.
+    column         The column of the line where the operation begins, counted from 1; absent where it is not known.
     """
 
     id: int
@@ -83,19 +89,7 @@ class Node:
     file: str | Absent = ABSENT
     proved: Proved | Absent = ABSENT
     claimed: Values | Absent = ABSENT
-
-
-_CLOSE = 1e-6  # relative to the largest entry: adjoints that differ by less are drawn as equal
-
-
-def differs(claimed: Values | Absent, adjoint: Values) -> bool:
-    """Whether a claimed adjoint is visibly not the right one."""
-    if isinstance(claimed, Absent):
-        return False
-    if not np.array_equal(np.isfinite(claimed), np.isfinite(adjoint)):
-        return True
-    scale = max(float(np.max(np.abs(adjoint), initial=0.0)), float(np.max(np.abs(claimed), initial=0.0)))
-    return np.shape(claimed) != np.shape(adjoint) or not np.all(np.abs(claimed - adjoint) <= _CLOSE * scale)
+    column: int | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,6 +106,8 @@ class TraceReport(Printed):
     schema       The name of this schema, with its number.
     exit_status  The exit status of this command.
     line         The line of standard input that asked for it, counted from 1.
+    value        The value of f.
+    result       The name of the node whose value this is; absent where f does not depend on the inputs.
     departs      The first node inside the computation, from the result backward, whose adjoint is not that of a wrong claim.
     mistake      The line of code with the mistake that makes the claim depart there, where it is known.
     """
@@ -126,13 +122,19 @@ class TraceReport(Printed):
     schema: str = "gradcli.trace/2"
     exit_status: Status = 0
     line: int | Absent = ABSENT
+    value: Values | Absent = ABSENT
+    result: str | Absent = ABSENT
     departs: str | Absent = ABSENT
     mistake: SourceLine | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return the forward table, the backward table, and the graph."""
+        """Return the forward table, the backward table, and the graph; for a constant, that it is one."""
+        constant = [Paragraph(self._value())] if isinstance(self.result, Absent) else []
+        if not self.nodes:
+            return (*constant, *seed_line(self.seed))
         blocks: list[Block] = [
+            *constant,
             self._forward(),
             Paragraph((Piece(f"backward, last line first; L is {self.loss()}", "strong"),)),
             self._backward(),
@@ -143,19 +145,24 @@ class TraceReport(Printed):
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the graph with its steps, and the findings."""
         found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
-        place, last = numbers.at_values(self.at, self.drawn), self.nodes[-1]
-        head = [Paragraph(f"{last.name} = {numbers.value(last.value)}"), *([Paragraph(f"at {place}")] if place else [])]
-        return (*head, Walk(self, "start"), *found, *seed_line(self.seed))
+        place = numbers.at_values(self.at, self.drawn)
+        head = [Paragraph(self._value()), *([Paragraph(f"at {place}")] if place else [])]
+        return (*head, *([Walk(self)] if self.nodes else []), *found, *seed_line(self.seed))
 
     def gist(self) -> str:
         """Return the target, the number of nodes, and the value."""
-        last = self.nodes[-1]
-        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {last.name} = {numbers.value(last.value)}"
+        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {self._value()}"
+
+    def _value(self) -> str:
+        """Return the value of f, by the name of its node."""
+        if isinstance(self.result, Absent):
+            return f"f = {numbers.value(self.value)}, which does not depend on the inputs"
+        return f"{self.result} = {numbers.value(self.value)}"
 
     def loss(self) -> str:
         """Return what the adjoints are derivatives of, in words."""
-        last = self.nodes[-1]
-        return f"the sum of {last.name}" if np.ndim(last.value) else last.name
+        name = "f" if isinstance(self.result, Absent) else self.result
+        return f"the sum of {name}" if not isinstance(self.value, Absent) and np.ndim(self.value) else name
 
     def _forward(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
@@ -202,9 +209,8 @@ class TraceReport(Printed):
 
 def _product(c: Contribution) -> str:
     """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
-    plain = not isinstance(c.partial, str) and not np.ndim(c.partial) and not np.ndim(c.adjoint)
     numbered = f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})"
-    return numbered if plain or isinstance(c.formula, Absent) else c.formula
+    return numbered if c.of_numbers or isinstance(c.formula, Absent) else c.formula
 
 
 def _record(x: Values) -> object:

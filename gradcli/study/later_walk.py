@@ -1,32 +1,57 @@
 """The walkthrough that a page shows of a check, made when it is needed: most checks are never drawn."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from gradcli.reports.check import CheckReport
 from gradcli.reports.trace import TraceReport
 from gradcli.verify.request import Request
 
+_ELSEWHERE = "The computation is not drawn: the page of this report was not made before the report was copied."
+
 
 class LaterWalk:
-    """The walkthrough of a check, made when a page needs it; a copy of the report in another process has none."""
+    """The walkthrough of a check, or a sentence that says why there is none; made when it is called first, then kept.
 
-    def __init__(self, request: Request, report: CheckReport) -> None:
-        self._request, self._report = request, report
+    A pickled copy has what was made before, for the function that is walked through may be in one process alone.
+    """
+
+    def __init__(self, make: Callable[[], TraceReport | str]) -> None:
+        self._make = make
         self._found: TraceReport | str | None = None
 
     def __call__(self) -> TraceReport | str:
         if self._found is None:
-            from gradcli.study.point_walkthrough import point_walkthrough
-
-            self._found = point_walkthrough(self._request, self._report)
+            self._found = self._make()
         return self._found
 
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LaterWalk":
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., "LaterWalk"], tuple[TraceReport | str]]:
+        return _known, (self._found or _ELSEWHERE,)
+
+
+def _known(found: TraceReport | str) -> LaterWalk:
+    """Return a walkthrough that was made before."""
+    return LaterWalk(lambda: found)
+
+
+def with_later_walk(request: Request, report: CheckReport) -> CheckReport:
+    """Return the report with the walkthrough of its worst point, to be made when a page shows it."""
+
+    def make() -> TraceReport | str:
+        from gradcli.study.point_walkthrough import point_walkthrough
+
+        return point_walkthrough(request, report)
+
+    return replace(report, walk=LaterWalk(make))
 
 
 def with_walk(request: Request, report: CheckReport) -> CheckReport:
-    """Return the report with the walkthrough of its worst point, made now: the function is run where users' code may run."""
-    walk = LaterWalk(request, report)
-    walk()
-    return replace(report, walk=walk)
+    """Return the same, made now: the function is run where the code of users may run."""
+    found = with_later_walk(request, report)
+    if found.walk is not None:
+        found.walk()
+    return found

@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from gradcli.core.tracer import plain
 from gradcli.errors import GradcliError
+from gradcli.reports.absent import Absent
 from gradcli.reports.check import CheckReport, worst_point
+from gradcli.reports.encode import Values
 from gradcli.reports.trace import TraceReport
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in
@@ -12,6 +15,7 @@ from gradcli.study.departure import departing
 from gradcli.study.walkthrough import walkthrough
 from gradcli.verify.request import Request
 
+_ROUNDED = 1e-6  # relative, also of a value in float32
 MOST_NODES = 200_000  # lines of a program that is walked through
 
 
@@ -28,7 +32,14 @@ def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | st
         if len(q.lines) > MOST_NODES:
             return f"The computation has {len(q.lines):,} operations, too many to be drawn."
         with np.errstate(all="ignore"), keeping():
+            if not _same_value(plain(q.recording.y), report.points[number].value):
+                return "The computation is not drawn: the function gave another value when it was called again."
             found = walkthrough(q, prove=True, claimed=claimed_adjoints(q, report.points[number]))
             return departing(found, report, number)
     except GradcliError as error:
         return f"The computation cannot be drawn: {error.what}."
+
+
+def _same_value(again: Values, value: Values | Absent) -> bool:
+    """Whether a function gave the value that its check reports, up to what threads and devices change."""
+    return isinstance(value, Absent) or np.allclose(again, value, rtol=_ROUNDED, atol=0, equal_nan=True)

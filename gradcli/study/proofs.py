@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive, Value
+from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, zeros_like
 from gradcli.errors import GradcliError
-from gradcli.interpreters.ball import Ball, decimals, error_of, precision
+from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision
 from gradcli.interpreters.program import Program, record
-from gradcli.interpreters.tape import Recorded
+from gradcli.interpreters.tape import CONSTANT, Recorded
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
 from gradcli.reports.trace import Proved
@@ -33,8 +33,7 @@ def proofs(q: Question) -> list[Proved | None]:
     try:
         with precision(_BITS), np.errstate(all="ignore"):
             balls = record(q.g, [Ball.lift(x) for x in q.xs])
-            same = _operations(balls) == _operations(floats)
-            if not same or not isinstance(balls.y, Recorded):
+            if not _is_same(balls, floats) or not isinstance(balls.y, Recorded):
                 return list(none)
             bars = balls.tape.sweep(balls.y.slot, Ball.lift(np.ones(shape(q.value))[()]))
             values = zip(balls.tape.values, floats.tape.values, bars, q.bars, strict=True)
@@ -43,8 +42,20 @@ def proofs(q: Question) -> list[Proved | None]:
         return list(none)
 
 
-def _operations(program: Program) -> list[Primitive | None]:
-    return [primitive for primitive, *_ in program.lines]
+def _is_same(balls: Program, floats: Program) -> bool:
+    """Whether two runs made the same operations, on the same values and constants."""
+    if len(balls.lines) != len(floats.lines):
+        return False
+    pairs = zip(balls.lines, floats.lines, strict=True)
+    return all(
+        one == other and slots == others and all(map(_is_constant, slots, xs, ys))
+        for (one, slots, xs, *_), (other, others, ys, *_) in pairs
+    )
+
+
+def _is_constant(slot: int, x: Value, y: Value) -> bool:
+    """Whether an operand is no constant, or the same one in balls as in float64."""
+    return slot != CONSTANT or np.array_equal(nearest(x) if isinstance(x, Ball) else x, y)
 
 
 def _proved(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved:

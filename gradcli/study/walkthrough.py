@@ -11,8 +11,10 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.provenance import place
+from gradcli.core.repeats import turns
 from gradcli.core.shapes import shape
-from gradcli.errors import Place
+from gradcli.core.tracer import plain
+from gradcli.errors import Place, Span
 from gradcli.interpreters import lines
 from gradcli.interpreters.formula import written
 from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
@@ -21,7 +23,7 @@ from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Target, finding
-from gradcli.reports.trace import Contribution, Node, Proved, TraceReport, differs
+from gradcli.reports.trace import Contribution, Node, Proved, TraceReport
 from gradcli.study.adjoints import Use, formula
 from gradcli.study.code import source_around
 from gradcli.study.proofs import proofs
@@ -92,8 +94,8 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     y, inputs, tape = q.recording
     result = y.slot if isinstance(y, Recorded) else CONSTANT
     last = max(result, len(inputs) - 1)  # what is computed after the result is no part of it
-    steps = [step for step in _steps(tape, result) if result == CONSTANT or step.last <= last]
-    names = _names(q, y, steps, tape, len(inputs))
+    steps = [step for step in _steps(tape, result) if step.last <= last]
+    names = _names(q, result, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
         nodes = _NodeBuilder(q, steps, names, proofs(q) if prove else None, claimed or {}).build()
     findings = [
@@ -106,8 +108,8 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
     target, found = Target(q.f.kind, q.f.text), tuple(findings)
     return TraceReport(
-        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), departs=_departs(nodes),
-        source=source_around(node_places(tape, steps)),
+        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain(y),
+        result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(_places(tape, steps)),
     )  # fmt: skip
 
 
@@ -116,11 +118,11 @@ def _departs(nodes: Sequence[Node]) -> str | Absent:
 
     Where the claim is known at the inputs alone, there is none: the order of the inputs says nothing.
     """
-    wrong = (node for node in reversed(nodes) if differs(node.claimed, node.adjoint))
+    wrong = (node for node in reversed(nodes) if not isinstance(node.claimed, Absent))
     return next((node.name for node in wrong if node.operation != "input"), ABSENT)
 
 
-def node_places(tape: Tape, steps: Sequence[Step]) -> list[Place]:
+def _places(tape: Tape, steps: Sequence[Step]) -> list[Place]:
     """Return the lines of files that the steps are on."""
     found = (place(tape.position(step.last)) for step in steps)
     return [at for at in found if isinstance(at, Place)]
@@ -135,7 +137,7 @@ def _steps(tape: Tape, result: int) -> list[Step]:
             runs[-1].append(k)
         else:
             runs.append([k])
-    groups = [part for run in runs for part in _loop_iterations(tape, run)]
+    groups = [turn for run in runs for turn in turns(run, [tape.primitive(k) for k in run])]
     group_of = {k: n for n, group in enumerate(groups) for k in group}
     operands = ((s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT)
     read_outside = {s for s, k in operands if group_of[s] != group_of[k]} | {result}
@@ -146,17 +148,9 @@ def _steps(tape: Tape, result: int) -> list[Step]:
     return steps
 
 
-def _loop_iterations(tape: Tape, run: Sequence[int]) -> list[Sequence[int]]:
-    """Split the lines of one source position by their shortest repeating sequence: one part for each iteration of a loop."""
-    made = [tape.primitive(k) for k in run]
-    length = next(n for n in range(1, len(run) + 1) if len(run) % n == 0 and made == made[:n] * (len(run) // n))
-    return [run[k : k + length] for k in range(0, len(run), length)]
-
-
-def _names(q: Question, y: Value, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
+def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
     """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`."""
     variable_names = lines.names(tape.lines)
-    result = y.slot if isinstance(y, Recorded) else CONSTANT
     reserved = {*q.point.values, *filter(None, variable_names)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)
@@ -291,7 +285,8 @@ class _NodeBuilder:
         line = span.line if span else None
         file = span.file if isinstance(span, Place) else ABSENT
         proved = (self.proofs[slot] if self.proofs else None) or ABSENT
-        beside = {"file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
+        column = span.column + 1 if span and (isinstance(span, Span) or span.length) else ABSENT
+        beside = {"column": column, "file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
         if self._is_input(step):
             return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
         written = self._text(step)
@@ -354,6 +349,8 @@ def _written_rule(primitive: Primitive, i: int, params: tuple[Any, ...], operand
 
 def _same(value: Any, x: Value) -> bool:
     """Whether two values hold the same numbers in the same order, whatever their shapes."""
+    if np.size(value) != np.size(x):
+        return False
     try:
         return np.array_equal(np.ravel(np.asarray(value, dtype=float)), np.ravel(np.asarray(x, dtype=float)))
     except (TypeError, ValueError):

@@ -215,3 +215,67 @@ def test_links_of_a_suite_lead_to_its_checks(open_page: Open, written: Written) 
     page.page.get_by_role("link", name="sum(abs(y))").click()
     assert page.page.url.endswith("#check-2")
     assert page.page.locator("#check-2").inner_text() == "sum(abs(y))"
+
+
+@pytest.mark.parametrize("part", [".node .n", ".here", "[data-go=play]", "[data-go=first]"])
+def test_keys_step_after_a_click_on_what_steps(open_page: Open, written: Written, part: str) -> None:
+    page = open_page(written(*SCALARS), fragment="#f2")
+    page.page.locator(part).first.click()
+    page.page.locator("[data-go=first]").focus()
+    page.page.locator(part).first.click()
+    before = said(page)
+    page.page.keyboard.press("ArrowRight")
+    assert said(page) != before and page.complaints == []
+
+
+def test_fitting_the_graph_leaves_the_keys(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    page.page.get_by_label("fit to the page").check()
+    page.page.keyboard.press("ArrowRight")
+    assert "forward" in said(page)
+
+
+def test_other_controls_stop_what_plays(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS))
+    play = page.page.locator("[data-go=play]")
+    for act in (
+        lambda: page.page.get_by_role("slider", name="step").fill("3"),
+        lambda: page.page.evaluate("window.location.hash = '#f2'"),
+        lambda: page.page.locator("#n0 .n").click(),
+    ):
+        play.click()
+        assert page.page.locator(".said").get_attribute("aria-live") == "off"
+        act()
+        page.page.wait_for_function("document.querySelector('[data-go=play]').textContent.includes('play')")
+        assert page.page.locator(".said").get_attribute("aria-live") == "polite"
+
+
+def test_printing_leaves_the_reader_where_they_were(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS), fragment="#b1")
+    before = said(page)
+    page.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert said(page).startswith("end") and page.page.locator(".all").get_attribute("open") is not None
+    page.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert said(page) == before and page.page.locator(".all").get_attribute("open") is None
+
+
+def test_an_address_that_names_no_step_does_nothing(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS), fragment="#%E0%A4%A")
+    assert said(page).startswith("start") and page.complaints == []
+
+
+def test_the_operation_itself_is_underlined(open_page: Open, written: Written) -> None:
+    page = open_page(written("trace", "x + x*x - x*x*x", "x=2"))
+    seen = []
+    for _ in range(6):
+        page.page.keyboard.press("ArrowRight")
+        if "forward" in said(page):
+            seen.append(page.page.evaluate("document.querySelector('.code mark').previousSibling.textContent.length"))
+    assert seen == [4, 0, 10, 10, 0]
+
+
+def test_entries_that_are_not_finite_are_told_apart(open_page: Open, written: Written) -> None:
+    page = open_page(written("trace", "sum(x*x)", "--at", "x=[1,2,3,4,5,6,inf]"), fragment="#b0")
+    page.page.get_by_role("button", name="show a map of its entries").click()
+    assert page.page.locator(".step svg .hx").count() == 1
+    assert "red where not finite" in page.page.locator(".step p").inner_text()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradcli.drawing import chart
+from gradcli.forms.html import asset
 from gradcli.reports.blocks import Bars, Chart, HeatMap, Series
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,7 +71,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
     values = np.array([[-17.0, -16.0], [-2.0, np.nan]])
     svg = parsed(chart.heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
-    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7"}
+    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7", "hx"}
+    assert "not finite" in [text.text for text in svg.iter(f"{SVG}text")]
     assert "from 1e-17 to 1" in svg.get("aria-label", "") and "[1,0]: 0.01" in svg.get("aria-label", "")
     assert len([*svg.iter(f"{SVG}circle")]) == 1
 
@@ -81,6 +83,19 @@ def test_a_large_matrix_keeps_its_largest_entry() -> None:
     drawn = chart.heat_map(HeatMap("t", "u", values, ((123, 456),)))
     assert len(drawn) < 40_000
     assert "h8" in {p.get("class") for p in parsed(drawn).iter(f"{SVG}path")}
+
+
+@pytest.mark.parametrize("low", [-324, -309, 300])
+def test_axes_reach_the_ends_of_float64(low: int) -> None:
+    ends = (max(10.0 ** (low + 1), 5e-324), 10.0 ** min(low + 8, 308))
+    drawn = chart.chart(Chart("t", "x", "y", (Series("a", tuple((end, end) for end in ends)),)))
+    assert len([*parsed(drawn).iter(f"{SVG}use")]) == 2
+
+
+def test_the_style_sheet_has_every_switch() -> None:
+    style = asset("page.css")
+    looks = [f"n{k}" for k in range(chart.SWITCHED_NAMES)] + [f"y{k}" for k in range(chart.SWITCHED_STYLES)]
+    assert [look for look in looks if f".picture:has(.x{look}:not(:checked)) .wide .{look}" not in style] == []
 
 
 def test_a_matrix_without_a_finite_entry_is_drawn() -> None:

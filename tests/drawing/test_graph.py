@@ -92,3 +92,25 @@ def test_hostile_names_are_text() -> None:
 ])  # fmt: skip
 def test_values_are_brief(x: object, says: str) -> None:
     assert brief(x) == says
+
+
+def test_a_graph_of_many_edges_has_fewer_boxes() -> None:
+    def stacked(x: float) -> object:
+        made = [x]
+        for _ in range(120):
+            made.append(np.sum(np.stack(made)))
+        return made[-1]
+
+    drawing = draw(gradcli.trace(stacked, {"x": 0.5}))
+    assert len(drawing.boxes) > 1 and len(drawing.edges) <= 2000
+
+
+def test_characters_that_xml_does_not_allow_are_replaced() -> None:
+    ET.fromstring(draw(gradcli.trace("sum(x**2) # \uffff \ufffe", {"x": np.ones(2)})).svg)
+
+
+@pytest.mark.parametrize(
+    ("x", "norm"), [([1e200, 1e200], "1.41e+200"), ([3e-200, 4e-200], "5e-200"), ([1.0, np.inf], "inf")]
+)
+def test_norms_are_those_of_the_entries(x: list[float], norm: str) -> None:
+    assert brief(np.array(x)) == f"(2,) ‖{norm}‖"

@@ -149,3 +149,43 @@ def test_every_report_is_a_page_that_is_well_formed(report: Callable[[], Any]) -
     found = parsed(page)
     ids = [element.get("id") for element in found.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    "at", ["x=[1,2,3,4,5,6,inf]", "x=[nan,1,2,3,4,5,6,7]", "x=[1e308,-1.7e308,0,1,2,3,4,5]", "x=[]"]
+)
+def test_values_that_are_not_finite_have_pages(gradcli: Callable[..., Any], at: str) -> None:
+    page = gradcli("trace", "sum(x*x)", "--at", at, "--format", "html")
+    assert page.exit_status == 0 and parsed(page.stdout) is not None
+
+
+def test_a_check_at_an_infinite_slope_has_a_page(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    argv = ("check", "sum(log(x))", "--grad", "2/x", "--at", "x=[1,2,3,0,5,6,7,8]")
+    assert gradcli(*argv, "--out", str(tmp_path / "page.html")).exit_status == gradcli(*argv).exit_status
+
+
+def test_shards_are_merged_into_a_page(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gradcli.toml").write_text(
+        "".join(f'[[check]]\nid = "{name}"\ntarget = "sin(x)"\nat = ["x=1"]\n' for name in "abcd")
+    )
+    monkeypatch.chdir(tmp_path)
+    for k in (1, 2):
+        gradcli("check", "--no-cache", "--shard", f"{k}/2", "--out", f"{k}.json")
+    page = gradcli("merge", "1.json", "2.json", "--format", "html")
+    links = [e.get("href") for e in parsed(page.stdout).iter("a")]
+    assert page.exit_status == 0 and [f"#check-{k}" for k in (1, 2, 3, 4)] == [a for a in links if a != "#checks"]
+
+
+def test_a_page_of_an_empty_jacobian(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli(
+        "compare-modes", "sum(x**2)", "--at", "x=zeros(0,3)", "--format", "html", "--modes", "certified,reverse"
+    )
+    assert ran.exit_status in (0, 3) and parsed(ran.stdout) is not None
+
+
+def test_long_targets_have_short_titles(gradcli: Callable[..., Any]) -> None:
+    page = parsed(gradcli("trace", " + ".join(["x"] * 300), "x=1", "--format", "html").stdout)
+    title = page.find("head/title")
+    assert title is not None and len(title.text or "") <= 80

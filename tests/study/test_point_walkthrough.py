@@ -1,6 +1,7 @@
 """The walkthrough of a check: proved digits, the adjoints of a wrong claim, and where it departs."""
 
 import copy
+import itertools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import gradcli
 from gradcli.reports.absent import Absent
 from gradcli.reports.check import CheckReport
-from gradcli.reports.trace import TraceReport, differs
+from gradcli.reports.trace import TraceReport
 
 NETWORK = """
 import numpy as np
@@ -68,7 +69,7 @@ def checked(f: Any, at: Any, **options: Any) -> CheckReport:
 
 
 def wrong(walk: TraceReport) -> set[str]:
-    return {node.name for node in walk.nodes if differs(node.claimed, node.adjoint)}
+    return {node.name for node in walk.nodes if not isinstance(node.claimed, Absent)}
 
 
 def test_a_slip_inside_is_followed_back(walked: Callable[[str], TraceReport]) -> None:
@@ -130,7 +131,32 @@ def test_what_cannot_be_drawn_says_so(f: Any, options: dict[str, Any], says: str
     assert isinstance(walk, str) and says in walk and walk.endswith(".")
 
 
-def test_a_copy_elsewhere_has_no_walk() -> None:
+@pytest.mark.parametrize(("f", "at", "claim", "red"), [
+    ("x**2 + y**3", {"x": 1.0, "y": 2.0}, "x=2*x, y=1/0.0*y", {"y"}),
+    ("x**2 + y**3", {"x": 1.0, "y": 2.0}, "x=2*x*(1+1e-7), y=3*y**2", {"x"}),
+    ("sum(x**3)", {"x": np.array([1e4, 1e-2, 1.0])}, "3*x**2 + [0, 1e-3, 0]", {"x"}),
+    ("abs(x) + y**2", {"x": 0.0, "y": 2.0}, "x=0.5, y=3*y", {"y"}),
+])  # fmt: skip
+def test_red_is_what_the_check_finds_wrong(f: str, at: dict[str, Any], claim: str, red: set[str]) -> None:
+    walk = checked(f, at, grad=claim).walk()  # type: ignore[misc]
+    assert wrong(walk) & set(at) == red
+
+
+@pytest.mark.parametrize(("changes", "drawn"), [(0.1, False), (1e-9, True)])
+def test_a_function_that_changes_is_not_drawn_or_not_proved(changes: float, drawn: bool) -> None:
+    calls = itertools.count()
+
+    def f(x: Any) -> Any:
+        return (1 + changes * next(calls)) * np.sum(x**2)
+
+    walk = checked(f, np.array([1.0, 2.0])).walk()  # type: ignore[misc]
+    assert isinstance(walk, TraceReport) == drawn
+    assert "another value" in walk if not drawn else all(isinstance(node.proved, Absent) for node in walk.nodes)
+
+
+def test_copies_have_what_was_made() -> None:
     report = checked("sin(x)", {"x": 1.0})
-    assert pickle.loads(pickle.dumps(report)).walk is None
-    assert copy.replace(report, walk=None) == report if hasattr(copy, "replace") else True
+    before = pickle.loads(pickle.dumps(report))
+    assert "not drawn" in before.walk() and "not drawn" in str(before.page())
+    page = str(report.page())
+    assert str(copy.deepcopy(report).page()) == str(pickle.loads(pickle.dumps(report)).page()) == page

@@ -229,3 +229,50 @@ def test_wrt_keeps_the_names_of_what_is_held(nodes: Callable[..., Any]) -> None:
     assert "x" not in found
     assert found["W1"]["contributions"][0]["formula"] == "(dL/dt1) xᵀ"
     assert found["h"]["contributions"][0]["formula"] == "W2ᵀ (dL/dt3)"
+
+
+RESULTS = """
+import numpy as np
+
+def continued(x):
+    y = x * x
+    z = np.sin(y)
+    return y
+
+def given(x, w):
+    z = x * w
+    return w
+
+def constant(x):
+    z = np.sin(x)
+    return 3.0
+"""
+
+
+@pytest.mark.parametrize(("name", "point", "result", "value", "adjoints"), [
+    ("continued", ("x=2",), "y", 4.0, {"x": 4.0, "y": 1.0}), ("given", ("x=2", "w=3"), "w", 3.0, {"x": 0.0, "w": 1.0}),
+    ("constant", ("x=2",), None, 3.0, {"x": 0.0}),
+])  # fmt: skip
+def test_the_result_is_what_is_returned(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, point: tuple[str, ...],
+    result: str | None, value: float, adjoints: dict[str, float],
+) -> None:  # fmt: skip
+    (tmp_path / "results.py").write_text(RESULTS)
+    monkeypatch.chdir(tmp_path)
+    found = gradcli("trace", f"results.py:{name}", *point, "--json").json
+    assert (found.get("result"), found["value"]) == (result, value)
+    assert {node["name"]: node["adjoint"] for node in found["nodes"]} == adjoints
+    text = gradcli("trace", f"results.py:{name}", *point).stdout
+    assert f"L is {result or 'f'}" in text and ("does not depend" in text) == (result is None)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "csv", "dot", "mermaid", "svg"])
+def test_a_target_without_an_input_is_a_constant(gradcli: Callable[..., Any], form: str) -> None:
+    assert gradcli("trace", "x=[1,2]", "--format", form).exit_status == 0
+
+
+def test_an_operation_has_its_column(nodes: Callable[..., Any]) -> None:
+    found = nodes("a = x*x;  a + x*x", "x=3")
+    assert [(node["text"], node["column"]) for node in found.values() if "column" in node] == [
+        ("x*x", 5), ("x*x", 15), ("a + x*x", 11),
+    ]  # fmt: skip
