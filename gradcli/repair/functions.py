@@ -15,6 +15,7 @@ from gradcli.core.provenance import is_users
 
 Definition = ast.FunctionDef | ast.Lambda
 _LARGEST = 1_000_000  # bytes of a file that is edited
+_WITH_CUSTOM_GRADIENT = {"custom_function", "custom_jvp", "custom_vjp"}  # decorators of JAX and MLX
 
 
 def codes_run(call: Callable[[], Any]) -> list[CodeType]:
@@ -82,10 +83,10 @@ class SourceFile:
 
     @cached_property
     def forwards(self) -> set[Definition]:
-        """The functions that `defvjp` registers for the way forward: they return the value, too."""
+        """The functions that compute the value: those with a custom gradient, and what `defvjp` registers beside it."""
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
         named = {getattr(n.args[0], "id", "") for n in calls if getattr(n.func, "attr", "") == "defvjp" and n.args}
-        return {node for (_, name), node in self.definitions.items() if name in named}
+        return {node for (_, name), node in self.definitions.items() if name in named or _has_custom_gradient(node)}
 
     def reached(self, roots: list[Definition]) -> set[Definition]:
         """Return the functions of this file that some of them may call, by their names, and these themselves."""
@@ -103,6 +104,12 @@ class SourceFile:
                         found.add(other)
                         waiting.append(other)
         return found
+
+
+def _has_custom_gradient(node: Definition) -> bool:
+    """Whether a decorator says that another function computes the gradient of this one."""
+    words = [word for d in getattr(node, "decorator_list", ()) for word in ast.walk(d)]
+    return any(getattr(w, "attr", getattr(w, "id", "")) in _WITH_CUSTOM_GRADIENT for w in words)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ LAYERS = {
 CASES = [
     *((framework, wrong) for framework in LAYERS for wrong in SLIPS),
     *((framework, "s + x * s * (1 - s)") for framework in ("torch", "jax", "mlx.core")),
+    ("mlx.core", "g * (s + y * s)"),  # an edit of the value y would make it right, and is none of the gradient
 ]
 
 
