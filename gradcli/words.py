@@ -123,7 +123,7 @@ class DiagnosisKind(StrEnum):
 
 
 class Exit(IntEnum):
-    """The exit status of the process; the README's table has the same rows."""
+    """The exit status of the process; docs/reference/exit-statuses.md has the same rows."""
 
     CONFIRMED = 0
     WRONG = 1

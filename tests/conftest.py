@@ -35,6 +35,12 @@ for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):  # the tests say th
     os.environ.pop(name, None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-docs", action="store_true", help="rewrite what the documents show, and what is generated"
+    )
+
+
 @dataclass(frozen=True)
 class Ran:
     """One run of the program."""
@@ -97,10 +103,12 @@ def _load() -> None:
     gradcli("check", "sine(x)")
 
 
-def process(*argv: str, stdin: str = "", cwd: Path | None = None, environ: dict[str, str] | None = None) -> Ran:
+def process(
+    *argv: str, stdin: str = "", cwd: Path | None = None, environ: dict[str, str] | None = None, together: bool = False
+) -> Ran:
     """Run the program as a process of its own, supervisor and child, in a copy of this process.
 
-    It is the real program on real streams; only the modules are loaded already.
+    It is the real program on real streams; only the modules are loaded already. Both streams are one if `together`.
     """
     _load()
     with contextlib.ExitStack() as stack:
@@ -111,7 +119,8 @@ def process(*argv: str, stdin: str = "", cwd: Path | None = None, environ: dict[
             warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the copy runs one
             pid = os.fork()
         if pid == 0:
-            _be_the_program(argv, (given.fileno(), out.fileno(), err.fileno()), cwd, environ or {})
+            streams = (given.fileno(), out.fileno(), out.fileno() if together else err.fileno())
+            _be_the_program(argv, streams, cwd, environ or {})
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         out.seek(0)
         err.seek(0)

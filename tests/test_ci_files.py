@@ -1,4 +1,4 @@
-"""Files that other programs read: the action, the hooks, and the workflows, in the repository and in docs/ci.md."""
+"""Files that other programs read: the action, the hooks, and the workflows, in the repository and in docs/how-to/ci.md."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from gradcli.commands.program import command
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
-GUIDE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)]
 WORKFLOWS = [*(ROOT / ".github" / "workflows").glob("*.yml"), *(ROOT / "examples" / "ci").glob("*.yml")]
 LATER = {"find": {"--fail-under"}}  # commands and options that the program may not have yet
@@ -48,7 +48,7 @@ def steps(value: Any) -> Iterator[dict[str, Any]]:
 
 ALL = {
     "action.yml": ACTION,
-    "docs/ci.md": BLOCKS,
+    "docs/how-to/ci.md": BLOCKS,
     **{str(path.relative_to(ROOT)): workflow(path) for path in WORKFLOWS},
 }
 STEPS = [pytest.param(step, id=f"{name}-{k}") for name, found in ALL.items() for k, step in enumerate(steps(found))]
@@ -183,7 +183,7 @@ def test_the_projects_own_workflow_runs_everything() -> None:
 def test_ci_installs_the_plugin_in_every_environment() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     installs = [line for line in script.splitlines() if "pip" in line and ' -e ".[' in line]
-    assert len(installs) == 6 and all("-e ./pytest-gradcli" in line for line in installs)
+    assert len(installs) == 7 and all("-e ./pytest-gradcli" in line for line in installs)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"<!-- test command -->\n```\n(.*)\n", readme)
+    (line,) = re.findall(r"<!-- test command -->\n```sh\n(.*)\n", readme)
     assert '-e ".[test]" -e ./pytest-gradcli' in line

@@ -30,7 +30,7 @@ def test_the_architecture_names_every_package() -> None:
 
 
 def test_the_glossary_is_in_order_and_has_every_kind_of_place() -> None:
-    words = re.findall(r"^\| ([\w ,]+?) +\|", text("docs/glossary.md"), re.MULTILINE)[1:]
+    words = re.findall(r"^\| ([\w ,]+?) +\|", text("docs/reference/glossary.md"), re.MULTILINE)[1:]
     assert words == sorted(words)
     places = {
         Kind.KINK,

@@ -9,6 +9,7 @@ TESTS, PACKAGE = ROOT / "tests", ROOT / "gradcli"
 ACROSS = {
     "browser",
     "corpus",
+    "documents",
     "frameworks/corpus",
     "goldens",
     "goldens/documents",

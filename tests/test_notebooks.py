@@ -16,7 +16,7 @@ from gradcli.reports.check import CheckReport
 from gradcli.reports.suite import SuiteReport
 
 NOTEBOOK = Path(__file__).resolve().parents[1] / "examples" / "notebook.ipynb"
-GUIDE = NOTEBOOK.parents[1] / "docs" / "notebooks.md"
+GUIDE = NOTEBOOK.parents[1] / "docs" / "how-to" / "notebooks.md"
 QUICK = "--modes certified,reverse,finite-difference"
 FUNCTIONS = """
 import numpy as np

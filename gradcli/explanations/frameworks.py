@@ -172,7 +172,7 @@ PREVENT = (
             "kernels go wrong: at a second call, with inputs that are not contiguous, with outputs prefilled with nan, at other "
             "sizes. One of these differs by more than rounding. The table at the end of the report has a row for each."
         ),
-        do="Correct what the row names. docs/kernels.md says what each row finds.",
+        do="Correct what the row names.",
         example=Example(
             'gradcli check f.py:fast --reference f.py:plain "x=randn(4, 6)"',
             ("FAIL  f.py:fast: an odd length, 5 for 6: the gradient by x is off by 1e+00",),

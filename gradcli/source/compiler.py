@@ -92,7 +92,7 @@ class Compiler:
             raise BadExpression(
                 f"a {what} is not part of the language",
                 where=self._span(node),
-                do=REFUSED.get(type(node), "see the README"),
+                do=REFUSED.get(type(node), "an expression has operators, calls, indices, lists and comparisons"),
             )
         return rule(self, node)
 

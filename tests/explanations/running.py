@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gradcli.reports.explain import Example, Explanation
-from tests.test_readme import skeleton
+from tests.documents.comparing import skeleton
 
 
 def kinds(document: Any, group: str) -> Iterator[str]:

@@ -1,0 +1,120 @@
+"""The documentation's site: `sphinx-build -W -n docs docs/_build`, without a network."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+
+from gradcli import __version__
+
+HERE = Path(__file__).parent
+LONGEST_UNBROKEN = 26  # characters of code in a sentence; more would not fit a phone
+REPOSITORY = "https://github.com/gradcli/gradcli"
+
+project = "gradcli"
+author = "the gradcli authors"
+copyright = f"2026, {author}"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+exclude_patterns = ["_build"]
+nitpicky = True
+suppress_warnings = ["misc.highlighting_failure"]  # of scripts that a console block shows, with apostrophes in comments
+default_role = "code"  # docstrings have code in single backticks
+myst_heading_anchors = 3
+autodoc_typehints = "none"
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+
+html_theme = "furo"
+html_title = "gradcli"
+html_extra_path = ["llms.txt"]
+html_static_path = ["_static"]
+html_css_files = ["gradcli.css"]
+html_copy_source = False  # the pages themselves are copied, for programs that read llms.txt
+html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
+
+_SECTION = re.compile(r"^(Shapes|Units|Error|Cost|Raises|Source) +(?=\S)")
+_INCLUDED = re.compile(r"<!-- (?P<file>[\w/]+\.md) -->")
+_LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
+_CODE = re.compile(r"(`[^`]*`)")
+
+
+def _sections(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Write `Raises  text` as a field of a list, and marks that are meant as they stand so that they stay."""
+    inside, written, doctest = False, [], False
+    for line in lines:
+        doctest = line.startswith(">>>") or (doctest and bool(line))
+        found = _SECTION.match(line)
+        if found:
+            written += [""] * (not inside) + [f":{found[1]}: {_plain(line[found.end() :])}"]
+            inside = True
+        elif doctest:
+            written.append(line)
+        else:
+            if inside and not line.startswith(" "):
+                inside = False
+                written += [""] * bool(line)
+            written.append(f"   {_plain(line.strip())}" if inside else _plain(line))
+    lines[:] = written
+
+
+def _plain(line: str) -> str:
+    """Return a line in which no asterisk or underscore outside of code is a mark."""
+    parts = _CODE.split(line)
+    return "".join(part if k % 2 else re.sub(r"([*|]|_(?=\W|$))", r"\\\1", part) for k, part in enumerate(parts))
+
+
+def _include(app: Any, page: str, text: list[str]) -> None:
+    """Put a file of the repository, without its heading, in the place of the comment that names it."""
+    found = _INCLUDED.search(text[0])
+    if found is not None:
+        folder, _, _ = found["file"].rpartition("/")
+        body = (HERE.parent / found["file"]).read_text(encoding="utf-8").partition("\n\n")[2]
+        text[0] = text[0].replace(found[0], _LINK.sub(lambda link: _as_here(folder, link[1]), body))
+
+
+def _as_here(folder: str, target: str) -> str:
+    """Return a link of an included file: the pages that include a README in its place."""
+    path = os.path.normpath(f"{folder}/{target}")
+    pages = {"examples/README.md": "gallery.md", "examples/frameworks/README.md": "gallery-frameworks.md"}
+    return f"]({pages.get(path, path.removeprefix('docs/') if path.startswith('docs/') else f'../{path}')})"
+
+
+def _open_pages(app: Any, tree: Any) -> None:
+    """Let links to the gallery's pages open them; Sphinx would offer them for download."""
+    for node in list(tree.findall(addnodes.download_reference)):
+        if node["reftarget"].endswith(".html"):
+            name = node["reftarget"].rpartition("/")[2]
+            node.replace_self(nodes.reference("", "", *node.children, internal=False, refuri=f"pages/{name}"))
+
+
+def _mark_short_code(app: Any, tree: Any) -> None:
+    """Let the style sheet know the code that no line should be broken in, such as `--grad`."""
+    for node in tree.findall(nodes.literal):
+        if len(node.astext()) <= LONGEST_UNBROKEN:
+            node["classes"].append("short")
+
+
+def _copies(app: Any, error: Exception | None) -> None:
+    """Put the Markdown of each page beside it, and the gallery's pages into `pages/`."""
+    if error is None and app.builder.name == "html":
+        site = Path(app.outdir)
+        for page in app.env.found_docs:
+            shutil.copy(HERE / f"{page}.md", site / f"{page}.md")
+        shutil.copytree(HERE.parent / "examples" / "pages", site / "pages", dirs_exist_ok=True)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Connect the steps that Sphinx does not have."""
+    app.connect("source-read", _include)
+    app.connect("doctree-read", _open_pages)
+    app.connect("doctree-read", _mark_short_code)
+    app.connect("autodoc-process-docstring", _sections)
+    app.connect("build-finished", _copies)
+    return {"parallel_read_safe": True}

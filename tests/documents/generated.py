@@ -1,0 +1,249 @@
+"""What the documents take from the code: whole pages, and the parts between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+
+import importlib
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import typer.core
+
+from gradcli.commands.program import command
+from gradcli.commands.schema import TYPES
+from gradcli.explanations import ALL
+from gradcli.primitives.refused import partition
+from gradcli.reports.explain import GROUPS, Explanation
+from gradcli.reports.schema import schema_of
+from gradcli.suite.config import schema as configuration_schema
+from tests.documents.blocks import pages, read
+
+FINDINGS = "docs/findings"
+_CODE = re.compile(
+    r"`[^`]+`"  # code already
+    r'|"[^"]*[*_<|=:@][^"]*"'  # a value in quotes
+    r"|(?<![\w-])--[a-z][\w-]*(?: (?:[A-Z]+|kink)\b)?"  # an option, with its value
+    r"|(?<![\w@/])[\w./]+\.(?:py|toml|npz|npy|json|csv)(?::\w+)?\b"  # a file
+    r"|[\w()\[\]./+-]*\*[\w()\[\]*./+-]*[\w)\]]"  # a formula
+)
+_WHAT = {
+    "prevents a pass": "A finding that prevents a pass.",
+    "informs": "A finding that informs, and prevents nothing.",
+    "mistake": "A mistake that a diagnosis names.",
+}
+_LEADS = {  # the pages that people look for first, in the order of llms.txt
+    "Begin": ("README.md", "docs/tutorial.md"),
+    "Walkthroughs": ("docs/walkthroughs/",),
+    "How to": ("docs/how-to/",),
+    "Explanation": ("docs/explanation/",),
+    "Reference": ("docs/reference/",),
+    "Examples": ("docs/gallery.md", "docs/findings/index.md", "docs/changelog.md"),
+}
+
+
+def commands() -> str:
+    """Return the commands with their options, made from the program itself."""
+    return "\n".join(_command(name, found) for name, found in command().commands.items())
+
+
+def _command(name: str, found: Any) -> str:
+    arguments = " ".join(p.metavar or p.name for p in found.params if p.param_type_name == "argument")
+    parts = [f"## gradcli {name}", f"```text\ngradcli {name} {arguments}".rstrip() + "\n```"]
+    parts += [_marked(" ".join(paragraph.split())) for paragraph in (found.help or "").strip().split("\n\n")]
+    examples = re.findall(r"^ {4}(gradcli .*)$", found.epilog or "", re.MULTILINE)
+    if examples:
+        parts.append("```text\n" + "\n".join(examples) + "\n```")
+    options = [p for p in found.params if isinstance(p, typer.core.TyperOption)]
+    for panel, rows in groupby(options, lambda option: option.rich_help_panel):
+        parts.append("\n".join([f"| {panel} | value | meaning |", "| --- | --- | --- |", *map(_option, rows)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _option(option: Any) -> str:
+    spelled = ", ".join(f"`{o}`" for o in sorted((*option.opts, *option.secondary_opts), key=len))
+    value = "" if option.is_flag else f"`{_cell(option.metavar)}`"
+    return f"| {spelled} | {value} | {_cell(_marked(option.help or ''))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _marked(text: str) -> str:
+    """Return a sentence of the program with options, files, formulas and quoted values as code."""
+    return _CODE.sub(lambda m: m[0] if m[0][0] == "`" else f"`{m[0]}`", text)
+
+
+def numpys_functions() -> str:
+    """Return the sentence that says how numpy's functions are taken."""
+    found = Counter(partition().values())
+    said = (
+        f"Of the {found.total()} public functions of numpy, numpy.linalg and numpy.fft, {found['primitive']} are primitives "
+        f"with a rule of their own, {found['composite']} are composites of these, {found['constant']} are constants without "
+        f"a derivative, and {found['refused']} are refused, each with its reason."
+    )
+    return textwrap.fill(said, 118) + "\n"
+
+
+def documents() -> str:
+    """Return the fields of each document of `--json`, from the types of the reports."""
+    parts = []
+    for name, (module, kind) in TYPES.items():
+        report = getattr(importlib.import_module(module), kind)
+        title = report.__dataclass_fields__["schema"].default
+        found = schema_of(report, title)
+        parts += [f"## {title}", f"{found['description']} `gradcli schema {name}` prints its JSON Schema."]
+        parts.append("\n".join(["| field | type | meaning |", "| --- | --- | --- |", *_fields(found)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _fields(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}{name}"
+        yield f"| `{here}` | {_type(field)} | {_cell(_marked(field.get('description', '')))} |"
+        inner, mark = _inside(field)
+        if inner is not None and here.count(".") < 6:
+            yield from _fields(inner, f"{here}{mark}.")
+
+
+def _inside(field: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the object inside of a field, and how the path to its fields goes on: `[]` for lists, `.NAME` for names."""
+    for option in field.get("anyOf", [field]):
+        if "properties" in option:
+            return option, ""
+        for key, mark in (("items", "[]"), ("additionalProperties", ".NAME")):
+            if isinstance(option.get(key), dict):
+                inner, more = _inside(option[key])
+                if inner is not None:
+                    return inner, mark + more
+    return None, ""
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_type(option) for option in field["anyOf"]))
+    if "$ref" in field:
+        return field["$ref"].rpartition("/")[2].replace("_", " ")
+    if "enum" in field:
+        return ", ".join(f"`{word}`" for word in field["enum"])
+    if "const" in field:
+        return f"`{field['const']}`"
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    if isinstance(field.get("additionalProperties"), dict):
+        return f"object of {_type(field['additionalProperties'])}"
+    kind = field.get("type", "anything")
+    return kind if isinstance(kind, str) else " or ".join(kind)
+
+
+def configuration() -> str:
+    """Return the keys of a suite, from the schema of the configuration."""
+    top = configuration_schema()["properties"]
+    check = top["check"]["items"]["properties"]
+    shared = [key for key in top if key in check]
+    lines = []
+    for title, rows in (
+        ("Keys of the project alone", {key: top[key] for key in top if key not in check}),
+        ("Keys of a check alone", {key: check[key] for key in check if key not in top}),
+        ("Keys of both: of a check, or of all checks at the top", {key: check[key] for key in shared}),
+    ):
+        lines += [f"## {title}", "", "| key | value | meaning |", "| --- | --- | --- |"]
+        lines += [
+            f"| `{k}` | {_cell(_type(v))} | {_cell(_marked(v.get('description', '')))} |" for k, v in rows.items()
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def kinds() -> str:
+    """Return the tables of all kinds, with a link to the page of each, and the list that Sphinx needs."""
+    parts = []
+    for group, title in GROUPS.items():
+        rows = [f"| [{row.kind}]({row.kind}.md) | {row.summary} |" for row in ALL if row.group == group]
+        parts.append("\n".join([f"## {title}", "", "| kind | what it is |", "| --- | --- |", *rows]))
+    listed = "\n".join(dict.fromkeys(row.kind for row in sorted(ALL, key=lambda row: row.kind)))
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
+
+
+def page_of_kind(kind: str) -> str:
+    """Return the page of a kind: what `gradcli explain` says of it."""
+    rows = [row for row in ALL if row.kind == kind]
+    parts = [f"# {kind}"]
+    for row in rows:
+        parts += [f"## As a {'mistake' if row.group == 'mistake' else 'finding'}"] if len(rows) > 1 else []
+        parts += _explained(row)
+    parts.append("[All findings and diagnoses](index.md)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _explained(row: Explanation) -> Iterator[str]:
+    yield f"**{row.summary[0].upper()}{row.summary[1:]}.** {_WHAT[row.group]}"
+    yield _marked(row.meaning)
+    yield f"**What to do.** {_marked(row.do)}"
+    if row.example is None:
+        return
+    needs = f" It needs {row.example.needs}." if row.example.needs else ""
+    if row.example.file is not None:
+        yield f"**Example**, with this file:{needs}"
+        yield f"```python\n# f.py\n{row.example.file.rstrip()}\n```"
+    else:
+        yield f"**Example.**{needs}"
+    shown = "\n".join((f"$ {row.example.command}", *row.example.prints))
+    yield f"```text\n{shown}\n```"
+
+
+def for_language_models() -> str:
+    """Return llms.txt: each page with a link and its first sentence."""
+    lines = [
+        "# gradcli",
+        "",
+        "> gradcli verifies and derives gradients: of expressions, of Python functions, and of torch, JAX, TensorFlow and MLX "
+        "code. It computes a gradient in six ways, checks one that you claim, names the mistake, and says how far each value "
+        "can be trusted.",
+        "",
+        'Install: `pip install .` in a clone. First command: `gradcli check "sin(x*y)" x=0.5 y=1.2`. Exit statuses: 0 confirmed, '
+        "1 wrong, 2 not carried out, 3 inconclusive. `--json` is one document.",
+    ]
+    for title, wanted in _LEADS.items():
+        lines += ["", f"## {title}", ""]
+        for page in pages():
+            if page in wanted or any(w.endswith("/") and page.startswith(w) and page != f"{w}index.md" for w in wanted):
+                link = "index.md" if page == "README.md" else page.removeprefix("docs/")
+                lines.append(f"- [{_title(page)}]({link}): {_first_sentence(page)}")
+    return "\n".join(lines) + "\n"
+
+
+def _title(page: str) -> str:
+    found = re.search(r"^# (.*)$", read(page), re.MULTILINE)
+    assert found is not None, f"{page} has no heading"
+    return found[1]
+
+
+def _first_sentence(page: str) -> str:
+    body = re.split(r"^# .*\n", read(page), maxsplit=1, flags=re.MULTILINE)[1]
+    paragraph = next(p for p in body.split("\n\n") if re.match(r"\s*[\w`*\[]", p))
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", lambda m: m[1] or "", " ".join(paragraph.split()))
+    return re.split(r"(?<=[.:?]) (?=[A-Z`])", text, maxsplit=1)[0]
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "commands": ("docs/reference/commands.md", commands),
+    "documents": ("docs/reference/json.md", documents),
+    "configuration": ("docs/reference/configuration.md", configuration),
+    "kinds": ("docs/findings/index.md", kinds),
+    "numpy's functions": ("docs/reference/python-functions.md", numpys_functions),
+}
+
+
+def part_of(text: str, name: str) -> re.Match[str]:
+    """Return the part of a page that is generated under a name."""
+    found = re.search(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", text, re.DOTALL)
+    assert found is not None, f"there is no part <!-- {name} -->"
+    return found
+
+
+def whole_pages() -> dict[str, str]:
+    """Return the pages that are generated, by their paths."""
+    found = {f"{FINDINGS}/{kind}.md": page_of_kind(kind) for kind in dict.fromkeys(row.kind for row in ALL)}
+    return found | {"docs/llms.txt": for_language_models()}
