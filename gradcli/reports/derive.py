@@ -292,12 +292,16 @@ def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Tabl
     """Return steps, those of a program with its lines; its file is not said where it is the only one."""
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
-    rows: list[tuple[Cell, ...]] = [(str(k), s.rule, s.formula, s.condition or "") for k, s in enumerate(steps, 1)]
-    if not files:
-        return Table(("", head, "", "condition"), tuple(rows), frozenset({0}), title)
-    lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places]
-    placed = tuple((*row, line) for row, line in zip(rows, lines, strict=True))
-    return Table(("", head, "", "condition", "line"), placed, frozenset({0}), title)
+    lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places] if files else []
+    columns: dict[str, list[Cell]] = {
+        "": [str(k) for k in range(1, len(steps) + 1)],
+        head: [s.rule for s in steps],
+        "formula": [s.formula for s in steps],
+        "condition": [s.condition or "" for s in steps],
+        "line": [*lines],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    return Table(tuple(kept), tuple(zip(*kept.values(), strict=True)), frozenset({0}), title)
 
 
 def _blocks(result: Result, steps: list[Table], shown: tuple[str, ...], direction: str) -> list[Block]:

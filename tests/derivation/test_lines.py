@@ -51,7 +51,7 @@ def test_the_text_shows_the_line_without_the_file(gradcli: Callable[..., Any], t
     shown = gradcli("derive", target, "--shapes", "w: n; X: m n; y: m", "--wrt", "w", "--style", "graph").stdout.split(
         "\n"
     )
-    head = next(line for line in shown if "step" in line and "condition" in line)
+    head = next(line for line in shown if "step" in line and "formula" in line)
     assert head.split()[-1] == "line"
     (row,) = [line for line in shown if "t1_bar =" in line]
     assert row.split()[-1] == "5"
@@ -64,7 +64,7 @@ def test_columns_of_an_expression(gradcli: Callable[..., Any]) -> None:
     assert places["u = X@w - y"] == "columns 5-11" and places["f = u@u"] == "columns 14-22"
     assert places["G = 2*(X.T@u)"] is None
     shown = gradcli("derive", f, "--shapes", "X: m n; w: n; y: m", "--wrt", "w").stdout.split("\n")
-    assert next(line for line in shown if "step" in line).split() == ["step", "condition"]
+    assert next(line for line in shown if "step" in line).split() == ["step", "formula"]
 
 
 def test_lines_of_an_expression(gradcli: Callable[..., Any]) -> None:
