@@ -59,7 +59,7 @@ def shown_part(shown: str, printed: str) -> str:
     for number, part in enumerate(parts):
         if part:
             first = 0 if number == 0 else _find(part[0], real, at)
-            last = len(real) - 1 if number == len(parts) - 1 else _find(part[-1], real, first + (len(part) > 1))
+            last = len(real) - 1 if number == len(parts) - 1 else _end(part, real, first)
             kept += real[first : last + 1]
             at = last + 1
         kept += [LEFT_OUT] if number < len(parts) - 1 else []
@@ -74,6 +74,14 @@ def _parts(lines: Sequence[str]) -> list[list[str]]:
         else:
             parts[-1].append(line)
     return parts
+
+
+def _end(part: Sequence[str], lines: Sequence[str], first: int) -> int:
+    """Return where a part ends: where it did if that line is still the last one of it, else at the next line like it."""
+    at = first + len(part) - 1
+    if at < len(lines) and skeleton(lines[at] + "\n") == skeleton(part[-1] + "\n"):
+        return at
+    return _find(part[-1], lines, first + (len(part) > 1))
 
 
 def _find(line: str, lines: Sequence[str], start: int) -> int:
