@@ -71,12 +71,15 @@ def _plain(line: str) -> str:
 
 
 def _include(app: Any, page: str, text: list[str]) -> None:
-    """Put a file of the repository, without its heading, in the place of the comment that names it."""
-    found = _INCLUDED.search(text[0])
-    if found is not None:
-        folder, _, _ = found["file"].rpartition("/")
-        body = (HERE.parent / found["file"]).read_text(encoding="utf-8").partition("\n\n")[2]
-        text[0] = text[0].replace(found[0], _LINK.sub(lambda link: _as_here(folder, link[1]), body))
+    """Change the text of a page that Sphinx reads."""
+    text[0] = _INCLUDED.sub(lambda found: _body(found["file"]), text[0])
+
+
+def _body(file: str) -> str:
+    """Return a file of the repository without its heading, which stands for the comment that names it."""
+    folder, _, _ = file.rpartition("/")
+    body = (HERE.parent / file).read_text(encoding="utf-8").partition("\n\n")[2]
+    return _LINK.sub(lambda link: _as_here(folder, link[1]), body)
 
 
 def _as_here(folder: str, target: str) -> str:
@@ -106,7 +109,9 @@ def _copies(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         site = Path(app.outdir)
         for page in app.env.found_docs:
-            shutil.copy(HERE / f"{page}.md", site / f"{page}.md")
+            text = [(HERE / f"{page}.md").read_text(encoding="utf-8")]
+            _include(app, page, text)
+            (site / f"{page}.md").write_text(text[0], encoding="utf-8")
         shutil.copytree(HERE.parent / "examples" / "pages", site / "pages", dirs_exist_ok=True)
 
 
