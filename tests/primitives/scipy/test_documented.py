@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.primitives import scipy as of_scipy
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "scipy.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "scipy.md"
 PLACES = [f"gradcli.primitives.scipy.{name.replace('.', '_')}" for name in of_scipy.MODULES if name != "optimize"]
 SOLVERS = ["gradcli.source.solvers.integrate", "gradcli.source.solvers.optimize"]
 
