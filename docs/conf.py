@@ -24,6 +24,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]  # of scripts that a console block shows, with apostrophes in comments
+smartquotes = False  # commands are copied from sentences, too
 default_role = "code"  # docstrings have code in single backticks
 myst_heading_anchors = 3
 autodoc_typehints = "none"
@@ -42,6 +43,7 @@ html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", 
 _SECTION = re.compile(r"^(Shapes|Units|Error|Cost|Raises|Source) +(?=\S)")
 _INCLUDED = re.compile(r"<!-- (?P<file>[\w/]+\.md) -->")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
+_EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
@@ -111,7 +113,8 @@ def _copies(app: Any, error: Exception | None) -> None:
         for page in app.env.found_docs:
             text = [(HERE / f"{page}.md").read_text(encoding="utf-8")]
             _include(app, page, text)
-            (site / f"{page}.md").write_text(text[0], encoding="utf-8")
+            here = _EXAMPLE.sub(f"]({REPOSITORY}/blob/main/examples/", text[0])
+            (site / f"{page}.md").write_text(here, encoding="utf-8")
         shutil.copytree(HERE.parent / "examples" / "pages", site / "pages", dirs_exist_ok=True)
 
 

@@ -1,13 +1,15 @@
 """`gradcli check`."""
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.commands.output import Output, emit, output, print_error
 from gradcli.commands.patches import write_patches
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.target_requests import only, several, target_requests
-from gradcli.errors import GradcliError
+from gradcli.errors import BadOption, GradcliError
 from gradcli.options import Options
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_folder, is_python
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gradcli.verify.asked import CheckOptions
     from gradcli.verify.request import Request
 
+_NAME = re.compile(r"[^\W\d][\w-]*")
 _LARGE = 10**7  # entries: the work for more is announced
 FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
@@ -66,7 +69,22 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         from gradcli.commands.check_suite import check_suite
 
         return check_suite(words, to, options, world)
+    _refuse_id(words[0])
     return _check_one(only(target_requests(words, options, world)), to, options, world)
+
+
+def _refuse_id(word: str) -> None:
+    """Raise BadOption for the id of a check of the project; as an expression it would be a single input, and would pass."""
+    if not _NAME.fullmatch(word):
+        return
+    from gradcli.suite.config import find_suite
+
+    try:
+        suite = find_suite(Path.cwd())
+    except GradcliError:  # what is wrong with the file is said where the suite is asked for
+        return
+    if suite is not None and word in {check.id for check in suite.checks}:
+        raise BadOption(f"'{word}' is a check of the project, and no target", do=f"gradcli check -k {word}")
 
 
 def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:

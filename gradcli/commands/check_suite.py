@@ -16,11 +16,12 @@ from gradcli.commands.suite_page import SuitePage
 from gradcli.commands.target_requests import own_values, target_requests
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.options import Options, rows_of
+from gradcli.replay import replayed
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.seeds import seed_words
 from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
 from gradcli.suite import baseline, selection
-from gradcli.suite.cache import Cache, digest, digest_of
+from gradcli.suite.cache import Cache, declaration, digest_of
 from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
@@ -51,6 +52,8 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
         suite = _declared(options, world)
     else:
         suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
+    given = replayed(options, only=options.given - {"seed"})  # the seed is written by each check
+    suite = dataclasses.replace(suite, words=(*suite.words, *given))
     return _Run(suite, to, options, world).of_suite()
 
 
@@ -164,7 +167,7 @@ class _Run:
         if options.last_failed:
             checks = selection.not_passed(checks, known)
         if options.changed or options.changed_since is not None:
-            checks = selection.changed(checks, known, self._suite.folder, options.changed_since, digest)
+            checks = selection.changed(checks, known, self._suite.folder, options.changed_since, declaration)
             if not checks:
                 raise BadOption("no check has changed", do="without --changed all are run")
         if len(checks) < len(self._suite.checks):

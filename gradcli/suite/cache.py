@@ -5,6 +5,7 @@ one that is killed, leave nothing half written. Nothing that is read back is exe
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from gradcli.options import with_claim
+from gradcli.options import DEFAULTS, with_claim
 from gradcli.replay import replayed
 from gradcli.reports.suite import CheckRow
 from gradcli.suite.config import Check, Suite
@@ -95,7 +96,7 @@ class Cache:
             known = kept.get(row.id, {}).get("files")
             files = known if row.cached else None if used is None else list(used.files)
             kept[row.id] = {
-                "verdict": row.verdict, "seconds": row.seconds, "declared": digest(checks[row.id]), "files": files,
+                "verdict": row.verdict, "seconds": row.seconds, "declared": declaration(checks[row.id]), "files": files,
             }  # fmt: skip
         for name in left:
             kept[name] = {**kept.get(name, {}), "verdict": "not reached"}
@@ -167,6 +168,12 @@ def digest(check: Check) -> str:
     if plain.seed_is_random:
         words[-1] = "random"
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def declaration(check: Check) -> str:
+    """Return a digest of what the project declares of a check: the options of the command line are left out."""
+    defaults = {name: getattr(DEFAULTS, name) for name in check.over}
+    return digest(dataclasses.replace(check, options=dataclasses.replace(check.options, **defaults)))
 
 
 def digest_of(checks: Sequence[Check]) -> str:

@@ -41,11 +41,12 @@ _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of a suite: its id, what is asked, and its options."""
+    """One check of a suite: its id, what is asked, its options, and which of these the command line gave."""
 
     id: str
     ask: TargetRequest
     options: Options
+    over: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Suite:
     `path` is the file that declares them, None if only decorators do, or the command line, which is not `declared`. `folder`
     is what their paths are relative to, `paths` where discovery looks, `profile` the profile in use, and `notes` what is
     worth saying before they run. `without_point` names the gradients of a folder that cannot be checked without a point.
-    `only` are the ids that are run, of all in `checks`, where a folder is checked; `words` are the folders.
+    `only` are the ids that are run, of all in `checks`, where a folder is checked; `words` are those of the command line
+    that hold for all checks: folders and options.
     """
 
     path: Path | None
@@ -275,7 +277,8 @@ def option_values(
 
 def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
-    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
+    check = check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
+    return dataclasses.replace(check, over=over.given)
 
 
 def check_with(name: str, target: str, options: Options) -> Check:

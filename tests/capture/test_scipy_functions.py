@@ -299,7 +299,9 @@ def test_library_functions_and_those_outside_the_sources_are_left_out(tmp_path: 
 def test_kept_values_stay_within_the_room() -> None:
     def work() -> None:
         for n in range(2, 40):
-            optimize.minimize(lambda x: np.sum(x**2), np.ones(n * 100), jac=lambda x: 2 * x, options={"maxiter": 1})
+            optimize.minimize(
+                lambda x: np.sum(x**2), np.ones(n * 100), jac=lambda x: 2 * x, method="CG", options={"maxiter": 1}
+            )
 
     (found,) = used(work, keep_bytes=20_000).gradients
     assert any("could not be kept" in note for note in found.notes)

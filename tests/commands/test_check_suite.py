@@ -69,6 +69,7 @@ def test_documents_are_the_same_for_workers_and_shards(process: Process, folder:
         (("-n", "0"), "from 1"), (("--shard", "3/2"), "K/N"), (("--update-baseline",), "--baseline FILE"),
         (("--list", "--format", "csv"), "prints text"), (("x**2", "y", "--lf"), "leave out the targets"),
         (("--executor", "nowhere://a"), "no executor"), (("--profile", "other"), "no profile"),
+        (("bad",), "gradcli check -k bad"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_used_are_refused(
@@ -76,6 +77,22 @@ def test_options_that_cannot_be_used_are_refused(
 ) -> None:
     ran = process("check", *words, cwd=folder)
     assert ran.exit_status == 2 and says in ran.stderr and not ran.stdout
+
+
+def test_the_repeated_command_has_the_options_of_the_command_line(process: Process, folder: Path) -> None:
+    ran = process("check", "-k", "bad", "--modes", "reverse,fd", "--budget", "500", cwd=folder)
+    assert "gradcli check --modes reverse,fd --budget 500 -k bad" in " ".join(ran.stdout.split())
+
+
+def test_options_of_the_command_line_are_no_change_of_the_project(process: Process, folder: Path) -> None:
+    git = lambda *words: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True)  # fmt: skip
+    git("init")
+    git("add", "-A")
+    git("commit", "-m", "all")
+    process("check", "-k", "good", "--budget", "500", cwd=folder)
+    assert "good" not in process("check", "--changed", "--list", cwd=folder).stdout.split()
+    (folder / "gradcli.toml").write_text(SUITE.replace('at = ["r=[0.5, 1.5]", "r=[1, 2, 3]"]', 'at = "r=[2, 3]"'))
+    assert "good" in process("check", "--changed", "--list", cwd=folder).stdout.split()
 
 
 def test_a_baseline_counts_apart(process: Process, folder: Path) -> None:

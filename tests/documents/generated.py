@@ -23,7 +23,8 @@ FINDINGS = "docs/findings"
 _CODE = re.compile(
     r"`[^`]+`"  # code already
     r'|"[^"]*[*_<|=:@][^"]*"'  # a value in quotes
-    r"|(?<![\w-])--[a-z][\w-]*(?: (?:[A-Z]+|kink)\b)?"  # an option, with its value
+    rf"|\bgradcli (?:{'|'.join(command().commands)})\b(?: [\w.]+\.py:\w+)?(?: --[a-z-]+(?: [a-z]\b)?)?"  # a command
+    r"|(?<![\w-])--[a-z][\w-]*(?: (?:[A-Z]+\b|\d[\w.-]*\w|\d|(?<=--allow )[a-z-]+))?"  # an option, with its value
     r"|(?<![\w@/])[\w./]+\.(?:py|toml|npz|npy|json|csv)(?::\w+)?\b"  # a file
     r"|[\w()\[\]./+-]*\*[\w()\[\]*./+-]*[\w)\]]"  # a formula
 )
@@ -183,12 +184,12 @@ def _explained(row: Explanation) -> Iterator[str]:
     yield f"**What to do.** {_marked(row.do)}"
     if row.example is None:
         return
-    needs = f" It needs {row.example.needs}." if row.example.needs else ""
+    needs = f" (needs {row.example.needs})" if row.example.needs else ""
     if row.example.file is not None:
-        yield f"**Example**, with this file:{needs}"
+        yield f"**Example**{needs}, with this file:"
         yield f"```python\n# f.py\n{row.example.file.rstrip()}\n```"
     else:
-        yield f"**Example.**{needs}"
+        yield f"**Example**{needs}:"
     shown = "\n".join((f"$ {row.example.command}", *row.example.prints))
     yield f"```text\n{shown}\n```"
 

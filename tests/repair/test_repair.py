@@ -343,3 +343,35 @@ def test_two_runs_give_the_same_patch(gradcli: Gradcli, here: Path) -> None:
     source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w")
     first, second = (json.dumps(check(gradcli, source, AT, "--wrt", "w")) for _ in range(2))
     assert first == second
+
+
+FIT = """\
+import numpy as np
+
+
+class Fit:
+    def __init__(self, t, y, sigma):
+        self.t, self.y, self.sigma = t, y, sigma
+
+    def residual(self, params):
+        return (params["A"] * np.exp(-params["k"] * self.t) + params["c"] - self.y) / self.sigma
+
+    def jacobian(self, params):
+        e = np.exp(-params["k"] * self.t)
+        J = np.empty((len(self.t), 3))
+        J[:, 0] = e / self.sigma
+        J[:, 1] = -params["A"] * self.t * e
+        J[:, 2] = 1 / self.sigma
+        return J
+
+
+T = np.linspace(0, 5, 12)
+FIT = Fit(T, 2 * np.exp(-0.8 * T) + 0.3, 0.05)
+START = {"params": {"A": 1.5, "k": 0.5, "c": 0.1}}
+"""
+
+
+def test_no_repair_reads_memory_that_nothing_has_written(gradcli: Gradcli, here: Path) -> None:
+    Path("claimed.py").write_text(FIT)
+    found = diagnosis(gradcli("check", "claimed.py:FIT.residual", "--jac", "FIT.jacobian", "--at", "START", "--json"))
+    assert "self.sigma" in found["edits"][0]["after"]  # and not J[:, 2], which an earlier call has left in the memory
