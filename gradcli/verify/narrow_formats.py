@@ -35,7 +35,10 @@ _WIDE = "float64"
 _SHRINKS = (
     2.0**-8
 )  # times the narrow format's epsilon: a smaller error in a wider format is no mistake that is seen in it
+_OF_CONSTANTS = 4  # epsilons of the format, relative to the largest entry of an input's gradient
 _INSIDE = 2.0**-18  # relative to the largest entry: the error of code that computes in float32, whatever its inputs
+
+Values = Mapping[str, Any]
 
 
 def exactness(
@@ -104,11 +107,23 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
     if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
         return found
-    error = _relative(seen.estimate("claim").value, seen.estimate(str(seen.reference)).value)
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
+    if _is_of_constants(claim, right, wrong, EPS[dtype]):
+        return replace(found, changes=True)
+    error = _relative(claim, right)
     known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
     if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
         return replace(found, changes=True)
     return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype]))
+
+
+def _is_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
+    """Whether no entry is off by more than the rounding of a constant makes, which is the same at every point."""
+    return all(
+        np.max(np.abs(np.asarray(claim[name]) - right[name]), initial=0.0, where=mask)
+        <= _OF_CONSTANTS * eps * np.max(np.abs(right[name]), initial=0.0)
+        for name, mask in wrong.items()
+    )
 
 
 def _wider(request: Request, dtype: str) -> str | None:

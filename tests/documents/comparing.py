@@ -40,7 +40,7 @@ def differs(shown: str, printed: str) -> str | None:
     except LookupError as error:
         return str(error)
     a, b = steady(shown), steady(mine)
-    if skeleton(a) != skeleton(b):
+    if skeleton(a).split() != skeleton(b).split():  # lines are broken elsewhere where a number has another digit
         return "other words"
     apart = [(x, y) for x, y in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True) if not alike(x, y)]
     return f"other numbers: {apart}" if apart else None
