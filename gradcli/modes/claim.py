@@ -214,8 +214,16 @@ class Claim:
 
 
 def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
-    """Return a claimed gradient in the shapes of the Jacobian. Raises WrongShape."""
-    return {name: in_shape(name, x, shape(q.value), shape(q.point.values[name])) for name, x in claimed.items()}
+    """Return a claimed gradient in the shapes of the Jacobian. Raises WrongShape, which names the input that a lone part fits."""
+    at = q.point.values
+    try:
+        return {name: in_shape(name, x, shape(q.value), shape(at[name])) for name, x in claimed.items()}
+    except WrongShape as wrong:
+        given = np.shape(np.asarray(wrong.claimed))
+        fits = [name for name, x in at.items() if given == shape(q.value) + np.shape(x)]
+        if len(claimed) > 1 or not fits:
+            raise
+        raise WrongShape(f"{wrong.what}; it fits {fits[0]}: --wrt {fits[0]}", wrong.name, wrong.claimed) from None
 
 
 def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:

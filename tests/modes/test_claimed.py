@@ -541,3 +541,19 @@ def test_a_jacobian_may_be_flat(gradcli: Callable[..., Any], tmp_path: Path, f: 
     ran = gradcli("check", f"{file}:{f}", "--jac", claim, at)
     assert ran.exit_status == status, ran.stdout
     assert status or claim == "outer_J" or "taken as" in ran.stdout
+
+
+def test_a_lone_part_that_fits_another_input_gets_the_option_that_says_so(
+    gradcli: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "rhs.py"
+    path.write_text(
+        "import numpy as np\n\n\ndef rhs(t, y):\n    return np.array([-y[0] * t, y[0] - y[1]])\n\n\n"
+        "def jac(t, y):\n    return np.array([[-t, 0], [1, -1]])\n"
+    )
+    ran = gradcli("check", f"{path}:rhs", "--jac", "jac", "--at", "t=0.5, y=[1, 2]", *QUICK)
+    assert ran.exit_status == 1 and "it fits y: --wrt y" in " ".join(ran.stdout.split())
+    assert (
+        gradcli("check", f"{path}:rhs", "--jac", "jac", "--at", "t=0.5, y=[1, 2]", "--wrt", "y", *QUICK).exit_status
+        == 0
+    )
