@@ -74,7 +74,12 @@ def _plain(line: str) -> str:
 
 def _include(app: Any, page: str, text: list[str]) -> None:
     """Change the text of a page that Sphinx reads."""
-    text[0] = _INCLUDED.sub(lambda found: _body(found["file"]), text[0])
+    text[0] = _with_included(text[0])
+
+
+def _with_included(text: str) -> str:
+    """Return a page with the files of the repository in it that its comments name."""
+    return _INCLUDED.sub(lambda found: _body(found["file"]), text)
 
 
 def _body(file: str) -> str:
@@ -93,10 +98,11 @@ def _as_here(folder: str, target: str) -> str:
 
 def _open_pages(app: Any, tree: Any) -> None:
     """Let links to the gallery's pages open them; Sphinx would offer them for download."""
+    up = "../" * app.env.docname.count("/")
     for node in list(tree.findall(addnodes.download_reference)):
         if node["reftarget"].endswith(".html"):
             name = node["reftarget"].rpartition("/")[2]
-            node.replace_self(nodes.reference("", "", *node.children, internal=False, refuri=f"pages/{name}"))
+            node.replace_self(nodes.reference("", "", *node.children, internal=False, refuri=f"{up}pages/{name}"))
 
 
 def _mark_short_code(app: Any, tree: Any) -> None:
@@ -111,10 +117,9 @@ def _copies(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         site = Path(app.outdir)
         for page in app.env.found_docs:
-            text = [(HERE / f"{page}.md").read_text(encoding="utf-8")]
-            _include(app, page, text)
-            here = _EXAMPLE.sub(f"]({REPOSITORY}/blob/main/examples/", text[0])
-            (site / f"{page}.md").write_text(here, encoding="utf-8")
+            text = _with_included((HERE / f"{page}.md").read_text(encoding="utf-8"))
+            text = _EXAMPLE.sub(f"]({REPOSITORY}/blob/main/examples/", text)
+            (site / f"{page}.md").write_text(text, encoding="utf-8")
         shutil.copytree(HERE.parent / "examples" / "pages", site / "pages", dirs_exist_ok=True)
 
 

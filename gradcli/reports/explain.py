@@ -79,7 +79,7 @@ class ExplainReport:
 def _in_full(row: Explanation) -> list[Block]:
     blocks: list[Block] = [
         Headline(row.kind, "strong", row.summary),
-        Paragraph(f"{_WHAT[row.group]} {row.meaning}"),
+        Paragraph(f"{WHAT[row.group]} {row.meaning}"),
         Paragraph((Piece("What to do: ", "strong"), Piece(row.do))),
     ]
     if row.kind in ALLOWED:
@@ -92,7 +92,7 @@ def _in_full(row: Explanation) -> list[Block]:
     return [*blocks, Code("\n".join((f"$ {row.example.command}", *row.example.prints)))]
 
 
-_WHAT: dict[ExplainedGroup, str] = {
+WHAT: dict[ExplainedGroup, str] = {
     "prevents a pass": "A finding that prevents a pass.",
     "informs": "A finding that informs, and prevents nothing.",
     "mistake": "A mistake that a diagnosis names.",

@@ -14,7 +14,7 @@ from gradcli.commands.program import command
 from gradcli.commands.schema import TYPES
 from gradcli.explanations import ALL
 from gradcli.primitives.refused import partition
-from gradcli.reports.explain import GROUPS, Explanation
+from gradcli.reports.explain import GROUPS, WHAT, Explanation
 from gradcli.reports.schema import schema_of
 from gradcli.suite.config import schema as configuration_schema
 from tests.documents.blocks import pages, read
@@ -28,11 +28,6 @@ _CODE = re.compile(
     r"|(?<![\w@/])[\w./]+\.(?:py|toml|npz|npy|json|csv)(?::\w+)?\b"  # a file
     r"|[\w()\[\]./+-]*\*[\w()\[\]*./+-]*[\w)\]]"  # a formula
 )
-_WHAT = {
-    "prevents a pass": "A finding that prevents a pass.",
-    "informs": "A finding that informs, and prevents nothing.",
-    "mistake": "A mistake that a diagnosis names.",
-}
 _LEADS = {  # the pages that people look for first, in the order of llms.txt
     "Begin": ("README.md", "docs/tutorial.md"),
     "Walkthroughs": ("docs/walkthroughs/",),
@@ -179,7 +174,7 @@ def page_of_kind(kind: str) -> str:
 
 
 def _explained(row: Explanation) -> Iterator[str]:
-    yield f"**{row.summary[0].upper()}{row.summary[1:]}.** {_WHAT[row.group]}"
+    yield f"**{row.summary[0].upper()}{row.summary[1:]}.** {WHAT[row.group]}"
     yield _marked(row.meaning)
     yield f"**What to do.** {_marked(row.do)}"
     if row.example is None:

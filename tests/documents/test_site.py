@@ -32,12 +32,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_in_the_site_and_in_its_contents(site: Path) -> None:
+def test_every_page_is_in_the_site(site: Path) -> None:
     assert [page for page in SOURCES if not (site / f"{page}.html").exists()] == []
     assert [page for page in SOURCES if not (site / f"{page}.md").exists()] == []
 
 
-def test_what_language_models_are_told_to_read_is_there(site: Path) -> None:
+def test_links_of_llms_txt_lead_to_pages(site: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
     assert len(links) > 30
     assert [link for link in links if not (site / link).exists()] == []
