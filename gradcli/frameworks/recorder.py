@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core import finite
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import HERE
 from gradcli.core.shapes import shape
@@ -166,4 +167,4 @@ def filled(a: Any, values: dict[int, Any]) -> Any:
 def largest(x: Any) -> float:
     """Return the largest absolute value among the finite entries of a float array; 0 for anything else."""
     x = np.asarray(x)
-    return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) if x.dtype.kind == "f" else 0.0
+    return finite.largest(x) if x.dtype.kind == "f" else 0.0

@@ -43,7 +43,17 @@ class Shake:
             return x * self.pool[start]
         if x.size <= _POOL - start:
             return x * self.pool[start : start + x.size].reshape(x.shape)
-        return x * np.resize(np.roll(self.pool, start), x.shape)
+        return _times_repeated(x, np.roll(self.pool, start))
+
+
+def _times_repeated(x: Value, factors: Value) -> Value:
+    """Return the entries of an array, in C order, times the factors, which are used again and again."""
+    flat = np.ravel(x)
+    made = np.empty(flat.size, np.result_type(flat, factors))
+    for first in range(0, flat.size, _POOL):
+        part = flat[first : first + _POOL]
+        np.multiply(part, factors[: part.size], out=made[first : first + _POOL])
+    return made.reshape(x.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _shaped(entries: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _midpoints(a: Any) -> Any:
-    return np.array([float(x.mid()) for x in a.reshape(-1).tolist()]).reshape(a.shape)
+    return np.fromiter(map(float, a.reshape(-1).tolist()), np.float64, a.size).reshape(a.shape)
 
 
 def stacked(function: Callable[..., Any]) -> Callable[..., Any]:

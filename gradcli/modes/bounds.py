@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.finite import all_finite
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
@@ -100,14 +101,18 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)
-    moved = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
+    moved: list[Array] = [] if program.moves else [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if program.moves else 0):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
         again = shaken(program, Shake(q.seed + run), kernels, looser)
         rows = [again.pull(seed) for seed in directions(q.value)]
         for k, name in enumerate(q.wrt):
             found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
-            np.maximum(moved[k], np.where(np.isfinite(found), found, 0.0), out=moved[k])
+            found = found if all_finite(found) else np.where(np.isfinite(found), found, 0.0)
+            if run == 0:
+                moved.append(found)
+            else:
+                moved[k] = np.maximum(moved[k], found)
     least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
     return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
 

@@ -185,8 +185,8 @@ class Certified:
         scale = 0.0
         for weight, row, floats in zip(weights, rows, near, strict=True):
             for xbar, step, g, part in zip(row, steps, floats, v, strict=True):
-                terms = xbar * step
-                along = along + float(weight) * (np.sum(terms) if shape(terms) else terms)
+                terms = np.ravel(xbar) @ np.ravel(step) if shape(xbar) else xbar * step
+                along = along + float(weight) * terms
                 scale += float(abs(weight) * np.sum(np.abs(g * (part / unit))))
         distance = float(error_of(((up - down) / 2 - along) / (Ball(arb(2) ** -halvings) * Ball.lift(unit)), 0.0))
         if distance <= WITNESS_AGREEMENT * scale:

@@ -204,11 +204,13 @@ class Claim:
             typical = {name: np.broadcast_to(typical[name], shape(x)) for name, x in value.items()}
             bound = {name: TYPICAL * typical[name] + EPS * coarse * np.abs(x) for name, x in value.items()}
             return Estimate(value, bound, narrow=True, typical=typical, notes=notes)
-        ulps = {name: EPS * np.abs(x) for name, x in value.items()}
-        rounding, balls = (ulps, True) if q.untraced else q.rounding_of_textbook
+        rounding, balls = ({}, True) if q.untraced else q.rounding_of_textbook
         grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
-        bound = {name: grant * rounding[name] + 4 * EPS * coarse * np.abs(value[name]) for name in value}
-        if not q.untraced:
+        bound = {}
+        for name, x in value.items():
+            ulp = EPS * np.abs(x)
+            bound[name] = grant * (ulp if q.untraced else rounding[name]) + 4 * coarse * ulp
+        if not q.untraced and q.solvers:
             bound = {name: b + q.solver_error[name] for name, b in bound.items()}
         return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)
 

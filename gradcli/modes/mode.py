@@ -69,7 +69,8 @@ class Question(Recording):
     @cached_property
     def rounding(self) -> dict[str, Array]:
         """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f."""
-        return {name: bound + self.solver_error[name] for name, bound in self._rounding[0].items()}
+        bounds = self._rounding[0]
+        return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
     @cached_property
     def solver_error(self) -> dict[str, Array]:

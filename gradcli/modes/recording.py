@@ -1,5 +1,6 @@
 """A problem whose function is recorded once, and what several modes derive from the recorded program."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcli.core.finite import largest
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape, size, zeros_like
@@ -20,8 +22,9 @@ from gradcli.modes.problem import Problem
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks
-from gradcli.numerics.rounding import EPS
+from gradcli.numerics.rounding import EPS, contribution
 from gradcli.numerics.stairs import at_jumps, staircases
+from gradcli.numerics.trace_test import random_weights
 from gradcli.point import Array
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
@@ -156,6 +159,11 @@ class Recording(Problem):
             return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
     @cached_property
+    def weights(self) -> list[Array]:
+        """Random numbers from -1 to -0.5 and from 0.5 to 1, one for each entry of the inputs, for random directions."""
+        return random_weights(self.seed, self.xs)
+
+    @cached_property
     def work(self) -> int:
         """The work of one evaluation in scalar operations, counted on the recorded program."""
         return work_of(self.lines)
@@ -176,11 +184,14 @@ class Recording(Problem):
         with np.errstate(all="ignore"):
             return tape.swept(y.slot, np.ones(shape(y))[()], self.recording.inputs)
 
+    def forget_adjoints(self) -> None:
+        """Drop the adjoints of the lines, which may be large; they are computed again if they are needed again."""
+        self.__dict__.pop("bars", None)
+
     @cached_property
     def largest_adjoint(self) -> float:
         """The largest adjoint of any line: the size a slope would have if nothing cancelled."""
-        found = [np.abs(np.asarray(bar)) for bar in self.bars if bar is not None]
-        return max((float(np.max(a[np.isfinite(a)], initial=0.0)) for a in found), default=0.0)
+        return max((largest(bar) for bar in self.bars if bar is not None), default=0.0)
 
     @cached_property
     def noise_floor(self) -> float:
@@ -192,14 +203,25 @@ class Recording(Problem):
         Units   those of f.
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
-        moved = [
-            np.asarray(bar) * np.asarray(y) * roundings_of(primitive, xs)
-            for bar, (primitive, _, xs, y, _, _) in zip(self.bars, self.lines, strict=True)
-            if bar is not None and primitive is not None
+        norms = [
+            norm * roundings_of(primitive, xs)
+            for (_, norm), (primitive, _, xs, _, _, _) in zip(self._contributed, self.lines, strict=True)
+            if norm > 0 and primitive is not None
         ]
-        finite = [m[np.isfinite(m)] for m in map(np.atleast_1d, moved)]
-        size = max((float(np.max(np.abs(m), initial=0.0)) for m in finite), default=0.0) or 1.0
-        return EPS / 2 * size * float(np.sqrt(sum(float(np.sum(np.square(m / size))) for m in finite)))
+        return EPS / 2 * math.hypot(*norms)
+
+    @property
+    def contributions(self) -> float:
+        """The sum of all contributions to the value: the size of each line's value times its adjoint."""
+        return sum(total for total, _ in self._contributed)
+
+    @cached_property
+    def _contributed(self) -> list[tuple[float, float]]:
+        """The sum and the norm of each line's contributions; those of inputs are left out."""
+        return [
+            (0.0, 0.0) if bar is None or primitive is None else contribution(bar, y)
+            for bar, (primitive, _, _, y, _, _) in zip(self.bars, self.lines, strict=True)
+        ]
 
     @cached_property
     def kinks(self) -> list[Mark]:

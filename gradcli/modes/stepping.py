@@ -44,10 +44,13 @@ class Stepping:
 
     def sizes(self, name: str, x: Any) -> Any:
         """Return the size of each entry of an input; for an entry of zero, the user's scale, or one."""
-        return np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), np.abs(x))
+        sizes = np.abs(x)
+        return sizes if np.all(sizes) else np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), sizes)
 
     def inward(self, name: str, x: Any, v: Any) -> Any:
         """Return a direction in which entries at an edge of the domain point inward."""
+        if name not in self.edges:
+            return v
         low, high = self.of(name)
         return np.where(np.asarray(x) <= low, np.abs(v), np.where(np.asarray(x) >= high, -np.abs(v), v))
 

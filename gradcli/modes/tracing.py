@@ -12,7 +12,7 @@ from gradcli.interpreters.ball import radius
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
 from gradcli.numerics.rounding import FUNCTION_ERROR
-from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.numerics.trace_test import TraceTest, displacement, roundings, trace_test
 from gradcli.point import Array
 from gradcli.source.derived import gradient_in, root_of
 
@@ -38,13 +38,14 @@ def tested(q: Recording) -> TraceTest:
         return TraceTest(None, "every input lies on a kink of the function")
     with np.errstate(all="ignore"):
         found = _at(q, steps)
-        nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
-        still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
-        if found.agrees is None and not found.failed and still and any(map(np.any, nonzero)):
-            found = _at(q, nonzero)  # a rule may have another form at zero alone
+        if found.agrees is None and not found.failed:
+            nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
+            still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
+            if still and any(map(np.any, nonzero)):
+                found = _at(q, nonzero)  # a rule may have another form at zero alone
     if found.agrees is None and not found.failed and q.f.kind == "python" and not _at_a_form_of_zero(q):
         return replace(found, agrees=False)  # what was recorded is the function at this point alone
-    return found
+    return found.with_limit([q.slopes[name] for name in q.wrt]) if q.affords_slopes else found
 
 
 def _at_a_form_of_zero(q: Recording) -> bool:
@@ -61,9 +62,9 @@ def _steps(q: Recording) -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
     ties = q.entries_of(m for m in q.kinks if m.primitive.constant)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
-    moved = displacement(q.seed, q.xs, sizes)
+    moved = displacement(q.weights, sizes)
     inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
-    return [np.where(tie, 0.0, v) for tie, v in zip(ties, inward, strict=True)]
+    return [np.where(tie, 0.0, v) if np.any(tie) else v for tie, v in zip(ties, inward, strict=True)]
 
 
 def _within(q: Recording, xs: tuple[Value, ...]) -> Value:
@@ -83,4 +84,4 @@ def _rounding(q: Recording, value: Array) -> Array:
     if 53 in q.balls and not factored(q.lines):
         several = FUNCTION_ERROR * np.sqrt(len(q.lines) + 1)
         return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
-    return np.asarray(grown * roundings(contributions(q.recording, q.bars)) + roundings(1.0) * np.abs(value))
+    return np.asarray(grown * roundings(q.contributions) + roundings(1.0) * np.abs(value))

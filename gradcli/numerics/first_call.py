@@ -15,7 +15,7 @@ from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import kinks
 from gradcli.numerics.steps import quick_derivative
-from gradcli.numerics.trace_test import TraceTest, contributions, displacement, roundings, trace_test
+from gradcli.numerics.trace_test import TraceTest, contributions, displacement, random_weights, roundings, trace_test
 from gradcli.source.call import Call, Wrt
 
 _EQUALITIES = (named("equal"), named("not_equal"))
@@ -64,7 +64,7 @@ def _tested(call: Call) -> TraceTest:
             abs(value)
         )
 
-    return trace_test(call, program, call.xs, displacement(0, call.xs, sizes), room)
+    return trace_test(call, program, call.xs, displacement(random_weights(0, call.xs), sizes), room)
 
 
 def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
@@ -73,7 +73,7 @@ def _at_an_equality(call: Call, slopes: Sequence[Any]) -> TraceTest:
     The comparison may be a branch of the function, with the same slope as nearby, or the key of a cache.
     """
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
-    vs = displacement(0, call.xs, sizes)
+    vs = displacement(random_weights(0, call.xs), sizes)
 
     def along(t: float) -> float:
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.finite import all_finite
 from gradcli.core.primitive import Primitive, Value
 from gradcli.errors import Undecided
 from gradcli.interpreters.program import Program
@@ -178,30 +179,26 @@ def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
 
 def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
     reached = [
-        ybar is not None and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
+        ybar is not None and not all_finite(y) and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
         for y, ybar in zip(tape.values, bars, strict=True)
     ]
     for primitive, _, xs, y, params, position in tape.lines if any(reached) else []:
-        if primitive is not None and not _finite(y) and all(_finite(x) for x in xs):
+        if primitive is not None and not all_finite(y) and all(all_finite(x) for x in xs):
             hint = overflow_hint(primitive, xs, y, params or {})
             how = "overflows" if hint else f"gives {_first_bad(y)}"
             says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
             return Mark(primitive, position, says, (), hint or INTO_THE_DOMAIN)
-    if all(ybar is None or _finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
+    if all(ybar is None or all_finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
         return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
         primitive, slots, xs, y, params, position = line
-        if primitive is None or ybar is None or not _finite(ybar):
+        if primitive is None or ybar is None or not all_finite(ybar):
             continue
         for i, slot in enumerate(slots):
-            if slot != CONSTANT and not _finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
+            if slot != CONSTANT and not all_finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
                 says = f"the slope of {named(primitive, position)} is not finite at {_operand(xs, y)}"
                 return Mark(primitive, position, says, (), TO_FINITE)
     return None
-
-
-def _finite(x: Value) -> bool:
-    return bool(np.all(np.isfinite(x)))
 
 
 def _first_bad(y: Value) -> str:

@@ -1,10 +1,13 @@
 """Bound the rounding error of a float64 gradient by repeating its reverse sweep in ball arithmetic (Arb) at 53 bits."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradcli.core.blocks import blocks, part_of
+from gradcli.core.finite import all_finite
 from gradcli.core.primitive import Value
 from gradcli.interpreters.ball import Ball, precision, radius
 from gradcli.interpreters.program import record
@@ -14,6 +17,26 @@ from gradcli.primitives.kinds import KERNELS
 
 EPS = float(np.finfo(np.float64).eps)
 FUNCTION_ERROR = 8 * EPS  # relative: the assumed largest rounding error of a kernel or of a numpy function
+
+
+def contribution(bar: Value, y: Value) -> tuple[float, float]:
+    """Return the sum and the Euclidean norm of the finite contributions of a line, which are its value times its adjoint.
+
+    Shapes  `bar` and `y` have one shape.
+    """
+    if type(y) is np.float64 and isinstance(bar, float):
+        moved = abs(float(bar) * float(y))
+        return (moved, moved) if math.isfinite(moved) else (0.0, 0.0)
+    bar, y = np.asarray(bar), np.asarray(y)
+    total, norm = 0.0, 0.0
+    for part in blocks(y.size):
+        moved = np.abs(part_of(bar, part) * part_of(y, part))
+        moved = moved if all_finite(moved) else moved[np.isfinite(moved)]
+        size = float(np.max(moved, initial=0.0))
+        if size > 0:
+            total += float(np.sum(moved))
+            norm = math.hypot(norm, size * math.sqrt(float(np.sum(np.square(moved / size)))))
+    return total, norm
 
 
 def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:

@@ -5,9 +5,8 @@ way, shows down to rounding, however small it is beside the others. The test doe
 values, shapes or identities: they are hit at displaced points too.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError
 from gradcli.interpreters.program import Program
+from gradcli.numerics.rounding import contribution
 from gradcli.point import Array
 from gradcli.source.derived import either_way
 
@@ -32,6 +32,8 @@ class TraceTest:
 
     `failed` means that the function fails at displaced points: it raises an error, or its value has another shape.
     `room` is the allowed distance of two equal values, and `step` the displacement that it belongs to, for each input.
+    `detects` is the smallest lost term that the test would have seen, relative to all contributions of the gradient; None if
+    it is not known.
     """
 
     agrees: bool | None
@@ -40,18 +42,17 @@ class TraceTest:
     evaluations: int = 0
     room: float = np.inf
     step: tuple[Array, ...] = ()
+    detects: float | None = None
 
-    def detects(self, slopes: Sequence[Array]) -> float | None:
-        """Return the smallest lost term that the test would have seen, relative to all contributions of the gradient.
-
-        Return None if the test was not passed, or if no slope is known to move the value.
+    def with_limit(self, slopes: Sequence[Array]) -> "TraceTest":
+        """Return the result with what it detects in place of the displacement, which may be large.
 
         Shapes  `slopes` are Jacobians, `[output, input]`, one for each input.
         """
         if not self.agrees:
-            return None
+            return self
         moved = sum(float(np.sum(np.abs(g * v))) for g, v in zip(slopes, self.step, strict=True))
-        return self.room / moved if moved > 0 else None
+        return replace(self, step=(), detects=self.room / moved if moved > 0 else None)
 
 
 def trace_test(
@@ -72,7 +73,7 @@ def trace_test(
     """
     calls, raised, apart = 0, "", ""
     for part in _parts():
-        moved = [x + part * step for x, step in zip(xs, steps, strict=True)]
+        moved = [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
         again = program.run(moved)
         if again is None or not np.all(np.isfinite(again)):
             continue
@@ -92,7 +93,7 @@ def trace_test(
         allowed = np.asarray(room(value))
         says = _difference(value, again, allowed)
         if not says:
-            step = tuple(np.asarray(part * step) for step in steps)
+            step = tuple(steps if part == 1.0 else (np.asarray(part * step) for step in steps))
             return TraceTest(True, "", False, calls, float(np.sum(allowed)), step)
         if apart:
             return TraceTest(False, apart, False, calls)
@@ -153,25 +154,24 @@ def _parts() -> Iterator[float]:
         part /= _NEARER
 
 
-def displacement(seed: int, xs: Sequence[Array], sizes: Sequence[Array]) -> list[Array]:
-    """Return random steps in proportion to the sizes of the entries, of both signs."""
+def random_weights(seed: int, xs: Sequence[Array]) -> list[Array]:
+    """Return random numbers from -1 to -0.5 and from 0.5 to 1, one for each entry of the inputs."""
     rng = np.random.default_rng([seed, 0x7ACE])
-    return [np.asarray(either_way(rng, shape(x)) * _FAR * s) for x, s in zip(xs, sizes, strict=True)]
+    return [either_way(rng, shape(x)) for x in xs]
+
+
+def displacement(weights: Sequence[Array], sizes: Sequence[Array]) -> list[Array]:
+    """Return steps in proportion to the sizes of the entries, of both signs, given random weights."""
+    return [np.asarray(w * _FAR * s) for w, s in zip(weights, sizes, strict=True)]
 
 
 def contributions(program: Program, bars: Sequence[Value]) -> float:
     """Return the sum of all contributions to the value: the size of each line's value times its adjoint."""
-    total = 0.0
-    for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True):
-        if bar is None or primitive is None:
-            continue
-        if type(y) is np.float64 and isinstance(bar, float):
-            moved = abs(float(bar) * float(y))
-            total += moved if math.isfinite(moved) else 0.0
-        else:
-            parts = np.abs(np.asarray(bar) * np.asarray(y))
-            total += float(np.sum(parts, where=np.isfinite(parts)))
-    return total
+    return sum(
+        contribution(bar, y)[0]
+        for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True)
+        if bar is not None and primitive is not None
+    )
 
 
 def roundings(contributed: float) -> float:

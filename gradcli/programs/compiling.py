@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core import levels
+from gradcli.core.finite import largest
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.core.tracer import Tracer
@@ -218,7 +219,7 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         codes = (careful, careful if products else None)
         if products and not _loses_nan(program):
             codes = written(expanded(program, inputs, numbers, careful=False)), careful
-        size = max((_largest(node.value) for node in program.nodes), default=0.0)
+        size = max((largest(node.value) for node in program.nodes), default=0.0)
     recorded = _Recorded(tuple(map(_stripped, program.nodes)), tuple(inputs), tuple(numbers))
     found = Compiled(name, arguments, recorded, codes, result)
     _confirm(found, function, leaves, values, size)
@@ -345,12 +346,6 @@ def _agree(a: Any, b: Any, size: float) -> bool:
         return bool(np.array_equal(a, b))
     room = _AGREEMENT * np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) + _ROUNDINGS * size
     return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
-
-
-def _largest(x: Value) -> float:
-    """Return the largest finite entry, by size."""
-    sizes = np.abs(np.asarray(x, dtype=float))
-    return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
 
 
 def _commented(name: str, inputs: Sequence[Argument], code: Written) -> str:

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gradcli.core.blocks import blocks, part_of
+from gradcli.core.finite import largest
 from gradcli.point import Array, Estimate
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.point_report import NO_SIZE, Detects
-from gradcli.verdict.entries import AGREE, allowed, largest
+from gradcli.verdict.entries import AGREE, allowed
 from gradcli.verdict.evidence import Evidence, HullDistance
 from gradcli.words import Verdict
 
@@ -31,18 +33,21 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
         absolute = _absolute(seen, right, names)
     for name in names:
-        room = _room(seen, right, name)
-        g = np.abs(np.asarray(right.value[name]))
-        if claim is not None and claim.narrow:  # small entries have no right digit there
-            g = np.full(np.shape(g), largest(g))
-        if hull is not None:  # entries at the kink have the limit of the hull
-            g = np.where(seen.undecided[name], 0.0, g)
-        if room is None or not np.any(g > 0):
-            continue
-        relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
-        k = np.unravel_index(int(np.argmax(relative)), relative.shape) if relative.ndim else ()
-        if float(relative[k]) > smallest:
-            smallest, at = float(relative[k]), f"{name}[{','.join(map(str, k))}]" if k else name
+        value = np.asarray(right.value[name])
+        top = largest(value) if claim is not None and claim.narrow else None  # small entries have no right digit there
+        at_kink = seen.undecided[name] if hull is not None else False  # such entries have the limit of the hull
+        for part in blocks(value.size):
+            room = _room(seen, right, name, part)
+            g = np.abs(part_of(value, part)) if top is None else np.full(np.shape(part_of(value, part)), top)
+            g = np.where(part_of(at_kink, part), 0.0, g) if np.any(at_kink) else g
+            if room is None or not np.any(g > 0):
+                continue
+            relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
+            k = int(np.argmax(relative))
+            if float(np.reshape(relative, -1)[k]) > smallest:
+                smallest = float(np.reshape(relative, -1)[k])
+                place = np.unravel_index(part.start + k, value.shape) if value.ndim else ()
+                at = f"{name}[{','.join(map(str, place))}]" if place else name
     if hull is not None and hull.limit > smallest:
         smallest, at = hull.limit, None
     if 0 <= smallest < 1:
@@ -52,47 +57,48 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
 
 def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
     """Return the largest undetected absolute error if all entries are zero; None if it is unknown."""
-    rooms = [(_claimed_room(seen, right, name), _by_function_values(seen, name)) for name in names]
+    every = slice(None)
+    rooms = [(_claimed_room(seen, right, name, every), _by_function_values(seen, name, every)) for name in names]
     known = [room for pair in rooms for room in pair if room is not None]
     largest = max((float(np.max(room, initial=0.0)) for room in known), default=np.inf)
     return largest if np.isfinite(largest) else None
 
 
-def _room(seen: Evidence, right: Estimate, name: str) -> Array | None:
-    """Return the largest undetected absolute error of each entry of one input; None if it is unknown."""
+def _room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
+    """Return the largest undetected absolute error of some entries of one input; None if it is unknown."""
     claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
-    own = _claimed_room(seen, right, name)
+    own = _claimed_room(seen, right, name, part)
     if own is None:
         return None
     if claim is not None and seen.trace.limit is None and not seen.trace.untested_reason:
         return own  # nothing is traced, or the recorder compares every operation
-    lost = _by_function_values(seen, name)
+    lost = _by_function_values(seen, name, part)
     if seen.trace.limit is not None:
-        by_test = seen.trace.limit * np.abs(np.asarray(right.value[name]))
+        by_test = seen.trace.limit * np.abs(np.asarray(part_of(right.value[name], part)))
         lost = by_test if lost is None else np.minimum(lost, by_test)
     if lost is None:
         return None if claim is None else own
     return np.maximum(own, lost)
 
 
-def _claimed_room(seen: Evidence, right: Estimate, name: str) -> Array | None:
-    """Return the allowed difference of each entry of claim and reference; without a claim, the bound of the reference."""
+def _claimed_room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
+    """Return the allowed difference of some entries of claim and reference; without a claim, the bound of the reference."""
     if seen.claimed is None:
-        return np.asarray(right.bound[name])
+        return np.asarray(part_of(right.bound[name], part))
     claim = seen.estimate_or_none("claim")
     if claim is None or name not in claim.value:
         return None
-    return np.asarray(allowed(claim, right, name, seen.tolerance))
+    return np.asarray(allowed(claim, right, name, seen.tolerance, part))
 
 
-def _by_function_values(seen: Evidence, name: str) -> Array | None:
+def _by_function_values(seen: Evidence, name: str, part: slice) -> Array | None:
     """Return the largest error in an entry that the best independent pair of modes, or one direction, would still confirm."""
     if seen.untraced is not None:
         return None
     rooms = []
     for a, b in seen.independent_pairs:
-        both = (seen.agreement[a][name] == AGREE) & (seen.agreement[b][name] == AGREE)
-        rooms.append(np.where(both, allowed(seen.estimate(a), seen.estimate(b), name, None), np.inf))
+        both = (part_of(seen.agreement[a][name], part) == AGREE) & (part_of(seen.agreement[b][name], part) == AGREE)
+        rooms.append(np.where(both, allowed(seen.estimate(a), seen.estimate(b), name, None, part), np.inf))
     if not rooms and seen.direction is not None and seen.direction.agrees:
-        return seen.direction.bound_of(name)
+        return seen.direction.bound_of(name, part)
     return np.min(np.stack(rooms), axis=0) if rooms else None

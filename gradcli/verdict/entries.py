@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.blocks import mapped, part_of
+from gradcli.core.finite import all_finite, largest
 from gradcli.point import Array, Estimate
 from gradcli.words import Agreement
 
@@ -30,62 +32,82 @@ class Tolerance:
     atol: float = 0.0
 
 
-def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None) -> Array:
+def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: slice | None = None) -> Array:
     """Return the allowed difference of two correct estimates of one input: the sum of their bounds, or the fixed tolerance.
 
-    Shapes  the shape of the estimates' values: of the output, then of the input.
+    Shapes  the shape of the estimates' values: of the output, then of the input; flat for a `part` of the entries.
     Units   in units of the gradient.
     """
+    own, bound, value = a.bound[name], b.bound[name], b.value[name]
+    if part is not None:
+        own, bound, value = (part_of(x, part) for x in (own, bound, value))
+    return _room(own, bound, value, fixed)
+
+
+def _room(own: Array, bound: Array, value: Array, fixed: Tolerance | None) -> Array:
     if fixed is not None:
-        return fixed.atol + fixed.rtol * np.abs(b.value[name])
-    return np.asarray(a.bound[name]) + np.asarray(b.bound[name])
+        return fixed.atol + fixed.rtol * np.abs(value)
+    return np.asarray(own) + np.asarray(bound)
 
 
 def scale_of(right: Estimate, xs: Iterable[Array], value: Array) -> float:
     """Return the absolute value below which entries of a gradient count as zero, at inputs `xs` with the value of f."""
     entries = max((largest(v) for v in right.value.values()), default=0.0)
-    x = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0)
+    x = max(map(largest, xs), default=0.0)
     return NEAR_ZERO * max(entries, largest(value) / max(x, 1.0))
 
 
-def largest(x: Array) -> float:
-    """Return the largest absolute value of the finite entries, or 0 if there are none."""
-    sizes = np.abs(np.atleast_1d(x))
-    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
-
-
 def entrywise(
-    a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None, useful: float = USEFUL
+    a: Estimate,
+    b: Estimate,
+    name: str,
+    scale: float,
+    fixed: Tolerance | None = None,
+    useful: float = USEFUL,
+    doubt: float = DOUBT,
 ) -> Any:
     """Return the verdict of each entry of one input; `b` is the reference.
 
-    `useful` is the bound, relative to an entry, beyond which values that are not equal decide nothing.
+    `useful` is the bound, relative to an entry, beyond which values that are not equal decide nothing. A difference of up to
+    `doubt` bounds decides nothing if one of them is estimated.
 
     Shapes  as the estimates' values.
     Units   `scale` is the absolute value below which an entry of the gradient counts as zero.
     """
-    if a is b and fixed is None:
-        return np.where(np.isfinite(a.value[name]) & np.isfinite(a.bound[name]), AGREE, CANNOT_TELL)
-    room = np.asarray(allowed(a, b, name, fixed))
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
-    with np.errstate(all="ignore"):
+    if a is b and fixed is None:
+        return mapped(_known, np.int8, y, b.bound[name])
+    top = max(largest(y), scale) if a.narrow else 0.0
+
+    def words(x: Array, y: Array, bound: Array, own: Array) -> Any:
+        """Return the verdicts of some entries, given the values, and the bounds of both estimates."""
+        room = _room(bound, own, y, fixed)
         distance = np.abs(x - y)
         close = distance <= room
-        verdict = np.where(close, AGREE, DISAGREE)
+        verdict = np.zeros(close.shape, np.int8) if np.all(close) else np.where(close, AGREE, DISAGREE)
         if fixed is None:  # a fixed tolerance decides alone
             size = np.abs(y)
             if a.narrow:
-                wide = room > USEFUL_NARROW * max(largest(y), scale)
+                wide = room > USEFUL_NARROW * top
             else:
                 wide = room > useful * np.maximum(size, scale)
-                wide |= (room > UNRESOLVED * size) & (size > b.bound[name])
+                wide |= (room > UNRESOLVED * size) & (size > own)
             if np.any(wide):  # two equal values agree, unless the bound is as wide as the slopes of f
                 unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
                 verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)
-        if a.statistical or b.statistical:
-            verdict[...] = np.where(~close & (distance <= DOUBT * room), CANNOT_TELL, verdict)
-        known = np.isfinite(distance) & np.isfinite(room)
-    return verdict if np.all(known) else np.where(known, verdict, CANNOT_TELL)
+        if (a.statistical or b.statistical) and not np.all(close):
+            verdict[...] = np.where(~close & (distance <= doubt * room), CANNOT_TELL, verdict)
+        if all_finite(distance) and all_finite(room):
+            return verdict
+        return np.where(np.isfinite(distance) & np.isfinite(room), verdict, CANNOT_TELL)
+
+    with np.errstate(all="ignore"):
+        return mapped(words, np.int8, x, y, a.bound[name], b.bound[name])
+
+
+def _known(value: Array, bound: Array) -> Any:
+    """Return the verdicts on an estimate beside itself: it agrees where it and its bound are finite."""
+    return np.where(np.isfinite(value) & np.isfinite(bound), AGREE, CANNOT_TELL)
 
 
 def word_of(verdicts: Iterable[Any]) -> Agreement:

@@ -1,13 +1,14 @@
 """The evidence at one point, as data; the verdict is a function of it alone (`decide`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from gradcli.core.blocks import part_of
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Mode
 from gradcli.point import Array, Estimate, Witness
@@ -67,10 +68,12 @@ class DirectionalCheck:
     bound: float = np.inf
     displacements: dict[str, Array] = field(default_factory=dict)
 
-    def bound_of(self, name: str) -> Array:
-        """Return the error bound of the difference, per unit of each entry; an error up to three times this may still agree."""
+    def bound_of(self, name: str, part: slice) -> Array:
+        """Return the error bound of the difference, per unit of some entries; an error up to three times this may still agree."""
         with np.errstate(all="ignore"):
-            return self.bound / np.abs(self.displacements[name]) if name in self.displacements else np.inf
+            return (
+                self.bound / np.abs(part_of(self.displacements[name], part)) if name in self.displacements else np.inf
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,12 @@ class Evidence:
     projections: Projections | None = None
     format: FormatEvidence | None = None
 
+    def with_gathered(self, kind: EvidenceKind, found: Any) -> "Evidence":
+        """Return the evidence with the field that `kind` names filled in; what follows from the modes is kept."""
+        more = replace(self, **{kind.value: found})
+        more.__dict__.update({name: self.__dict__[name] for name in _BY_MODES if name in self.__dict__})
+        return more
+
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode. Raises KeyError if the mode gave none."""
         found = self.outcomes[mode].estimate
@@ -276,6 +285,9 @@ class Evidence:
     def contradicts(self, mode: str) -> bool:
         """Whether a mode differs from the reference in some entry."""
         return any(np.any(word == DISAGREE) for word in self.agreement.get(mode, {}).values())
+
+
+_BY_MODES = ("modes_without_claim", "confirmed", "independent_pairs")  # what is computed from the modes alone
 
 
 def require(value: T | None, kind: EvidenceKind) -> T:

@@ -1,7 +1,6 @@
 """Gather the evidence for the verdict: what the modes give at once, and what costs more, only when the verdict needs it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,14 +46,12 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
 
 def _trace_comparison(q: Question) -> TraceComparison:
     test = q.trace_test
-    measurable = test.agrees and q.affords_slopes
-    limit = test.detects([q.slopes[name] for name in q.wrt]) if measurable else None
-    return TraceComparison(test.agrees, limit, test.why, test.evaluations)
+    return TraceComparison(test.agrees, test.detects, test.why, test.evaluations)
 
 
 def with_evidence(case: PointCheck, seen: Evidence, kind: EvidenceKind) -> Evidence:
     """Return the evidence with the field that `kind` names filled in."""
-    return replace(seen, **{kind.value: _GATHER[kind](case, seen)})
+    return seen.with_gathered(kind, _GATHER[kind](case, seen))
 
 
 def _blame(case: PointCheck, seen: Evidence) -> Cause:

@@ -1,11 +1,15 @@
 """Compare a gradient with differences of the untouched function, which need no rules and no trace."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.core.blocks import blocks, part_of
+from gradcli.core.finite import all_finite
+from gradcli.core.shapes import shape, size
 from gradcli.modes.mode import Question
 from gradcli.numerics.steps import QUICK, Line, derivative, quick_derivative
-from gradcli.point import Estimate
+from gradcli.point import Array, Estimate
 from gradcli.source.derived import either_way
 from gradcli.verdict.evidence import DirectionalCheck
 
@@ -24,27 +28,15 @@ def directional(q: Question, gradient: Estimate) -> DirectionalCheck:
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
         return DirectionalCheck(None, 0.0, 0)
-    rng = np.random.default_rng([q.seed, 0xD1EC])
-    weights = either_way(rng, shape(q.value))
-    moved = [either_way(rng, shape(x)) * np.maximum(np.abs(x), 1e-3) for x in q.xs]
+    weights = either_way(np.random.default_rng([q.seed, 0xD1EC]), shape(q.value))
+    moved = [w * np.maximum(np.abs(x), 1e-3) for w, x in zip(q.weights, q.xs, strict=True)]
     vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
         return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
-        along, rounding, scale = 0.0, 0.0, 0.0
-        for name, v in zip(q.wrt, vs, strict=True):
-            g = np.asarray(gradient.value[name])
-            g = g if np.all(np.isfinite(g)) else np.where(np.isfinite(g), g, 0.0)
-            step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
-            terms = g * step
-            along += float(np.sum(terms))
-            scale += float(np.sum(np.abs(terms)))
-            own = (
-                q.rounding[name] if q.untraced is None and q.affords_slopes else 0.0
-            )  # rounding of f, in addition to the bound of the gradient
-            rounding += float(np.sum(np.abs((gradient.bound[name] + own) * step)))
+        along, scale, rounding = _along(q, gradient, weights, vs)
         found = quick_derivative(phi, q.noise_floor)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
@@ -56,6 +48,23 @@ def directional(q: Question, gradient: Estimate) -> DirectionalCheck:
         return DirectionalCheck(None, relative_bound, found.calls)
     displacements = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
     return DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
+
+
+def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]) -> tuple[float, float, float]:
+    """Return <g, v>, the sum of the sizes of its terms, and how far rounding may move it, in g and in f."""
+    along, scale, rounding = 0.0, 0.0, 0.0
+    knows_f = q.untraced is None and q.affords_slopes
+    for name, v in zip(q.wrt, vs, strict=True):
+        step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
+        g, bound = (np.broadcast_to(x, shape(step)) for x in (gradient.value[name], gradient.bound[name]))
+        own = q.rounding[name] if knows_f else 0.0  # rounding of f, in addition to the bound of the gradient
+        for part in blocks(size(step)):
+            g_, step_, bound_, own_ = (part_of(x, part) for x in (g, step, bound, own))
+            terms = (g_ if all_finite(g_) else np.where(np.isfinite(g_), g_, 0.0)) * step_
+            along += float(np.sum(terms))
+            scale += float(np.sum(np.abs(terms)))
+            rounding += float(np.sum(np.abs((bound_ + own_) * step_)))
+    return along, scale, rounding
 
 
 def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:

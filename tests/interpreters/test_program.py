@@ -127,3 +127,11 @@ def test_a_program_has_no_value_where_a_matrix_has_no_factors() -> None:
     made = record(lambda a: np.sum(np.linalg.cholesky(a)), [np.eye(2)])
     assert made.run([np.array([[1.0, 0.5], [0.5, 2.0]])]) is not None
     assert made.run([np.array([[1.0, 2.0], [2.0, 1.0]])]) is None
+
+
+def test_a_large_array_is_shaken_by_factors_used_again_and_again() -> None:
+    x = np.ones((130, 300)).T
+    shake = Shake(3)
+    found = shake(x)
+    assert found.shape == x.shape and np.all(found != 1.0) and np.max(np.abs(found - 1.0)) <= 16 * np.finfo(float).eps
+    assert len(np.unique(np.ravel(found)[:1000])) > 20
