@@ -50,7 +50,7 @@ def examined(request: Request, report: CheckReport, own: FrameworkClaim, verify:
     point = report.points[0]
     case = _case(request, point, own)
     aspects = () if case is None else tuple(_aspects(case, point))
-    parts = checked_parts(request, own, verify)
+    parts = checked_parts(request, own, point, verify)
     where = native.ran_on
     found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
     if case is not None:

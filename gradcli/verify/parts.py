@@ -9,7 +9,9 @@ import numpy as np
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.native import Part
+from gradcli.reports.point_report import PointReport
 from gradcli.source.python import signature_of
 from gradcli.source.structure import taken_apart
 from gradcli.verify.narrow_formats import in_float64
@@ -19,9 +21,9 @@ from gradcli.verify.request import Request, Verify
 from gradcli.words import Verdict
 
 
-def checked_parts(request: Request, own: FrameworkClaim, verify: Verify) -> tuple[Part, ...]:
-    """Return what a check of each custom gradient in a run of the function found."""
-    return tuple(_part(call, request, own.native, verify) for call in _calls(request, own))
+def checked_parts(request: Request, own: FrameworkClaim, whole: PointReport, verify: Verify) -> tuple[Part, ...]:
+    """Return what a check of each custom gradient in a run of the function found; `whole` is what that of the function found."""
+    return tuple(_part(call, request, own, whole, verify) for call in _calls(request, own))
 
 
 def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
@@ -36,16 +38,18 @@ def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
     return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
-def _part(call: Call, request: Request, native: Native, verify: Verify) -> Part:
+def _part(call: Call, request: Request, own: FrameworkClaim, whole: PointReport, verify: Verify) -> Part:
     """Check one custom gradient alone, at the values it was called with."""
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
     try:
-        alone = _alone(call, request, native)
+        alone = _alone(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats")
-        report = verify(alone)
+        if _is_the_function(alone, request, own, whole):
+            return replace(part, verdict=Verdict.PASS, detects=whole.detects.relative or ABSENT)
+        report = verify(replace(alone, own=None))
     except GradcliError as error:
         return replace(
             part, verdict=Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE, message=error.what
@@ -57,15 +61,35 @@ def _part(call: Call, request: Request, native: Native, verify: Verify) -> Part:
     return replace(part, message=diagnosis.message if diagnosis else report.sentence())
 
 
+def _is_the_function(alone: Request, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
+    """Whether a custom gradient is that of the whole function, which is right: at the same inputs, for the same cotangent.
+
+    The gradient of a scalar function is compared for another cotangent than one, in proportion.
+    """
+    if whole.verdict != Verdict.PASS or alone.own is None or alone.claim is None:
+        return False
+    ratio = alone.own.w if np.ndim(own.w) == 0 else 1.0
+    if np.shape(alone.own.w) != np.shape(own.w) or not np.array_equal(alone.own.w, own.w * ratio):
+        return False
+    values, given = alone.points[0].values, request.points[0].values
+    pairs = list(zip(alone.wrt, request.wrt, strict=False))
+    if len(alone.wrt) != len(request.wrt) or not all(np.array_equal(values[a], given[b]) for a, b in pairs):
+        return False
+    claim, result = alone.claim(values), whole.modes["claim"]
+    if set(claim) != set(alone.wrt) or isinstance(result.bound, Absent):
+        return False
+    return all(
+        bool(np.all(np.abs(claim[a] - ratio * result.values[b]) <= np.abs(ratio) * result.bound[b])) for a, b in pairs
+    )
+
+
 def _alone(call: Call, request: Request, native: Native) -> Request | None:
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
     found = located_call(call, native.framework, native.placed, request.seed)
     alone = with_cotangent(request, found) if found.wrt else None
-    return (
-        None
-        if alone is None
-        else replace(alone, own=None, notices=(), derivative="gradient", command=(), implementation=None)
-    )
+    if alone is None:
+        return None
+    return replace(alone, notices=(), derivative="gradient", command=(), implementation=None)
 
 
 def with_cotangent(request: Request, found: Located) -> Request | None:

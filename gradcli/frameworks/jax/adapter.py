@@ -48,10 +48,13 @@ class Jax(Without):
     def tensor(self, x: Array, placed: Placed) -> Tensor:
         x = np.asarray(x)
         wide = placed.dtype == "float64"
-        dtype = _FORMATS[placed.dtype] if x.dtype.kind == "f" else None
+        device = DEVICES[self.name].native(placed.device)
+        if x.dtype.kind == "f":
+            with _wide(wide):
+                return jax.device_put(x.astype(_FORMATS[placed.dtype]), device)
         with _wide(wide), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # JAX warns that it narrows integers and complex numbers
-            return jax.device_put(jnp.asarray(x, dtype=dtype), DEVICES[self.name].native(placed.device))
+            return jax.device_put(jnp.asarray(x), device)
 
     def array(self, x: Tensor) -> Array:
         return host(x)
