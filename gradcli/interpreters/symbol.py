@@ -13,7 +13,8 @@ from gradcli.lowering.sympy import ENTRIES, WHOLE
 class Symbol(Objectwise):
     """A sympy expression, or an array of them. Each number that is not a small integer becomes a symbol.
 
-    `numbers` maps each of these symbols to its number, so that sympy neither rounds nor combines numbers.
+    `numbers` maps each of these symbols to its number, so that sympy neither rounds nor combines numbers. Symbols are named in
+    order: what sympy has found out about a formula serves the next one of the same form.
     """
 
     __slots__ = ()
@@ -26,7 +27,7 @@ class Symbol(Objectwise):
     def entry(cls, number: Any) -> Any:
         if float(number).is_integer() and abs(number) <= 1000:
             return sp.Integer(int(number))
-        symbol = sp.Dummy(f"c{len(cls.numbers)}", real=True)
+        symbol = sp.Symbol(f"c{len(cls.numbers)}", real=True)
         cls.numbers[symbol] = float(number)
         return symbol
 
@@ -34,10 +35,9 @@ class Symbol(Objectwise):
     def variables(cls, x: Value, name: str) -> "Symbol":
         """Return new symbols in the shape of `x`."""
         if np.shape(x) == ():
-            return cls(sp.Dummy(name, real=True))
+            return cls(sp.Symbol(name, real=True))
         names = np.empty(np.shape(x), dtype=object)
-        for at in np.ndindex(names.shape):
-            names[at] = sp.Dummy(name, real=True)
+        names.reshape(-1)[:] = [sp.Symbol(f"{name}_{k}", real=True) for k in range(names.size)]
         return cls(names)
 
     @property

@@ -34,26 +34,38 @@ def document_fields(report: type) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(field for field in dataclasses.fields(report) if not field.metadata.get(TEXT_ONLY))
 
 
+@functools.cache
+def _names(kind: type) -> tuple[tuple[str, str], ...] | None:
+    """Return the names of the fields of a report, as attributes and in documents, the schema first; None for other types."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    names = [(field.name, field.name.rstrip("_")) for field in document_fields(kind)]
+    return tuple(sorted(names, key=lambda pair: pair[1] != "schema"))
+
+
 def encode(x: Any) -> Any:
     """Return plain JSON data: non-finite numbers as strings, arrays as nested lists or a summary, absent fields left out."""
-    if type(x) in _PLAIN:
+    kind = type(x)
+    if kind in _PLAIN:
         return x
-    if isinstance(x, Opaque):
-        return f"<{x.type}>"
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        fields = {field.name: getattr(x, field.name) for field in document_fields(type(x))}
-        found = {name.rstrip("_"): encode(value) for name, value in fields.items() if not isinstance(value, Absent)}
-        return {"schema": found.pop("schema"), **found} if "schema" in found else found
+    if kind is float:
+        return x if math.isfinite(x) else _number(x)
+    if isinstance(x, list | tuple):
+        return [encode(part) for part in x]
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}
+    if kind is Opaque:
+        return f"<{x.type}>"
+    names = _names(kind)
+    if names is not None:
+        found = ((name, getattr(x, attribute)) for attribute, name in names)
+        return {name: encode(value) for name, value in found if type(value) is not Absent}
     if isinstance(x, Enum):
         return x.value
     if isinstance(x, float):
         return _number(float(x))
     if isinstance(x, complex):
         return {"re": _number(float(x.real)), "im": _number(float(x.imag))}
-    if isinstance(x, list | tuple):
-        return [encode(part) for part in x]
     if isinstance(x, frozenset):
         return sorted(encode(part) for part in x)
     return x if isinstance(x, str | int) else _encode_numpy(x)
