@@ -56,7 +56,7 @@ def encode(x: Any) -> Any:
         return {str(key): encode(value) for key, value in x.items()}
     if kind is Opaque:
         return f"<{x.type}>"
-    names = _names(kind)
+    names = _names(kind)  # type: ignore[arg-type]
     if names is not None:
         found = ((name, getattr(x, attribute)) for attribute, name in names)
         return {name: encode(value) for name, value in found if type(value) is not Absent}
