@@ -22,6 +22,7 @@ from gradcli.numerics.rounding import FUNCTION_ERROR
 from gradcli.point import Array, Cost, Estimate, Witness
 
 FIRST_BITS = 128
+MOST_ENTRIES = 2**22  # in balls: about 4 GB, with those of the gradient and of two displaced points
 LAST_BITS = 4096
 RELATIVE_RADIUS = 1e-30
 ACCURATE_BITS = 100  # the same of a ball, also where float64 underflows
@@ -65,6 +66,11 @@ class Certified:
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
+        if q.entries > MOST_ENTRIES:
+            raise NotRun(
+                f"there are {q.entries:,} entries, and balls are kept of at most {MOST_ENTRIES:,}; one random direction is "
+                "certified instead, if f can be run in blocks"
+            )
         q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do=TO_FINITE)
@@ -178,7 +184,7 @@ class Certified:
             return True
         unit = max(float(np.max(np.abs(part), initial=0.0)) for part in v)  # in which nothing is too small for float64
         halvings = bits // 3
-        steps = [_scaled(part, halvings) for part in v]
+        steps = [scaled(part, halvings) for part in v]
         up = self._weighted(q, run, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
         down = self._weighted(q, run, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
         along = Ball.lift(0)
@@ -249,7 +255,7 @@ def _few(near: list[list[Array]]) -> bool:
     return sum(size(g) for row in near for g in row) <= MOST_DECIMALS
 
 
-def _scaled(v: Any, halvings: int) -> Value:
+def scaled(v: Any, halvings: int) -> Value:
     """Return v / 2^halvings, exact: of float64's numbers where these hold it."""
     if isinstance(v, float):
         return Ball(arb(v) * arb(2) ** -halvings)

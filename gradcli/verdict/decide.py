@@ -153,9 +153,9 @@ def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
 
 
 def _needs_a_guard(seen: Evidence) -> bool:
-    """Whether the reference was traced, and differences for each entry were not run because they cost too much."""
-    differences = seen.outcomes.get("finite-difference")
-    too_dear = differences is not None and differences.status == "not run"
+    """Whether the reference was traced, and balls or differences for each entry were not run because they cost too much."""
+    outcomes = [seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes]
+    too_dear = any(outcome.status == "not run" for outcome in outcomes)
     return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
 
 
@@ -174,7 +174,8 @@ def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findin
         return agreed, ()
     direction = require(seen.direction, EvidenceKind.DIRECTION)
     if direction.agrees:
-        says = f"the untouched function confirms one random direction to {direction.relative_bound:.0e}"
+        what = "f in balls of 128 bits" if direction.in_balls else "the untouched function"
+        says = f"{what} confirms one random direction to {direction.relative_bound:.0e}"
         return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
     if direction.agrees is False and not _has_two_slopes(seen):
         says = "a difference of the untouched function contradicts the traced gradient"
@@ -294,11 +295,12 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
         return (_inconclusive(Kind.NOISE, says, hint),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
     dependencies = [seen.dependencies(name) for name in answered]
-    if seen.untraced is None and not any(not (a & b) for a in dependencies for b in dependencies):
+    alone = not any(not (a & b) for a in dependencies for b in dependencies)
+    if seen.untraced is None and alone and not all(np.all(mask) for mask in confirmed.values()):
         values = any(needed == {Witness.FUNCTION_VALUES} for needed in dependencies)
         missing = "forward or certified" if values else "finite-difference"
-        alone = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
-        says = f"{' and '.join(answered)} alone cannot confirm a gradient: {alone}"
+        why = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
+        says = f"{' and '.join(answered)} alone cannot confirm a gradient: {why}"
         return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
     agreement = seen.agreement["claim"] if seen.claimed is not None else {}
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())

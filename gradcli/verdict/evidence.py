@@ -60,13 +60,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class DirectionalCheck:
-    """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide."""
+    """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide.
+
+    `in_balls` says that f was also run in balls, and that the bound is that of their difference.
+    """
 
     agrees: bool | None
     relative_bound: float
     calls: int
     bound: float = np.inf
     displacements: dict[str, Array] = field(default_factory=dict)
+    in_balls: bool = False
 
     def bound_of(self, name: str, part: slice) -> Array:
         """Return the error bound of the difference, per unit of some entries; an error up to three times this may still agree."""

@@ -24,6 +24,7 @@ from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
 from gradcli.verify.gather import add_claim, compare_all, place_findings
 from gradcli.verify.look import ALONE, evidence_of, with_evidence
+from gradcli.verify.memory import admit_inputs, admit_recording
 from gradcli.verify.narrow_formats import format_evidence
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.point_reports import report_of, unfinished
@@ -148,6 +149,8 @@ def _point(
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
     heard = None if progress is None else lambda report: progress(number, report)
+    admit_inputs(q)
+    admit_recording(q)
     if request.claim is not None:
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None

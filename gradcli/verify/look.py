@@ -10,6 +10,7 @@ from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
+from gradcli.modes.work import Effort
 from gradcli.reports.common import finding
 from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
@@ -54,6 +55,12 @@ def with_evidence(case: PointCheck, seen: Evidence, kind: EvidenceKind) -> Evide
     return seen.with_gathered(kind, _GATHER[kind](case, seen))
 
 
+def _wants_balls(case: PointCheck) -> bool:
+    """Whether the user asked for certified values, and there are too many entries for them."""
+    named = case.q.budget.effort is Effort.NAMED
+    return named and "certified" in case.outcomes and case.outcomes["certified"].status == "not run"
+
+
 def _blame(case: PointCheck, seen: Evidence) -> Cause:
     wrong = wrong_rule(case.q)
     if wrong is None:
@@ -87,7 +94,9 @@ def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
 
 
 _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
-    EvidenceKind.DIRECTION: lambda case, seen: directional(case.q, seen.estimate(str(seen.reference))),
+    EvidenceKind.DIRECTION: lambda case, seen: directional(
+        case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
+    ),
     EvidenceKind.BLAME: _blame,
     EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
     EvidenceKind.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),

@@ -1,12 +1,14 @@
 """Compare a gradient with differences of the untouched function, which need no rules and no trace."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gradcli.core.blocks import blocks, part_of
 from gradcli.core.finite import all_finite
 from gradcli.core.shapes import shape, size
+from gradcli.modes.certified_direction import certified_difference
 from gradcli.modes.mode import Question
 from gradcli.numerics.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.point import Array, Estimate
@@ -16,14 +18,17 @@ from gradcli.verdict.evidence import DirectionalCheck
 _DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
 _JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
 _SHARP = 1e-7  # relative to the slope: a bound this small is good enough
+_SUMMED = 1e-14  # of the sum of all contributions: the rounding of the sum <g, v>
 _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
 
 
-def directional(q: Question, gradient: Estimate) -> DirectionalCheck:
+def directional(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
+    With `balls`, it is also compared with those of the recorded program in balls, where it can be run in blocks.
+
     Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
-          budget.
+          budget. In balls 2 evaluations.
     """
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
@@ -47,7 +52,13 @@ def directional(q: Question, gradient: Estimate) -> DirectionalCheck:
     if not np.isfinite(distance) or not np.isfinite(bound) or relative_bound > 1e-2:
         return DirectionalCheck(None, relative_bound, found.calls)
     displacements = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
-    return DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
+    seen = DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
+    exact = certified_difference(q, vs, scale) if balls and seen.agrees else None
+    if exact is None:
+        return seen
+    bound = abs(float(weights)) * float(exact.bound) + rounding + _SUMMED * scale
+    agrees = abs(float(weights * exact.value) - along) <= 3 * bound
+    return replace(seen, agrees=agrees, relative_bound=bound / scale, bound=bound, in_balls=True)
 
 
 def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]) -> tuple[float, float, float]:

@@ -61,11 +61,11 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | fail: [sign] < claim_again, diagnosis
         fd:not-run             | pass
         fd:not-run claim:a     | pass < claim_again
-        fd:not-run claim:?     | inconclusive: no-second-witness
+        fd:not-run claim:?     | inconclusive: noise
         fd:not-run claim:d     | fail: [sign] < claim_again, diagnosis
         -                      | pass
         claim:a                | pass < claim_again
-        claim:?                | inconclusive: no-second-witness
+        claim:?                | inconclusive: noise
         claim:d                | fail: [sign] < claim_again, diagnosis
     """,
     ),
@@ -86,11 +86,11 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | fail: direction, [sign] < direction, claim_again, diagnosis
         fd:not-run             | pass: direction < direction
         fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:?     | inconclusive: direction, no-second-witness < direction
+        fd:not-run claim:?     | inconclusive: direction, noise < direction
         fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
         -                      | pass: direction < direction
         claim:a                | pass: direction < direction, claim_again
-        claim:?                | inconclusive: direction, no-second-witness < direction
+        claim:?                | inconclusive: direction, noise < direction
         claim:d                | fail: direction, [sign] < direction, claim_again, diagnosis
     """,
     ),
@@ -111,7 +111,7 @@ GRIDS = (  # what is known of the program; differences and a claim beside it, an
         fd:d claim:d           | inconclusive: trace < blame
         fd:not-run             | pass: direction < direction
         fd:not-run claim:a     | pass: direction < direction, claim_again
-        fd:not-run claim:?     | inconclusive: direction, no-second-witness < direction
+        fd:not-run claim:?     | inconclusive: direction, noise < direction
         fd:not-run claim:d     | fail: direction, [sign] < direction, claim_again, diagnosis
         -                      | inconclusive: no-second-witness
         claim:a                | inconclusive: no-second-witness

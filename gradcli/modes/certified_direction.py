@@ -1,0 +1,49 @@
+"""One random direction certified, where there are too many entries for a ball each: f in balls, block by block."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradcli.core.blocks import part_of
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape, size
+from gradcli.errors import GradcliError
+from gradcli.interpreters.ball import Ball, nearest, precision, radius
+from gradcli.interpreters.blockwise import blockwise
+from gradcli.modes.certified import FIRST_BITS, WITNESS_AGREEMENT, scaled
+from gradcli.modes.mode import Question
+from gradcli.numerics.extrapolation import Difference
+from gradcli.point import Array
+
+
+def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) -> Difference | None:
+    """Return the slope of a scalar f along v by a symmetric difference in balls; no rule is used in it.
+
+    Return None where f cannot be run in blocks: its large arrays must have one shape, meet entry by entry, and end in sums.
+
+    Shapes  `vs` have the shapes of the inputs.
+    Units   `slope_size` is the sum of the sizes of the terms of <g, v>, in those of f.
+    Error   the radius of the balls, and for truncation, at a step of 2^-42, 1e-18 of `slope_size`.
+    Cost    two evaluations of f in balls; memory for one block of each of its lines.
+    """
+    prepared = blockwise(q.recording) if q.untraced is None and shape(q.value) == () else None
+    if prepared is None:
+        return None
+    halvings = FIRST_BITS // 3
+
+    def moved(x: Array, v: Array, part: slice, sign: int) -> Value:
+        x, v = (part_of(x, part), part_of(v, part)) if size(x) == prepared.count else (x, v)
+        step = scaled(v, halvings)
+        return Ball.lift(x) + step if sign > 0 else Ball.lift(x) - step
+
+    try:
+        with precision(FIRST_BITS), np.errstate(all="ignore"):
+            up, down = (
+                prepared.run(lambda part, sign=sign: [moved(x, v, part, sign) for x, v in zip(q.xs, vs, strict=True)])  # type: ignore[misc]
+                for sign in (1, -1)
+            )
+            slope = (up - down) * Ball.lift(2.0 ** (halvings - 1))
+            value, bound = float(nearest(slope)), float(radius(slope)) + WITNESS_AGREEMENT * slope_size
+    except GradcliError:  # an operation has no balls, or a comparison is undecided
+        return None
+    return Difference(np.float64(value), np.float64(bound), np.float64(2.0**-halvings), calls=2)
