@@ -7,7 +7,7 @@ agree with real arithmetic; where they do not, this screen gives no answer.
 Source  Squire and Trapp (1998), Using complex variables to estimate derivatives of real functions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ _SAME = 1e-9  # of f: how near its real part must stay to its value
 _USEFUL = 1e-4  # of the slope: a difference with a wider bound confirms nothing
 _ROUNDINGS = 8.0  # times the rounding that was observed: what rounding may be
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
+Found = tuple[int, float, float]  # an entry, its slope, and the bound of this
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Steps:
     """Derivatives of a function along directions by complex steps, compared with those of a claimed gradient.
 
     `f` takes a displacement, real or complex. `room(terms)` bounds the rounding of a sum of terms of the claim. `claim_error`
-    holds absolute errors of the claim that are no mistake.
+    holds absolute errors of the claim that are no mistake, and `least` is that of terms that nearly vanish.
 
     Shapes  claim, claim_error, displacements and directions (n,).
     """
@@ -40,6 +41,7 @@ class Steps:
     claim: Array
     room: Callable[[Array], float]
     claim_error: Array
+    least: float = 0.0
     calls: int = 0
     rounding: float = 0.0  # of a slope, relative to the sum of the sizes of its terms
 
@@ -64,10 +66,25 @@ class Steps:
         """Return the difference between the slope along v and the claim's, and how much of it rounding explains."""
         terms = self.claim * v
         bound = self.rounding * float(np.sum(np.abs(terms)))
-        bound += self.room(terms) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
+        bound += self.least + self.room(terms) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
         return self.slope(v) - float(np.sum(terms)), bound
 
-    def odd_entry(self, v: Array, entries: Array, disagrees: float) -> tuple[int, float, float] | None:
+    def odd_alone(
+        self, vs: Sequence[Array], differences: Sequence[float], entries: Array, disagrees: float
+    ) -> Found | None:
+        """Measure the one entry that explains the differences along several directions best; return it if it disagrees.
+
+        Differences that rounding may explain add up in all entries. Those of a single wrong entry are in proportion to it.
+        Alone, it is compared with the claim to its own rounding, which is far less.
+        """
+        apart = np.stack([difference / v[entries] for difference, v in zip(differences, vs, strict=True)])
+        mean = np.abs(np.mean(apart, axis=0))
+        if not len(entries) or not np.any(mean > 0):
+            return None
+        spread = np.ptp(apart, axis=0) / np.where(mean > 0, mean, np.inf)
+        return self.measured_alone(vs[0], int(entries[np.argmin(np.where(mean > 0, spread, np.inf))]), disagrees)
+
+    def odd_entry(self, v: Array, entries: Array, disagrees: float) -> Found | None:
         """Bisect the entries down to one that disagrees with the claim; return its index, its slope and the bound of this.
 
         Return None if the last entry agrees, or if real differences contradict its complex step.
@@ -77,12 +94,18 @@ class Steps:
             moved[half] = v[half]
             difference, bound = self.compared(moved)
             entries = half if abs(difference) > disagrees * bound else entries[len(entries) // 2 :]
-        k, moved = int(entries[0]), np.zeros(v.shape)
+        return self.measured_alone(v, int(entries[0]), disagrees)
+
+    def measured_alone(self, v: Array, k: int, disagrees: float) -> Found | None:
+        """Return the index of an entry, its slope and the bound of this, if it disagrees with the claim; else None."""
+        moved = np.zeros(v.shape)
         moved[k] = v[k]
         difference, bound = self.compared(moved)
+        if abs(difference) <= disagrees * bound:
+            return None
         measured = float(self.claim[k] * v[k] + difference)
         real = derivative(Line(lambda t: float(np.real(self.f(t * moved))), at=self.value))
         self.calls += real.calls
-        if abs(difference) <= disagrees * bound or abs(float(real.value) - measured) > 3 * float(real.bound):
+        if abs(float(real.value) - measured) > 3 * float(real.bound):
             return None
         return k, measured / float(v[k]), bound / abs(float(v[k]))

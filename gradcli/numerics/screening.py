@@ -10,10 +10,10 @@ from gradcli.numerics.fine_structure import rough_part
 from gradcli.numerics.imaginary import Steps
 from gradcli.numerics.line import Line
 from gradcli.numerics.noise import noise
+from gradcli.numerics.screening_result import CONFIDENCE, Kink, Limits, ScreeningResult, WrongEntry
 from gradcli.numerics.steps import Noise, derivative
 from gradcli.point import Array
 
-CONFIDENCE = 0.99  # the probability that an error of the size `detectable` is detected
 _DECADES = 2.0  # decades of |claim * scale| in one stratum: the truncation of the largest entry hides much smaller ones
 _LAST_STRATUM = 10  # the highest rank, counted from 0; all smaller entries have it
 _SHARP = 1e-7  # relative to the median entry of a group: a bound this small is good enough
@@ -21,62 +21,14 @@ _CLEAR = 20.0  # the ratio of the error that is searched for to a bound that is 
 _DISAGREES = 3.0  # in bounds, which are estimates: a larger difference disagrees
 _DETECTED = _DISAGREES + 1  # in bounds: a larger error disagrees, even if the measured difference is off by one bound
 _ROUNDED = 1e-12  # relative: the assumed rounding of a correct claim, whose algorithm is unknown
+_VANISHING = 1e-13  # of the largest term: how inexact a right claim may be where it nearly vanishes
 _CHANCE = 6.0  # in norms of the terms: their sum with random signs lies outside once in 3e7 (Hoeffding)
 _INVISIBLE = 30.0  # in units of the noise: no step distinguishes smaller claims from 0
+_FEWER = 2  # complex steps along a stratum of smaller entries
 _RESERVE = 300  # calls of f that complex steps leave to differences, in case they do not settle it
 _STRUCTURE_BUDGET = 300  # calls of f: with a smaller budget, fine structure is not searched
 _MOST_KINKS = 20  # the largest number of entries at kinks that are reported
 _WIDE = 300.0  # times the usual distance: noise is measured this far apart too, where float32's rounding shows
-
-
-@dataclass(frozen=True, slots=True)
-class WrongEntry:
-    """An entry that disagrees when it is moved alone: its index, its measured slope and the bound of this slope."""
-
-    index: int
-    measured: float
-    bound: float
-
-
-@dataclass(frozen=True, slots=True)
-class Kink:
-    """One-sided slopes that differ: by one entry, or (index None) along a direction if the entry was not found."""
-
-    index: int | None
-    left: float
-    right: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScreeningResult:
-    """The result of a screening.
-
-    `agrees` is False if an entry or a group of entries disagrees. It is None if none does but the claim stays undecided: at
-    a kink, if differences agree only over wider steps (`only_wider`), or if errors are detectable for less than half of the
-    gradient. Else it is True. `complete` is False if the budget ran out or entries were not moved. `suspected` are groups
-    of indices that disagree, but no wrong entry was found in them. `detectable` is the smallest absolute error of each entry
-    that is detected with probability `confidence`, whatever else is wrong; it is infinite if no error is.
-    """
-
-    agrees: bool | None
-    wrong: tuple[WrongEntry, ...]
-    suspected: tuple[Array, ...]
-    detectable: Array
-    projections: int
-    calls: int
-    complete: bool
-    confidence: float = CONFIDENCE
-    kinks: tuple[Kink, ...] = ()
-    only_wider: tuple[Difference, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many calls of f a screening may make, how often it projects a stratum, and how many wrong entries it seeks."""
-
-    budget: int = 10_000
-    projections_per_stratum: int = 3
-    max_wrong: int = 20
 
 
 LIMITS = Limits()
@@ -100,8 +52,9 @@ def screen(
     Units   scales are the displacements of the inputs' entries that count as 1; `claim_error` are absolute errors that a
             right claim may have. Entries with a scale of 0, or a scale or claim that is not finite, are not moved.
     Error   bounds of differences are estimates; an error above `detectable` is missed with probability 1 - `confidence`.
-    Cost    with complex steps 10 calls if the claim agrees; with differences about 40 calls to measure the noise, 6 to over
-            100 for each projection, and about k log2(n) projections to find k wrong entries; never above the budget.
+    Cost    with complex steps 12 calls, and 3 for each further stratum, if the claim agrees; with differences about 40 calls to measure
+            the noise, 6 to over 100 for each projection, and about k log2(n) projections to find k wrong entries; never
+            above the budget.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, claim_error = (np.where(known, x, 0.0) for x in (claim, scales, claim_error))
@@ -194,32 +147,57 @@ class _Search:
             return False
         entries = np.flatnonzero(self.scales)
         rounding = lambda terms: float(_ROUNDED * np.linalg.norm(terms))
-        steps = Steps(f, self.phi_at_zero, self.claim, rounding, self.claim_error)
+        least = _VANISHING * float(np.max(np.abs(self.claim * self.scales), initial=0.0))
+        steps = Steps(f, self.phi_at_zero, self.claim, rounding, self.claim_error, least)
         try:
             if not len(entries) or not steps.holds_for(self.random_direction(entries)):
                 return False
-            wrong: list[WrongEntry] = []
-            bounds: list[float] = []
-            while len(bounds) < limits.projections_per_stratum:
-                if steps.calls > self.budget - _RESERVE:
-                    return False
-                v = self.random_direction(entries)
-                difference, bound = steps.compared(v)
-                if abs(difference) <= _DISAGREES * bound:
-                    bounds.append(bound)
-                    continue
-                found = steps.odd_entry(v, entries, _DISAGREES)
-                if found is None or len(wrong) == limits.max_wrong:
-                    return False
-                wrong.append(WrongEntry(*found))
-                entries, bounds = np.setdiff1d(entries, [found[0]]), []
-        except (TypeError, ValueError):
+            self.sort_into_strata()
+            most = limits.projections_per_stratum
+            counts = [
+                most,
+                *[min(most, _FEWER)] * (len(self.strata) - 1),
+            ]  # the first has the most entries, and the largest
+            pairs = zip(self.strata, counts, strict=True)
+            wrong = [
+                found for stratum, count in pairs for found in self.by_steps(steps, stratum, count, limits.max_wrong)
+            ]
+        except (TypeError, ValueError, _BudgetSpent):
+            self.strata = []
             return False
         finally:
             self.calls += steps.calls
-        self.wrong, self.projections, self.strata = wrong, limits.projections_per_stratum, [_Stratum(entries, bounds)]
-        self.bounds_by_entry = {suspect.index: suspect.bound for suspect in wrong}
+        self.wrong, self.bounds_by_entry = wrong, {suspect.index: suspect.bound for suspect in wrong}
         return True
+
+    def by_steps(self, steps: Steps, stratum: _Stratum, count: int, most: int) -> list[WrongEntry]:
+        """Project a stratum by complex steps until `count` projections agree, and return the wrong entries that are left out.
+
+        Raises  ValueError if they cannot be found, _BudgetSpent.
+        """
+        wrong: list[WrongEntry] = []
+        while len(stratum.entries):
+            vs, differences, found = list[Array](), list[float](), None
+            while len(vs) < min(count, len(stratum.entries)) and found is None:
+                if steps.calls > self.budget - _RESERVE:
+                    raise _BudgetSpent
+                vs.append(self.random_direction(stratum.entries))
+                difference, bound = steps.compared(vs[-1])
+                differences.append(difference)
+                stratum.bounds.append(bound)
+                if abs(difference) > _DISAGREES * bound:
+                    found = steps.odd_entry(vs[-1], stratum.entries, _DISAGREES)
+                    if found is None:
+                        raise ValueError("no single entry explains the difference")
+            found = found or steps.odd_alone(vs, differences, stratum.entries, _DISAGREES)
+            self.projections += len(vs)
+            if found is None:
+                return wrong
+            if len(wrong) == most:
+                raise ValueError("too many entries are wrong")
+            wrong.append(WrongEntry(*found))
+            stratum.entries, stratum.bounds = np.setdiff1d(stratum.entries, [found[0]]), []
+        return wrong
 
     def measure_noise(self) -> None:
         """Measure the noise of f, and sort the entries into strata."""
@@ -231,6 +209,10 @@ class _Search:
         levels = list(np.nan_to_num(levels, posinf=0.0))
         if self.budget < _STRUCTURE_BUDGET or not self.structure_explains_noise(max(self.noise_floor, levels[0])):
             self.noise_floor = max(self.noise_floor, *levels)
+        self.sort_into_strata()
+
+    def sort_into_strata(self) -> None:
+        """Sort the entries into strata by the size of their claims."""
         sizes = np.abs(self.claim * self.scales)
         rank = np.minimum(np.log10(np.max(sizes, initial=0.0) / sizes) // _DECADES, _LAST_STRATUM)
         rank = np.where(self.scales == 0, -1, np.where(sizes <= _INVISIBLE * self.noise_floor, _LAST_STRATUM, rank))

@@ -10,7 +10,8 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
-from gradcli.numerics.screening import Limits, ScreeningResult, WrongEntry, screen
+from gradcli.numerics.screening import screen
+from gradcli.numerics.screening_result import Limits, ScreeningResult, WrongEntry
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
