@@ -12,6 +12,7 @@ import compileall
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,12 +25,19 @@ TOPIC = "start-up"
 GRADCLI = str(Path(sys.executable).with_name("gradcli"))
 CHECK = [GRADCLI, "check", "sin(x*y)", "--at", "x=1, y=2"]
 BARE = [sys.executable, "-c", "import numpy, sympy, typer, rich.table, flint"]
+BARE_NUMPY = [sys.executable, "-c", "import numpy, sympy, typer, rich.table, flint, inspect, ast, json"]
+MODEL = """
+import numpy as np
+def f(x): return np.sum(np.sin(x)**2)
+def f_grad(x): return 2*np.sin(x)*np.cos(x)
+"""
 EXPRESSIONS = 1_000
 WITHOUT = "certified,reverse,forward,finite-difference,complex-step"
 
 
-def ran(command: list[str], given: str | None = None) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, input=given)
+def ran(command: list[str], given: str | None = None, status: int = 0) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, input=given)
+    assert done.returncode == status, done.stderr
 
 
 def throughput(*more: str) -> float:
@@ -56,6 +64,19 @@ def figures(rounds: int) -> Iterator[Figure]:
         "gradcli": lambda: ran([GRADCLI, "check", "--help"]),
         "typer": lambda: ran([sys.executable, "-c", "import typer"]),
     }
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "model.py").write_text(MODEL)
+        target = f"{name}/model.py:f"
+        own = {
+            "gradcli": lambda: ran([GRADCLI, "check", target, "--grad", "f_grad", "--at", "x=1,2,3"]),
+            "bare": lambda: ran(BARE_NUMPY),
+        }
+        took = common.times(own, rounds)
+        ratio = 1 / common.ratios(took, "gradcli")["bare"]
+        work = "gradcli check file.py:f over the bare imports"
+        yield Figure(TOPIC, work, ratio, f"({1e3 * common.medians(took)['gradcli']:.0f} ms)", 1.2)
+    missing = common.times({"missing": lambda: ran([GRADCLI, "check", "nosuch.py:f", "--at", "x=1"], status=2)}, rounds)
+    yield Figure(TOPIC, "the error for a file that is not there", 1e3 * common.medians(missing)["missing"], "ms", 100)
     for work, runs, peer, goal in (
         ("gradcli --version over import typer", version, "typer", 1.5),
         ("gradcli check over the bare imports", check, "bare", 1.3),

@@ -63,6 +63,7 @@ class Question(Recording):
         """Compute what all modes share, before a second thread can need it."""
         with np.errstate(all="ignore"):
             _ = self.untraced, self.value
+            self.summarise_adjoints()
             if not self.untraced and self.affords_slopes:
                 _ = self.rounding
 

@@ -18,10 +18,11 @@ from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
 from gradcli.modes.budget import NotRun
 from gradcli.modes.lapack import roundings_of
-from gradcli.modes.problem import Problem
+from gradcli.modes.problem import MANY, Problem
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks
+from gradcli.numerics.margins import Nearby, nearest
 from gradcli.numerics.rounding import EPS, contribution
 from gradcli.numerics.stairs import at_jumps, staircases
 from gradcli.numerics.trace_test import random_weights
@@ -184,9 +185,20 @@ class Recording(Problem):
         with np.errstate(all="ignore"):
             return tape.swept(y.slot, np.ones(shape(y))[()], self.recording.inputs)
 
-    def forget_adjoints(self) -> None:
-        """Drop the adjoints of the lines, which may be large; they are computed again if they are needed again."""
-        self.__dict__.pop("bars", None)
+    def summarise_adjoints(self) -> None:
+        """Compute what a check needs of the adjoints of large arrays, and drop them; they are computed again if needed again."""
+        if self.entries > MANY and not self.untraced and self.affords_slopes:
+            _ = self.rows, self.largest_adjoint, self._contributed, self.not_finite
+            _ = self.kinks, self.staircases, self.nearest_kink
+            self.__dict__.pop("bars", None)
+
+    @cached_property
+    def nearest_kink(self) -> Nearby | None:
+        """The kink that is nearest to the point and not hit, or None."""
+        if self.untraced:
+            return None
+        with np.errstate(all="ignore"):
+            return nearest(self.recording, self.bars)
 
     @cached_property
     def largest_adjoint(self) -> float:

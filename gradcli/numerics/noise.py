@@ -1,6 +1,7 @@
 """How noisy a function is: the spread of its values around a smooth curve."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,15 @@ def left_over(places: Sequence[float], values: Any) -> Any:
 
     Shapes  values have a leading axis of places, which the result lacks.
     """
-    t = np.array(places) / np.max(np.abs(places))
-    basis = np.linalg.qr(np.vander(t, _DEGREE + 1))[0]
+    basis = _basis(tuple((np.array(places) / np.max(np.abs(places))).tolist()))
     flat = (values - values[len(values) // 2]).reshape(len(values), -1)
     residual = flat - basis @ (basis.T @ flat)
     size = np.maximum(np.max(np.abs(residual), axis=0), np.finfo(float).tiny)  # squares may over- or underflow
     sigma = size * np.sqrt(np.sum(np.square(residual / size), axis=0) / (len(values) - _DEGREE - 1))
     return np.maximum(sigma.reshape(values.shape[1:]), EPS * np.max(np.abs(values), axis=0))
+
+
+@lru_cache(maxsize=64)
+def _basis(places: tuple[float, ...]) -> Any:
+    """Return an orthonormal basis of the cubic polynomials at some places."""
+    return np.linalg.qr(np.vander(np.array(places), _DEGREE + 1))[0]

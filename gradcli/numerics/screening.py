@@ -52,9 +52,9 @@ def screen(
     Units   scales are the displacements of the inputs' entries that count as 1; `claim_error` are absolute errors that a
             right claim may have. Entries with a scale of 0, or a scale or claim that is not finite, are not moved.
     Error   bounds of differences are estimates; an error above `detectable` is missed with probability 1 - `confidence`.
-    Cost    with complex steps 12 calls, and 3 for each further stratum, if the claim agrees; with differences about 40 calls to measure
-            the noise, 6 to over 100 for each projection, and about k log2(n) projections to find k wrong entries; never
-            above the budget.
+    Cost    with complex steps 12 calls, and 3 for each further stratum, if the claim agrees; with differences about 40 calls to
+            measure the noise, 6 to over 100 for each projection, and about k log2(n) projections to find k wrong entries;
+            never above the budget.
     """
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, claim_error = (np.where(known, x, 0.0) for x in (claim, scales, claim_error))

@@ -190,7 +190,6 @@ def _by_modes(
         not_claimed=request.not_claimed,
     )  # fmt: skip
     place_findings(_noticed(case, request))
-    q.forget_adjoints()
     case.findings += _first_order(request, q)
     if claim is not None:
         add_claim(case, claim)

@@ -15,7 +15,6 @@ from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.kinks import Mark
-from gradcli.numerics.margins import nearest
 from gradcli.point import Estimate
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
@@ -142,8 +141,7 @@ def _nearby(q: Question) -> Finding | None:
     """Return a finding with the distance of the nearest kink, if steps of differences would cross it."""
     if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
         return None
-    with np.errstate(all="ignore"):
-        found = nearest(q.recording, q.bars)
+    found = q.nearest_kink
     if found is None:
         return None
     x = np.asarray(q.xs[found.number])

@@ -5,7 +5,7 @@ import pytest
 
 from gradcli.errors import TraceDiffers
 from gradcli.interpreters.ball import Ball, error_of, precision
-from gradcli.modes.certified import FIRST_BITS, Certified, _scaled
+from gradcli.modes.certified import FIRST_BITS, Certified, scaled
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import rounding_bounds
 from gradcli.point import Point
@@ -42,7 +42,7 @@ def test_entries_that_lose_all_their_digits_take_more() -> None:
 def test_steps_are_exact(v: float, halvings: int) -> None:
     with precision(4096):
         exact = Ball.lift(np.array([v])) / Ball.lift(2) ** halvings
-        assert float(error_of(_scaled(np.array([v]), halvings) - exact, 0.0)[0]) == 0.0
+        assert float(error_of(scaled(np.array([v]), halvings) - exact, 0.0)[0]) == 0.0
 
 
 def test_what_rounding_found_serves_the_test_of_the_trace() -> None:
