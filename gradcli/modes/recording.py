@@ -1,6 +1,7 @@
 """A problem whose function is recorded once, and what several modes derive from the recorded program."""
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -44,6 +45,7 @@ class Traced:
     ended: GradcliError | None
     checkpointed: bool = False
     solvers: tuple["SolverError", ...] = ()
+    seconds: float = 0.0
 
 
 class SolverError(NamedTuple):
@@ -71,6 +73,7 @@ class Recording(Problem):
     balls: dict[int, Value] = field(
         default_factory=dict, init=False, compare=False
     )  # f in balls, by precision in bits: a by-product
+    sweeping: dict[str, float] = field(default_factory=dict, init=False, compare=False)  # seconds; they decide nothing
 
     @cached_property
     def untraced(self) -> GradcliError | None:
@@ -89,7 +92,7 @@ class Recording(Problem):
     def _traced(self) -> Traced:
         if self.blind is not None:
             return Traced(None, self.blind)
-        METER.kept = False
+        METER.kept, start = False, time.perf_counter()
         WRITTEN.clear()
         try:
             with np.errstate(all="ignore"), keeping():
@@ -97,7 +100,7 @@ class Recording(Problem):
                 solvers = solver_errors(recorded.lines)
         except NotSupported as ended:
             return Traced(None, ended)
-        return Traced(recorded, None, METER.kept, solvers)
+        return Traced(recorded, None, METER.kept, solvers, time.perf_counter() - start)
 
     @property
     def solvers(self) -> dict[str, float]:
@@ -132,8 +135,17 @@ class Recording(Problem):
         if shape(self.value) == ():
             bars = [self.bars[x.slot] for x in self.recording.inputs]
             return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
+        start = time.perf_counter()
         with np.errstate(all="ignore"):
-            return by_rows(self.recording, np.float64(1))
+            found = by_rows(self.recording, np.float64(1))
+        self.sweeping["rows"] = time.perf_counter() - start
+        return found
+
+    @property
+    def reverse_seconds(self) -> float:
+        """The seconds that the recording took, and the reverse sweeps from each output."""
+        _ = self.rows
+        return self._traced.seconds + self.sweeping.get("rows", self.sweeping.get("bars", 0.0))
 
     def refuse_large_jacobian(self) -> None:
         """Raise NotRun if there are so many outputs that sweeping back from each would take too much work or memory."""
@@ -182,8 +194,11 @@ class Recording(Problem):
         y, _, tape = self.recording
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return [None] * len(tape.lines)
+        start = time.perf_counter()
         with np.errstate(all="ignore"):
-            return tape.swept(y.slot, np.ones(shape(y))[()], self.recording.inputs)
+            found = tape.swept(y.slot, np.ones(shape(y))[()], self.recording.inputs)
+        self.sweeping["bars"] = time.perf_counter() - start
+        return found
 
     def summarise_adjoints(self) -> None:
         """Compute what a check needs of the adjoints of large arrays, and drop them; they are computed again if needed again."""

@@ -9,8 +9,6 @@ from gradcli.modes.mode import Available, Question
 from gradcli.numerics.jacobians import by_rows, stacked
 from gradcli.point import Cost, Estimate, Witness
 
-_LITTLE = 1_000_000  # scalar operations: a smaller function is recorded again, to time this mode alone
-
 
 class Reverse:
     """One recorded evaluation, and one sweep back for each entry of the output."""
@@ -30,15 +28,15 @@ class Reverse:
         """
         q.refuse_untraced()
         q.refuse_large_jacobian()
-        if q.checkpointed or q.work < _LITTLE:
+        if q.checkpointed:
             return self._again(q)
         y, _, tape = q.recording
-        cost = Cost(1, self._operations(q), peak_bytes=held_bytes(tape))
+        cost = Cost(1, self._operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
         value = {name: stacked(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _again(self, q: Question) -> Estimate:
-        """Return the gradient from a new recording, for a quick function or one with checkpoints."""
+        """Return the gradient from a new recording, for a function with checkpoints."""
         METER.most_nested = 0
         with np.errstate(all="ignore"):
             program = record(q.g, q.xs)
