@@ -68,7 +68,7 @@ def figures(rounds: int) -> Iterator[Figure]:
         (Path(name) / "model.py").write_text(MODEL)
         target = f"{name}/model.py:f"
         own = {
-            "gradcli": lambda: ran([GRADCLI, "check", target, "--grad", "f_grad", "--at", "x=1,2,3"]),
+            "gradcli": lambda: ran([GRADCLI, "check", target, "--grad", "f_grad", "--at", "x=[1, 2, 3]"]),
             "bare": lambda: ran(BARE_NUMPY),
         }
         took = common.times(own, rounds)

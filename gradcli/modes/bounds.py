@@ -1,19 +1,22 @@
 """The rounding error of a float64 gradient at one point: bounded by balls of 53 bits, or estimated by shaken runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gradcli.core.finite import all_finite
+from gradcli.core.primitive import Rule
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
+from gradcli.interpreters.tape import Line
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
 from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, FUNCTION_ERROR, rounding_bounds
 from gradcli.point import Array
+from gradcli.primitives.kinds import Factor, Linear, Partial
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
@@ -45,6 +48,16 @@ def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
         both = zip(radii, moved, _wide(q, radii), strict=True)
         moved = [np.where(wide, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, wide in both]
     return _bounds(q, moved), False
+
+
+def has_kernels(lines: Iterable[Line]) -> bool:
+    """Whether a slope may be computed otherwise than by the textbook's formula in one of the lines."""
+    primitives = {primitive for primitive, *_ in lines if primitive is not None}
+    return not all(_is_textbook(rule) for primitive in primitives for rule in primitive.rules)
+
+
+def _is_textbook(rule: Rule) -> bool:
+    return isinstance(rule, Factor | Linear) or (isinstance(rule, Partial) and rule.kernel is None)
 
 
 def solver_bounds(q: Recording) -> dict[str, Array]:

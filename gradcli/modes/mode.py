@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
-from gradcli.modes.bounds import rounding_of, solver_bounds
+from gradcli.modes.bounds import has_kernels, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
@@ -86,8 +86,12 @@ class Question(Recording):
 
     @cached_property
     def _rounding(self) -> tuple[dict[str, Array], bool]:
-        with np.errstate(all="ignore"):  # many entries use one bound for both: the textbook's partials round more
-            return self.rounding_of_textbook if self.crowded else rounding_of(self, kernels=True)
+        if self.crowded or not has_kernels(
+            self.lines
+        ):  # many entries use one bound for both: the textbook's rounds more
+            return self.rounding_of_textbook
+        with np.errstate(all="ignore"):
+            return rounding_of(self, kernels=True)
 
     @cached_property
     def rounding_of_textbook(self) -> tuple[dict[str, Array], bool]:

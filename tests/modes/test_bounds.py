@@ -8,7 +8,7 @@ import pytest
 import gradcli
 from gradcli.interpreters.program import record
 from gradcli.interpreters.shake import Shake, shaken
-from gradcli.modes.bounds import rounding_of
+from gradcli.modes.bounds import has_kernels, rounding_of
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.expression import Expression
@@ -96,3 +96,17 @@ def test_an_entry_that_cancels_widens_no_other() -> None:
     q = question("det(V)", {"V": np.vander(np.linspace(-1.0, 1.0, 5))}, WithoutBalls)
     bound, by_balls = rounding_of(q, kernels=True)
     assert not by_balls and np.max(bound["V"]) < 1e-12 * np.max(np.abs(q.slopes["V"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "kernels"),
+    [
+        ("x*y + exp(x)", False), ("sin(x)/y - x**3", False), ("log1p(x)*sqrt(y)", False), ("hypot(x, y)", False),
+        ("tanh(x)*y", True), ("expm1(x) + y", True), ("x**y", True),
+    ],
+)  # fmt: skip
+def test_without_kernels_one_bound_is_that_of_the_textbook_too(text: str, kernels: bool) -> None:
+    q = Question(Expression(text), Point({"x": np.float64(0.7), "y": np.float64(1.3)}), ("x", "y"))
+    assert has_kernels(q.lines) is kernels
+    own, textbook = rounding_of(q, kernels=True)[0], rounding_of(q, kernels=False)[0]
+    assert kernels or own == textbook
