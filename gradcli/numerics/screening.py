@@ -163,7 +163,7 @@ class _Search:
                 found for stratum, count in pairs for found in self.by_steps(steps, stratum, count, limits.max_wrong)
             ]
         except (TypeError, ValueError, _BudgetSpent):
-            self.strata = []
+            self.strata, self.projections = [], 0
             return False
         finally:
             self.calls += steps.calls

@@ -35,11 +35,13 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     for name in names:
         value = np.asarray(right.value[name])
         top = largest(value) if claim is not None and claim.narrow else None  # small entries have no right digit there
-        at_kink = seen.undecided[name] if hull is not None else False  # such entries have the limit of the hull
+        at_kink = None  # the entries at the kink have the limit of the hull
+        if hull is not None and np.any(seen.undecided[name]):
+            at_kink = np.broadcast_to(seen.undecided[name], value.shape)
         for part in blocks(value.size):
             room = _room(seen, right, name, part)
             g = np.abs(part_of(value, part)) if top is None else np.full(np.shape(part_of(value, part)), top)
-            g = np.where(part_of(at_kink, part), 0.0, g) if np.any(at_kink) else g
+            g = g if at_kink is None else np.where(part_of(at_kink, part), 0.0, g)
             if room is None or not np.any(g > 0):
                 continue
             relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)

@@ -66,7 +66,7 @@ def _is_the_function(alone: Request, request: Request, own: FrameworkClaim, whol
 
     The gradient of a scalar function is compared for another cotangent than one, in proportion.
     """
-    if whole.verdict != Verdict.PASS or alone.own is None or alone.claim is None:
+    if whole.verdict != Verdict.PASS or alone.own is None or alone.claim is None or not alone.claim.names:
         return False
     ratio = alone.own.w if np.ndim(own.w) == 0 else 1.0
     if np.shape(alone.own.w) != np.shape(own.w) or not np.array_equal(alone.own.w, own.w * ratio):
