@@ -266,8 +266,8 @@ ROWS = (
         meaning=(
             "Where there are too many entries to move each one alone, the function is moved along one random "
             "direction, and its slope there is compared with that of the gradient. A mistake in any entry changes "
-            "that slope. With --modes certified,reverse the direction is also certified, by values in balls of 128 bits, "
-            "if there are over four million entries that f takes one by one."
+            "that slope. With --modes certified,reverse and over four million entries, the direction is also certified, by "
+            "values in ball arithmetic of 128 bits, if f is made of entry-by-entry operations and sums."
         ),
         do="Nothing. --modes all moves every entry where that is possible.",
         example=Example(

@@ -46,7 +46,7 @@ class Blockwise:
         for level in range(max(self.levels) + 1):
             for k, line in enumerate(self.program.lines):
                 if self.levels[k] == level and k not in self.large | self.sums:
-                    values[k] = small[numbers[k]] if k in numbers else _computed(line, values, slice(None))
+                    values[k] = small[numbers[k]] if k in numbers else _computed(line, values, None)
             added = [k for k in self.sums if self.levels[k] == level + 1]
             for part in blocks(self.count) if added else ():
                 here = dict(values)
@@ -70,8 +70,11 @@ def blockwise(program: Program) -> Blockwise | None:
     large, sums, levels = set[int](), set[int](), list[int]()
     for k, (primitive, slots, xs, y, _, _) in enumerate(program.lines):
         level = max((levels[s] for s in slots if s != CONSTANT), default=0)
-        if not (large.intersection(slots) or any(shape(x) == whole for x in xs)):
+        if primitive is None:
             large |= {k} if shape(y) == whole else set()
+        elif not (large.intersection(slots) or any(shape(x) == whole for x in xs)):
+            if shape(y) == whole:  # made of smaller arrays, as an outer product is
+                return None
         elif _meets(primitive) and shape(y) == whole and all(shape(x) in (whole, ()) for x in xs):
             large.add(k)
         elif primitive is SUM and shape(y) == ():
@@ -90,12 +93,12 @@ def _meets(primitive: Primitive | None) -> bool:
     return primitive is not None and (primitive.kind == "elementwise" or primitive.is_a(SELECT)) and not primitive.body
 
 
-def _computed(line: Line, values: dict[int, Value], part: slice) -> Value:
-    """Return the value of a line, given those of its operands; of large constants, the part of their entries."""
+def _computed(line: Line, values: dict[int, Value], part: slice | None) -> Value:
+    """Return the value of a line, given those of its operands; in a large line, a part of the entries of constants."""
     primitive, slots, xs, _, params, _ = line
     assert primitive is not None
     operands = [
-        (part_of(x, part) if size(x) > BLOCK else x) if slot == CONSTANT else values[slot]
+        (x if part is None else part_of(x, part)) if slot == CONSTANT else values[slot]
         for slot, x in zip(slots, xs, strict=True)
     ]
     return primitive.fun(*operands, **(params or {}))

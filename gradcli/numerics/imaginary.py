@@ -23,6 +23,7 @@ _SAME = 1e-9  # of f: how near its real part must stay to its value
 _USEFUL = 1e-4  # of the slope: a difference with a wider bound confirms nothing
 _ROUNDINGS = 8.0  # times the rounding that was observed: what rounding may be
 _CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
+_MOST = 0.5  # of a difference: what may be left of it besides the entry that explains it
 Found = tuple[int, float, float]  # an entry, its slope, and the bound of this
 
 
@@ -72,22 +73,32 @@ class Steps:
     def odd_alone(
         self, vs: Sequence[Array], differences: Sequence[float], entries: Array, disagrees: float
     ) -> Found | None:
-        """Measure the one entry that explains the differences along several directions best; return it if it disagrees.
+        """Return the one entry that explains the differences along several directions, if it disagrees alone; else None.
 
         Differences that rounding may explain add up in all entries. Those of a single wrong entry are in proportion to it.
-        Alone, it is compared with the claim to its own rounding, which is far less.
+        Alone, it is compared with the claim to its own rounding, which is far less. It must then be most of each
+        difference: among many entries that are a little inexact, each is a small part.
+
+        Raises  ValueError as `measured_alone` does.
         """
         apart = np.stack([difference / v[entries] for difference, v in zip(differences, vs, strict=True)])
         mean = np.abs(np.mean(apart, axis=0))
-        if not len(entries) or not np.any(mean > 0):
+        if not np.any(mean > 0):
             return None
-        spread = np.ptp(apart, axis=0) / np.where(mean > 0, mean, np.inf)
-        return self.measured_alone(vs[0], int(entries[np.argmin(np.where(mean > 0, spread, np.inf))]), disagrees)
+        spread = np.ptp(apart, axis=0) / np.where(mean > 0, mean, np.nan)
+        k = int(entries[np.nanargmin(spread)])
+        found = self.measured_alone(vs[0], k, disagrees)
+        if found is None:
+            return None
+        error = found[1] - float(self.claim[k])
+        pairs = zip(vs, differences, strict=True)
+        explained = all(abs(error * float(v[k]) - difference) <= _MOST * abs(difference) for v, difference in pairs)
+        return found if explained else None
 
     def odd_entry(self, v: Array, entries: Array, disagrees: float) -> Found | None:
         """Bisect the entries down to one that disagrees with the claim; return its index, its slope and the bound of this.
 
-        Return None if the last entry agrees, or if real differences contradict its complex step.
+        Return None if the last entry agrees. Raises ValueError as `measured_alone` does.
         """
         while len(entries) > 1:
             half, moved = entries[: len(entries) // 2], np.zeros(v.shape)
@@ -97,7 +108,10 @@ class Steps:
         return self.measured_alone(v, int(entries[0]), disagrees)
 
     def measured_alone(self, v: Array, k: int, disagrees: float) -> Found | None:
-        """Return the index of an entry, its slope and the bound of this, if it disagrees with the claim; else None."""
+        """Return the index of an entry, its slope and the bound of this, if it disagrees with the claim; else None.
+
+        Raises  ValueError if real differences contradict its complex step.
+        """
         moved = np.zeros(v.shape)
         moved[k] = v[k]
         difference, bound = self.compared(moved)
@@ -107,5 +121,5 @@ class Steps:
         real = derivative(Line(lambda t: float(np.real(self.f(t * moved))), at=self.value))
         self.calls += real.calls
         if abs(float(real.value) - measured) > 3 * float(real.bound):
-            return None
+            raise ValueError("f behaves differently for complex numbers")
         return k, measured / float(v[k]), bound / abs(float(v[k]))

@@ -154,14 +154,10 @@ class _Search:
                 return False
             self.sort_into_strata()
             most = limits.projections_per_stratum
-            counts = [
-                most,
-                *[min(most, _FEWER)] * (len(self.strata) - 1),
-            ]  # the first has the most entries, and the largest
-            pairs = zip(self.strata, counts, strict=True)
-            wrong = [
-                found for stratum, count in pairs for found in self.by_steps(steps, stratum, count, limits.max_wrong)
-            ]
+            wrong: list[WrongEntry] = []
+            for stratum in self.strata:  # the first has the largest entries
+                count = most if stratum is self.strata[0] else min(most, _FEWER)
+                wrong += self.by_steps(steps, stratum, count, limits.max_wrong - len(wrong))
         except (TypeError, ValueError, _BudgetSpent):
             self.strata, self.projections = [], 0
             return False

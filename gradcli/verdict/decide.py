@@ -153,9 +153,9 @@ def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
 
 
 def _needs_a_guard(seen: Evidence) -> bool:
-    """Whether the reference was traced, and balls or differences for each entry were not run because they cost too much."""
-    outcomes = [seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes]
-    too_dear = any(outcome.status == "not run" for outcome in outcomes)
+    """Whether the reference was traced, and differences for each entry, or without these balls, cost too much to be run."""
+    second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
+    too_dear = second is not None and second.status == "not run"
     return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
 
 
@@ -163,7 +163,7 @@ def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findin
     """Return the confirmed entries, and findings about a second witness that confirms all entries at once.
 
     It is needed if a traced gradient has no second witness for each entry. For a certified gradient it is the trace test;
-    otherwise it is a difference of the untouched function along one direction.
+    otherwise it is a difference along one direction, of the untouched function and, if asked for, in balls.
     """
     confirmed = seen.confirmed
     settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())

@@ -62,7 +62,8 @@ class Outcome:
 class DirectionalCheck:
     """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide.
 
-    `in_balls` says that f was also run in balls, and that the bound is that of their difference.
+    `bound` is that of the untouched function. `in_balls` says that the recorded program was also run in balls, and that
+    `relative_bound` is that of their difference.
     """
 
     agrees: bool | None

@@ -56,7 +56,7 @@ def with_evidence(case: PointCheck, seen: Evidence, kind: EvidenceKind) -> Evide
 
 
 def _wants_balls(case: PointCheck) -> bool:
-    """Whether the user asked for certified values, and there are too many entries for them."""
+    """Whether the user named the certified mode, and it was not run."""
     named = case.q.budget.effort is Effort.NAMED
     return named and "certified" in case.outcomes and case.outcomes["certified"].status == "not run"
 

@@ -25,7 +25,7 @@ _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace 
 def directional(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    With `balls`, it is also compared with those of the recorded program in balls, where it can be run in blocks.
+    With `balls`, it is also compared with a difference of the recorded program in balls, where that can be run in blocks.
 
     Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
           budget. In balls 2 evaluations.
@@ -53,12 +53,14 @@ def directional(q: Question, gradient: Estimate, balls: bool = False) -> Directi
         return DirectionalCheck(None, relative_bound, found.calls)
     displacements = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
     seen = DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
-    exact = certified_difference(q, vs, scale) if balls and seen.agrees else None
+    exact = certified_difference(q, vs, scale) if balls and seen.agrees and scale > 0 else None
     if exact is None:
         return seen
-    bound = abs(float(weights)) * float(exact.bound) + rounding + _SUMMED * scale
-    agrees = abs(float(weights * exact.value) - along) <= 3 * bound
-    return replace(seen, agrees=agrees, relative_bound=bound / scale, bound=bound, in_balls=True)
+    finer = abs(float(weights)) * float(exact.bound) + rounding + _SUMMED * scale
+    if not finer < bound:  # the values of f meet each other in it again and again: its balls are wide
+        return seen
+    agrees = abs(float(weights * exact.value) - along) <= 3 * finer
+    return replace(seen, agrees=agrees, relative_bound=finer / scale, in_balls=True)
 
 
 def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]) -> tuple[float, float, float]:

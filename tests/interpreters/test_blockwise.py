@@ -63,11 +63,26 @@ def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
         lambda x: x @ x,
         lambda x: np.sum(x.reshape(2, -1) * 2.0),
         lambda x: np.float64(3.0),
+        lambda x: np.sum(x) * np.max(x),
     ],
-    ids=["cumsum", "neighbours", "array", "product", "reshaped", "constant"],
+    ids=["cumsum", "neighbours", "array", "product", "reshaped", "constant", "maximum"],
 )
 def test_other_programs_are_not_run_in_blocks(f: Callable[..., Any]) -> None:
     assert blockwise(record(f, inputs(1))) is None
+
+
+def test_a_large_array_made_of_small_ones_is_not_run_in_blocks() -> None:
+    y, z, x = np.ones(150), np.ones(140), np.ones((150, 140))
+    assert blockwise(record(lambda x, y, z: np.sum(x * np.outer(y, z)), [x, y, z])) is None
+    assert blockwise(record(lambda x, y, z: np.sum(x) + np.sum(np.outer(y, z)), [x, y, z])) is None
+
+
+def test_large_constants_of_small_lines_stay_whole() -> None:
+    c, w, x = np.ones((300, 100)), np.linspace(0, 1, 100), inputs(1)[0]
+    f = lambda x, w: np.sum(x * x) + np.sum((c @ w) ** 2)
+    prepared = blockwise(record(f, [x, w]))
+    assert prepared is not None
+    assert np.isclose(prepared.run(lambda part: [part_of(x, part), w]), f(x, w), rtol=1e-12)
 
 
 def test_small_programs_are_not_run_in_blocks() -> None:

@@ -73,3 +73,20 @@ def test_an_entry_that_is_wrong_is_found_beside_it() -> None:
 
     report = gradcli.check(f, point(), grad=wrong, modes="certified,reverse")
     assert report.verdict == "fail" and [m.index for m in report.points[0].mismatches] == [(7,)]
+
+
+@pytest.mark.usefixtures("few")
+def test_slopes_that_all_vanish_have_no_direction_to_certify() -> None:
+    report = gradcli.check(lambda x: np.sum(x * x), np.zeros(N), grad=lambda x: 2 * x, modes="certified,reverse")
+    assert report.verdict == "pass" and Kind.WEAK in [finding.kind for finding in report.points[0].findings]
+
+
+@pytest.mark.usefixtures("few")
+def test_balls_that_are_wider_than_float64s_difference_confirm_nothing_more() -> None:
+    def logistic(x: Any) -> Any:
+        for _ in range(60):
+            x = 3.6 * x * (1 - x)
+        return np.sum(x)
+
+    report = gradcli.check(logistic, np.full(N, 0.3) + np.linspace(0, 1e-3, N), modes="certified,reverse")
+    assert not any("in balls" in finding.message for finding in report.points[0].findings)

@@ -241,6 +241,17 @@ def test_complex_steps_find_one_entry_among_many_that_is_wrong_by_less_than_thei
     assert (found.agrees, [suspect.index for suspect in found.wrong]) == (False, [k])
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_right_claim_that_is_inexact_in_every_entry_is_not_flagged_by_one_of_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, d = rng.uniform(0.5, 1.5, (2, 6_000))
+    b = 1e6 * d
+    a, claim = b + d, 2 * (b + d) * x - 2 * b * x  # six digits cancel
+    f = lambda step: np.sum(a * (x + step) ** 2) - np.sum(b * (x + step) ** 2)
+    ask = {"seed": seed, "complex_phi": f, "phi_at_zero": float(f(0.0)), "claim_error": 1e-12 * np.abs(claim)}
+    assert screen(f, claim, x, **ask).agrees is not False
+
+
 def test_a_function_that_is_not_analytic_is_judged_by_real_differences() -> None:
     x = np.linspace(0.5, 1, 50)
 
