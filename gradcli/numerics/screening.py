@@ -13,6 +13,7 @@ from gradcli.numerics.noise import noise
 from gradcli.numerics.screening_result import CONFIDENCE, Kink, Limits, ScreeningResult, WrongEntry
 from gradcli.numerics.steps import Noise, derivative
 from gradcli.point import Array
+from gradcli.source.derived import either_way
 
 _DECADES = 2.0  # decades of |claim * scale| in one stratum: the truncation of the largest entry hides much smaller ones
 _LAST_STRATUM = 10  # the highest rank, counted from 0; all smaller entries have it
@@ -137,8 +138,7 @@ class _Search:
     def random_direction(self, entries: Array) -> Array:
         """Return a random direction: each of the entries moves by half to all of its scale, with either sign."""
         v = np.zeros(self.claim.shape)
-        drawn = self.rng.random(len(entries))
-        v[entries] = self.scales[entries] * np.where(drawn < 0.5, -0.5 - drawn, drawn)
+        v[entries] = self.scales[entries] * either_way(self.rng, (len(entries),))
         return v
 
     def by_complex_steps(self, f: Callable[[Array], complex], limits: Limits) -> bool:
@@ -370,8 +370,7 @@ class _Search:
 def _smallest_detectable(stratum: _Stratum) -> float:
     """Return the smallest error of an entry times its scale that is detected with probability CONFIDENCE."""
     detected_from = _DETECTED * np.sort(stratum.bounds)
-    k = (
-        np.arange(len(detected_from)) + 1
-    )  # each misses e with probability 2 detected_from / |e|: e's weight has density 1
+    k = np.arange(len(detected_from)) + 1
+    # each misses e with probability 2 detected_from / |e|: e's weight has density 1
     candidates = 2 * np.exp((np.cumsum(np.log(detected_from)) - np.log(1 - CONFIDENCE)) / k)
     return float(np.min(candidates) if len(stratum.entries) > 1 else 2 * detected_from[0])

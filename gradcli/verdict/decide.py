@@ -295,7 +295,7 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
         return (_inconclusive(Kind.NOISE, says, hint),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
     dependencies = [seen.dependencies(name) for name in answered]
-    alone = not any(not (a & b) for a in dependencies for b in dependencies)
+    alone = all(a & b for a in dependencies for b in dependencies)
     if seen.untraced is None and alone and not all(np.all(mask) for mask in confirmed.values()):
         values = any(needed == {Witness.FUNCTION_VALUES} for needed in dependencies)
         missing = "forward or certified" if values else "finite-difference"

@@ -75,10 +75,10 @@ class DirectionalCheck:
 
     def bound_of(self, name: str, part: slice) -> Array:
         """Return the error bound of the difference, per unit of some entries; an error up to three times this may still agree."""
+        if name not in self.displacements:
+            return np.inf
         with np.errstate(all="ignore"):
-            return (
-                self.bound / np.abs(part_of(self.displacements[name], part)) if name in self.displacements else np.inf
-            )
+            return self.bound / np.abs(part_of(self.displacements[name], part))
 
 
 @dataclass(frozen=True, slots=True)

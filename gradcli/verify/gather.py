@@ -257,9 +257,8 @@ def compare_all(case: PointCheck) -> None:
     right = case.estimate(case.reference)
     scale = scale_of(right, case.q.xs, case.q.value)
     useful = USEFUL if case.q.coarse_solver is None else USEFUL_ITERATED
-    doubt = DOUBT * max(
-        1.0, case.q.entries / MANY
-    )  # one shaken run underestimates about one bound in MANY by that much
+    # one shaken run underestimates about one bound in MANY by as much as there are entries
+    doubt = DOUBT * max(1.0, case.q.entries / MANY)
     for mode, outcome in case.outcomes.items():
         if outcome.estimate is None:
             continue
