@@ -299,3 +299,29 @@ def test_second_derivatives(ran: Any) -> None:
 def test_a_compiled_function(ran: Any) -> None:
     done = ran("def f(x):\n    return torch.sum(torch.sin(x))", "x=randn(3)", "--compile")
     assert done.exit_status == 0, done.stdout + done.stderr
+
+
+class _Energy(torch.autograd.Function):
+    """A scalar, whose backward multiplies by its cotangent, or forgets it."""
+
+    forgets = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.sum(torch.sin(x))
+
+    @staticmethod
+    def backward(ctx: Any, ybar: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return torch.cos(x) if _Energy.forgets else ybar * torch.cos(x)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_custom_gradient_that_is_the_whole_function_is_compared_for_another_cotangent(
+    forgets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Energy, "forgets", forgets)
+    report = library.check(lambda x: _Energy.apply(x), torch.linspace(0.1, 1.0, 5, dtype=torch.float64))
+    (part,) = report.native.parts
+    assert part.verdict == ("fail" if forgets else "pass") and report.verdict == part.verdict
