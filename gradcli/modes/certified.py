@@ -68,7 +68,7 @@ class Certified:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
         if q.entries > MOST_ENTRIES:
             raise NotRun(
-                f"there are {q.entries:,} entries, and balls are kept of at most {MOST_ENTRIES:,}",
+                f"there are {q.entries:,} entries, and ball arithmetic is used for at most {MOST_ENTRIES:,}",
                 do="--modes certified,reverse certifies one random direction instead, if f can be run in blocks",
             )
         q.budget.admit(q.ball_work, q.ball_work_text)

@@ -86,9 +86,8 @@ class Question(Recording):
 
     @cached_property
     def _rounding(self) -> tuple[dict[str, Array], bool]:
-        if self.crowded or not has_kernels(
-            self.lines
-        ):  # many entries use one bound for both: the textbook's rounds more
+        # many entries use the textbook's bound for both, since its partials round more
+        if self.crowded or not has_kernels(self.lines):
             return self.rounding_of_textbook
         with np.errstate(all="ignore"):
             return rounding_of(self, kernels=True)

@@ -59,7 +59,7 @@ def test_a_claim_with_too_many_entries_for_balls_has_a_certified_direction() -> 
     found = report.points[0]
     (said,) = [finding.message for finding in found.findings if finding.kind == Kind.DIRECTION]
     assert report.passed and said.startswith("f in balls of 128 bits confirms one random direction to ")
-    assert found.modes["certified"].status == "not run" and "balls are kept of at most 1,000" in str(
+    assert found.modes["certified"].status == "not run" and "ball arithmetic is used for at most 1,000" in str(
         found.modes["certified"].message
     )
 
