@@ -6,6 +6,7 @@ import sys
 from typing import NoReturn
 
 from gradcli.apart import status_of
+from gradcli.bytecode import compile_from_source
 from gradcli.link import Documents, Lines, Link
 from gradcli.pipes import adopt_orphans, die_with, inherited, leave_stacks_in
 from gradcli.threads import set_threads
@@ -23,6 +24,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     die_with(parent)
     adopt_orphans()
     set_threads(sys.argv[1:])
+    compile_from_source()
     link = Link(up, down)
     leave_stacks_in(stack)
     out = Documents(link, sys.stdout)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NoReturn
 
 from gradcli.apart import status_of
+from gradcli.bytecode import compile_from_source
 from gradcli.pipes import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
 from gradcli.threads import set_threads
 
@@ -27,6 +28,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     die_with(parent)
     adopt_orphans()
     set_threads(sys.argv[1:])
+    compile_from_source()
     leave_stacks_in(stack)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
