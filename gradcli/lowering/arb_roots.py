@@ -23,9 +23,8 @@ def root(a: arb_mat) -> arb_mat:
             f"the root of a matrix of more than {_MOST_ROWS} rows is not proved", do="take a smaller matrix"
         )
     x = _newton(a)
-    system = arb_mat(n * n, n * n, [_entry(x, row, column, n) for row in range(n * n) for column in range(n * n)])
     try:
-        inverse = system.inv()
+        inverse = _linear_part(x).inv()
     except ZeroDivisionError:
         raise _unproved() from None
     rest = a - x * x
@@ -57,10 +56,17 @@ def _newton(a: arb_mat) -> arb_mat:
     raise _unproved()
 
 
-def _entry(x: arb_mat, row: int, column: int, n: int) -> arb:
-    """Return an entry of the matrix of E -> XE + EX, for E as one column of rows."""
-    (i, j), (k, m) = divmod(row, n), divmod(column, n)
-    return (x[i, k] if j == m else arb(0)) + (x[m, j] if i == k else arb(0))
+def _linear_part(x: arb_mat) -> arb_mat:
+    """Return the matrix of E -> XE + EX, for E as one column of rows."""
+    n = x.nrows()
+    entries = [arb(0)] * n**4
+    for i in range(n):
+        for j in range(n):
+            row = (i * n + j) * n * n
+            for k in range(n):
+                entries[row + k * n + j] += x[i, k]
+                entries[row + i * n + k] += x[k, j]
+    return arb_mat(n * n, n * n, entries)
 
 
 def _largest(m: arb_mat) -> arb:

@@ -8,6 +8,7 @@ Source  DLMF 8.7.1 for the gamma function, DLMF 8.17.8 for the beta function.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,43 +22,45 @@ _NARROW = 2.0**-54
 _SMALLEST = 1e-310  # half-widths of balls that are as good as exact
 
 
-def _series(coefficients: list[Any], length: int) -> Any:
-    from flint import arb_series
-
-    return arb_series(coefficients, length)
-
-
 def _sizes(series: Any, length: int) -> Any:
     """Return the series of the sizes of the coefficients."""
     return _series([abs(series[k]) for k in range(length)], length)
 
 
-def _summed(ratio: Callable[[int], tuple[Any, Any]], length: int) -> Any:
+@cache
+def _series_type() -> Any:
+    from flint import arb_series
+
+    return arb_series
+
+
+def _series(coefficients: list[Any], length: int) -> Any:
+    return _series_type()(coefficients, length)
+
+
+def _summed(ratio: Callable[[int], Any], largest: Callable[[int], Any], length: int) -> Any:
     """Return 1 + r(0) + r(0) r(1) + ..., as a power series with balls that contain the rest of the sum.
 
-    `ratio(n)` is the series r(n), and a series whose coefficients are at least as large as those of r(n), r(n+1), ...
+    `ratio(n)` is the series r(n), and `largest(n)` one whose coefficients are at least as large as those of r(n), r(n+1), ...
     """
     from flint import arb, ctx
 
     term = total = _series([1], length)
     for n in range(_MOST_TERMS):
-        factor, largest = ratio(n)
-        term = term * factor
+        term = term * ratio(n)
         total = total + term
-        if n % 8 == 7 and largest[0] < 0.9 and abs(term[0]) < total[0] * arb(2) ** -ctx.prec:
-            rest = _sizes(term, length) * largest / (1 - largest)
-            return total + _series([arb(0, rest[k].upper()) for k in range(length)], length)
+        if n % 8 == 7 and abs(term[0]) < total[0] * arb(2) ** -ctx.prec:
+            bound = largest(n)
+            if bound[0] < 0.9:
+                rest = _sizes(term, length) * bound / (1 - bound)
+                return total + _series([arb(0, rest[k].upper()) for k in range(length)], length)
     return _series([arb.nan()] * length, length)
 
 
 def _gamma_lower(a: Any, x: Any, length: int) -> Any:
     """Return the regularised lower incomplete gamma function of the series `a`."""
-
-    def ratio(n: int) -> tuple[Any, Any]:
-        return x / (a + (n + 1)), x / _mirrored(a + (n + 1), length)
-
     head = (a * x.log() - x - (a + 1).lgamma()).exp()
-    return head * _summed(ratio, length)
+    return head * _summed(lambda n: x / (a + (n + 1)), lambda n: x / _mirrored(a + (n + 1), length), length)
 
 
 def _mirrored(linear: Any, length: int) -> Any:
@@ -68,13 +71,12 @@ def _mirrored(linear: Any, length: int) -> Any:
 def _beta_lower(a: Any, b: Any, x: Any, y: Any, length: int) -> Any:
     """Return the regularised incomplete beta function of the series a, b, x and y = 1 - x; the sum is of powers of x."""
 
-    def ratio(n: int) -> tuple[Any, Any]:
-        below = a + (n + 1)
-        largest = _sizes(x, length) * (1 + _sizes(b - 1, length) / _mirrored(below, length))
-        return x * (1 + (b - 1) / below), largest
+    def largest(n: int) -> Any:
+        return _sizes(x, length) * (1 + _sizes(b - 1, length) / _mirrored(a + (n + 1), length))
 
+    above = b - 1
     head = (a * x.log() + b * y.log() + (a + b).lgamma() - (a + 1).lgamma() - b.lgamma()).exp()
-    return head * _summed(ratio, length)
+    return head * _summed(lambda n: x * (1 + above / (a + (n + 1))), largest, length)
 
 
 def _beta_share(a: Any, b: Any, x: Any, y: Any, length: int) -> Any:

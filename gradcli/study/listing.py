@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gradcli.core.primitive import Primitive
+from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.errors import BadOption
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
@@ -50,8 +50,7 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         check, getattr(known, "name", name) if isinstance(known, Primitive) else ALIASES.get(str(name), name)
     )
     if not found:
-        names = [op.name for op in operations()]
-        close = nearest(str(name), names)
+        close = nearest(str(name), [row.name for row in PRIMITIVES.values() if row.rules])
         if name in FUNCTIONS:
             made = f"'{name}' is made of primitives and is not one itself"
             raise BadOption(made, do=f'gradcli trace shows them: gradcli trace "{name}(...)"')

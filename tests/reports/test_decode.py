@@ -67,11 +67,11 @@ def test_a_summary_of_a_large_array_is_not_read_as_one() -> None:
 
 
 def test_a_row_with_large_arrays_still_says_what_is_wrong() -> None:
-    words = ("check", "sum(x**2)", "x=ones(10001)", "--modes", "reverse,fd", "--grad", "3*x", "--json")
+    words = ("check", "sum(x**2)", "x=ones(10001)", "--grad", "3*x", "--json")
     row = row_of("large", "sum(x**2)", gradcli(*words).json, 1.0)
     shown = rendered("text", _Blocks(row.blocks()))
     assert row.report is None and row.said() == "10,001 entries wrong"
-    assert "x[0]" in shown and "Likely mistake" in shown and "gradcli check 'sum(x**2)'" in shown
+    assert "x[" in shown and "Likely mistake" in shown and "gradcli check 'sum(x**2)'" in shown
 
 
 class _Blocks:
