@@ -26,8 +26,8 @@ class Ball(Objectwise):
         return arb(float(number)) if isinstance(number, float | np.floating) else arb(int(number))
 
     @classmethod
-    def entries_of(cls, numbers: Any) -> list[Any]:
-        return list(map(arb, numbers.reshape(-1).tolist()))
+    def entries_of(cls, numbers: Any) -> Iterator[arb]:
+        return map(arb, numbers.reshape(-1).tolist())
 
     @property
     def moves(self) -> bool:

@@ -4,7 +4,7 @@ It works for programs whose large arrays have one shape, meet entry by entry, an
 sum enters the large arrays again, as in a softmax, their entries are computed once more for each such level.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,30 +35,33 @@ class Blockwise:
         """The number of entries of a large array."""
         return max(size(self.program.tape.value(k)) for k in self.large)
 
-    def run(self, inputs: Callable[[slice], list[Value]]) -> Value:
-        """Return the program's value, on the branches of the record.
+    def run(self, inputs: Callable[[slice], Sequence[list[Value]]]) -> list[Value]:
+        """Return the program's value at each of some points, on the branches of the record.
 
-        Shapes  `inputs(part)` returns the values of the inputs: of large ones the part of the entries, in C order.
+        Shapes  `inputs(part)` returns the values of the inputs at each point: of large ones the part of the entries, in C order.
         """
-        values: dict[int, Value] = {}
         small = inputs(slice(0, 0))
         numbers = {x.slot: k for k, x in enumerate(self.program.inputs)}
+        points: list[dict[int, Value]] = [{} for _ in small]
         for level in range(max(self.levels) + 1):
-            for k, line in enumerate(self.program.lines):
-                if self.levels[k] == level and k not in self.large | self.sums:
-                    values[k] = small[numbers[k]] if k in numbers else _computed(line, values, None)
+            for values, given in zip(points, small, strict=True):
+                for k, line in enumerate(self.program.lines):
+                    if self.levels[k] == level and k not in self.large | self.sums:
+                        values[k] = given[numbers[k]] if k in numbers else _computed(line, values, None)
             added = [k for k in self.sums if self.levels[k] == level + 1]
             for part in blocks(self.count) if added else ():
-                here = dict(values)
-                given = inputs(part)
-                for k in sorted(self.large):
-                    if self.levels[k] <= level:
-                        here[k] = given[numbers[k]] if k in numbers else _computed(self.program.lines[k], here, part)
-                for k in added:
-                    (slot,) = self.program.tape.operands(k)
-                    total = np.sum(here[slot])
-                    values[k] = values[k] + total if k in values else total
-        return values[self.program.y.slot]
+                for values, given in zip(points, inputs(part), strict=True):
+                    here = dict(values)
+                    for k in sorted(self.large):
+                        if self.levels[k] <= level:
+                            here[k] = (
+                                given[numbers[k]] if k in numbers else _computed(self.program.lines[k], here, part)
+                            )
+                    for k in added:
+                        (slot,) = self.program.tape.operands(k)
+                        total = np.sum(here[slot])
+                        values[k] = values[k] + total if k in values else total
+        return [values[self.program.y.slot] for values in points]
 
 
 def blockwise(program: Program) -> Blockwise | None:

@@ -4,7 +4,8 @@ Elementwise primitives use a table of functions of single entries. Primitives th
 change, because numpy accepts object arrays in them.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,9 +40,9 @@ class Objectwise(Arithmetic):
         raise NotImplementedError
 
     @classmethod
-    def entries_of(cls, numbers: Any) -> list[Any]:
-        """Return an array of plain numbers as a list of entries."""
-        return [cls.entry(number) for number in numbers.reshape(-1).tolist()]
+    def entries_of(cls, numbers: Any) -> Iterable[Any]:
+        """Return the entries for an array of plain numbers, one after the other."""
+        return map(cls.entry, numbers.reshape(-1).tolist())
 
     @classmethod
     def lift(cls, number: Value) -> Any:
@@ -60,9 +61,7 @@ class Objectwise(Arithmetic):
         x = np.asarray(x)
         if x.dtype == bool or x.dtype == object:
             return x
-        filled = np.empty(x.shape, dtype=object)
-        filled.reshape(-1)[:] = cls.entries_of(x)
-        return filled[()] if x.shape == () else filled
+        return np.fromiter(cls.entries_of(x), object, x.size).reshape(x.shape)[()]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,7 +98,7 @@ class Objectwise(Arithmetic):
         if not any(type(x) is np.ndarray for x in objects):
             return function(*objects, **params)
         if params:
-            return np.frompyfunc(lambda *entries: function(*entries, **params), len(objects), 1)(*objects)
+            return np.frompyfunc(functools.partial(function, **params), len(objects), 1)(*objects)
         key = (name, len(objects))
         if key not in self._ufuncs:
             self._ufuncs[key] = np.frompyfunc(function, len(objects), 1)

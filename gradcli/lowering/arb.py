@@ -99,10 +99,14 @@ def integer_power(x: arb, *, n: int) -> arb:
     """Return x**n by squaring; flint's power is nan for a ball around zero."""
     if n < 0:
         return 1 / integer_power(x, n=-n)
-    y = arb(1)
-    while n:
-        y, n, x = (y * x if n & 1 else y), n >> 1, x * x
-    return y
+    y = None
+    while n > 1:
+        if n & 1:
+            y = x if y is None else y * x
+        n, x = n >> 1, x * x
+    if not n:
+        return arb(1)
+    return x if y is None else y * x
 
 
 def cbrt(x: arb) -> arb:

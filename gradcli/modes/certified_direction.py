@@ -31,17 +31,20 @@ def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) ->
         return None
     halvings = FIRST_BITS // 3
 
-    def moved(x: Array, v: Array, part: slice, sign: int) -> Value:
-        x, v = (part_of(x, part), part_of(v, part)) if size(x) == prepared.count else (x, v)
-        step = scaled(v, halvings)
-        return Ball.lift(x) + step if sign > 0 else Ball.lift(x) - step
+    def moved(part: slice) -> tuple[list[Value], list[Value]]:
+        """Return a part of the inputs, moved by the step along v and against it."""
+        up, down = [], []
+        for x, v in zip(q.xs, vs, strict=True):
+            if size(x) == prepared.count:
+                x, v = part_of(x, part), part_of(v, part)
+            middle, step = Ball.lift(x), scaled(v, halvings)
+            up.append(middle + step)
+            down.append(middle - step)
+        return up, down
 
     try:
         with precision(FIRST_BITS), np.errstate(all="ignore"):
-            up, down = (
-                prepared.run(lambda part, sign=sign: [moved(x, v, part, sign) for x, v in zip(q.xs, vs, strict=True)])  # type: ignore[misc]
-                for sign in (1, -1)
-            )
+            up, down = prepared.run(moved)
             slope = (up - down) * Ball.lift(2.0 ** (halvings - 1))
             value, bound = float(nearest(slope)), float(radius(slope)) + WITNESS_AGREEMENT * slope_size
     except GradcliError:  # an operation has no balls, or a comparison is undecided

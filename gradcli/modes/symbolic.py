@@ -1,6 +1,7 @@
 """The symbolic mode: sympy's own `diff` of the traced expression, in a child process that can be stopped."""
 
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gradcli.modes.limits import out_of_time
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.work import Effort
-from gradcli.modes.workers import WORKERS, Late
+from gradcli.modes.workers import WORKERS, Late, Worker
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Cost, Estimate, Witness
 
@@ -37,10 +38,13 @@ class Symbolic:
                 are rounded while tracing.
         Raises  NotRun if the formula would be too large; OutOfTime; NotSupported; Undecided.
         """
+        return self.begin(q).result()
+
+    def begin(self, q: Question) -> "Asked":
+        """Ask the child process for the gradient, and do not wait for it. Raises NotRun, NotSupported, Undecided."""
         q.refuse_untraced()
         if not q.recording.moves:
-            zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
-            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+            return Asked(q, None)
         if q.not_finite is not None:
             raise Undecided("f or its gradient is not finite here", do=TO_FINITE)
         recorded = plan(q.recording)
@@ -52,31 +56,51 @@ class Symbolic:
                 f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
                 do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
             )
-        answer = _ask((recorded, q.xs, q.value.shape), q)
+        worker = WORKERS.take()
+        worker.send(pickle.dumps(((recorded, q.xs, q.value.shape), MEMORY_BYTES)))
+        return Asked(q, worker)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A gradient that a child process computes; there is no process where f does not depend on its inputs."""
+
+    q: Question
+    worker: Worker | None
+
+    def result(self) -> Estimate:
+        """Wait for the gradient and return it. Raises OutOfTime, NotSupported."""
+        q = self.q
+        if self.worker is None:
+            zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
+            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+        answer = self._answer(self.worker)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
-            cost=Cost(evaluations=1, formula=answer["operations"], shared=answer["shared"]),
+            cost=Cost(evaluations=1, formula=answer["operations"], shared=answer["shared"], seconds=answer["seconds"]),
         )
+
+    def cancel(self) -> None:
+        """End the child process."""
+        if self.worker is not None:
+            self.worker.stop()
+
+    def _answer(self, worker: Worker) -> dict[str, Any]:
+        limit = self.q.budget.mode_timeout
+        try:
+            output = worker.receive(limit)
+        except Late:
+            raise out_of_time(limit or 0.0) from None
+        if not output:
+            status, allowed = worker.status, f"{MEMORY_BYTES / 2**30:g} GiB allowed"
+            raise NotSupported(f"sympy ended with status {status}, probably for lack of memory ({allowed})")
+        WORKERS.give(worker)
+        kind, answer = pickle.loads(output)
+        if kind == "error":
+            raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")
+        return dict(answer)
 
 
 def _rounded(number: float) -> str:
     return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"
-
-
-def _ask(request: Any, q: Question) -> dict[str, Any]:
-    """Send a request to a worker process and return its answer. Raises OutOfTime, NotSupported."""
-    worker = WORKERS.take()
-    try:
-        output = worker.ask(pickle.dumps((request, MEMORY_BYTES)), q.budget.mode_timeout)
-    except Late:
-        raise out_of_time(q.budget.mode_timeout or 0.0) from None
-    if not output:
-        raise NotSupported(
-            f"sympy ended with status {worker.status}, probably for lack of memory ({MEMORY_BYTES / 2**30:g} GiB allowed)"
-        )
-    WORKERS.give(worker)
-    kind, answer = pickle.loads(output)
-    if kind == "error":
-        raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")
-    return dict(answer)

@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import sys
+import time
 from typing import Any
 
 import mpmath
@@ -34,8 +35,9 @@ def main() -> None:
 
 def _answer(request: Any) -> tuple[str, Any]:
     Symbol.numbers.clear()
+    start = time.perf_counter()
     try:
-        return "ok", differentiate(*request)
+        return "ok", {**differentiate(*request), "seconds": time.perf_counter() - start}
     except GradcliError as error:
         return "error", error
     except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:

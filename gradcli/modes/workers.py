@@ -4,10 +4,12 @@ This module imports nothing heavy, as it is needed first.
 """
 
 import atexit
+import contextlib
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
@@ -28,7 +30,7 @@ class Worker:
     """One child process, which answers one request after the other; `main` of its module reads and answers them."""
 
     def __init__(self, module: str = SYMBOLIC) -> None:
-        self.answers = 0
+        self.answers, self._owner = 0, os.getpid()
         self.process = subprocess.Popen(
             [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
             stdin=subprocess.PIPE,
@@ -38,25 +40,45 @@ class Worker:
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Return the answer to a request, or no bytes if the process died. Raises Late after `timeout` seconds."""
-        found: list[bytes] = []
-        asking = threading.Thread(target=lambda: found.append(self._asked(request)), daemon=True)
-        asking.start()
-        asking.join(timeout)
-        if asking.is_alive():
-            self.stop()
-            raise Late
+        return self._within(timeout, lambda: self._asked(request))
+
+    def send(self, request: bytes) -> None:
+        """Send a request, whose answer `receive` returns; if the process has died, `receive` says so."""
+        to = self.process.stdin
+        with contextlib.suppress(OSError, ValueError):  # the process, or its pipe, is gone
+            if to is not None:
+                to.write(len(request).to_bytes(LENGTH, "big") + request)
+                to.flush()
+
+    def receive(self, timeout: float | None) -> bytes:
+        """Return the answer to what was sent, or no bytes if the process died. Raises Late after `timeout` seconds."""
+        return self._within(timeout, self._read)
+
+    def _within(self, timeout: float | None, answer: Callable[[], bytes]) -> bytes:
+        if timeout is None:
+            found = [answer()]
+        else:
+            found = []
+            waiting = threading.Thread(target=lambda: found.append(answer()), daemon=True)
+            waiting.start()
+            waiting.join(timeout)
+            if waiting.is_alive():
+                self.stop()
+                raise Late
         self.answers += 1
         return found[0] if found else b""
 
     def _asked(self, request: bytes) -> bytes:
-        to, back = self.process.stdin, self.process.stdout
-        if to is None or back is None:
-            return b""
+        self.send(request)
+        return self._read()
+
+    def _read(self) -> bytes:
+        back = self.process.stdout
+        if back is None or os.getpid() != self._owner:
+            return b""  # a copy that the user's code has forked reads no answer of this process
         try:
-            to.write(len(request).to_bytes(LENGTH, "big") + request)
-            to.flush()
             return back.read(int.from_bytes(back.read(LENGTH), "big"))
-        except (OSError, ValueError):  # the process, or its pipe, is gone
+        except (OSError, ValueError):
             return b""
 
     @property

@@ -1,22 +1,27 @@
 """Run several modes on one question."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
 import numpy as np
 
-from gradcli.errors import NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.errors import GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import timed
 from gradcli.modes.mode import Contradiction, Mode, Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.symbolic import Asked, Symbolic
 from gradcli.modes.work import Effort
 from gradcli.reports.common import Finding, finding
 from gradcli.verdict.evidence import Outcome
-from gradcli.words import Kind, Severity
+from gradcli.words import Kind, ModeStatus, Severity
 
 _ENTRY_BY_ENTRY = ("forward", "complex-step", "finite-difference")  # they evaluate f at least once for each entry
+_STATUS: dict[type[GradcliError], ModeStatus] = {
+    NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
+    Contradiction: "failed", TraceDiffers: "failed", Undecided: "failed",
+}  # fmt: skip
+_ENDINGS = tuple(_STATUS)
 _FEW = 8  # entries, for which these modes run beside the certified one to check a claim
 
 
@@ -29,22 +34,29 @@ def run(
 ) -> dict[str, Outcome]:
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
-    The symbolic mode runs in its own process, in parallel with the others. `heard` is called with the outcomes so far
-    after each mode. For a claim, if the user did not choose the modes, those that go entry by entry are left out where there
-    are many entries and each is certified.
+    The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
+    mode. For a claim, if the user did not choose the modes, those that go entry by entry are left out where there are many
+    entries and each is certified.
     """
     q.prepare()
-    apart = [mode for mode in modes if mode.name == "symbolic" and mode.name not in answered and not q.crowded]
-    found = dict(answered)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = {mode.name: pool.submit(attempt, mode, q) for mode in apart}
+    found, asked = dict(answered), dict[str, Asked]()
+    for mode in modes:
+        if isinstance(mode, Symbolic) and mode.name not in found and not q.crowded:
+            try:
+                asked[mode.name] = mode.begin(q)
+            except _ENDINGS as error:
+                found[mode.name] = _ended(mode, error)
+    try:
         for mode in modes:
-            if mode.name not in waiting and mode.name not in found:
+            if mode.name not in asked and mode.name not in found:
                 found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
                 if heard is not None:
                     heard(found)
-        found |= {name: future.result() for name, future in waiting.items()}
-    return {mode.name: found[mode.name] for mode in modes}
+    except BaseException:
+        for waiting in asked.values():
+            waiting.cancel()
+        raise
+    return {mode.name: _answer(mode, asked[mode.name]) if mode.name in asked else found[mode.name] for mode in modes}
 
 
 def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
@@ -70,14 +82,20 @@ def attempt(mode: Mode, q: Question) -> Outcome:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
     try:
         return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.budget.mode_timeout))
-    except NotRun as error:
-        return Outcome(mode, "not run", error=error)
-    except OutOfTime as error:
-        return Outcome(mode, "timeout", error=error)
-    except NotSupported as error:
-        return Outcome(mode, "unsupported", error=error)
-    except (Contradiction, TraceDiffers, Undecided) as error:
-        return Outcome(mode, "failed", error=error)
+    except _ENDINGS as error:
+        return _ended(mode, error)
+
+
+def _answer(mode: Mode, asked: Asked) -> Outcome:
+    try:
+        return Outcome(mode, "ok", asked.result())
+    except _ENDINGS as error:
+        return _ended(mode, error)
+
+
+def _ended(mode: Mode, error: GradcliError) -> Outcome:
+    """Return the outcome of a mode that gives no estimate."""
+    return Outcome(mode, next(word for kind, word in _STATUS.items() if isinstance(error, kind)), error=error)
 
 
 def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:

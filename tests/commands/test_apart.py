@@ -157,6 +157,16 @@ def test_a_copy_that_goes_on_after_a_fork_says_nothing(process: Callable[..., An
     assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
 
 
+def test_a_copy_that_is_made_while_sympy_works_takes_no_answer(process: Callable[..., Any], tmp_path: Path) -> None:
+    code = "calls = []\ndef f(x):\n    calls.append(1)\n    if len(calls) == 9:\n        os.fork()\n    return np.sum(x**2)\n"
+    ran = process("check", target(tmp_path, code), X, "--modes", "symbolic,fd,reverse", "--json")
+    assert (ran.exit_status, ran.json["verdict"], ran.json["points"][0]["modes"]["symbolic"]["status"]) == (
+        0,
+        "pass",
+        "ok",
+    )
+
+
 # Several targets.
 
 

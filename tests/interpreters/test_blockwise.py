@@ -42,7 +42,7 @@ def test_blocks_give_the_value_of_the_function(f: Callable[..., Any], count: int
     xs = inputs(count)
     prepared = blockwise(record(f, xs))
     assert prepared is not None and max(prepared.levels) == levels and prepared.count == N
-    assert np.isclose(prepared.run(lambda part: [part_of(x, part) for x in xs]), f(*xs), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[part_of(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
 
 
 def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
@@ -51,7 +51,7 @@ def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
     f = lambda x, y: np.sum(np.tanh(x) * y)
     prepared = blockwise(record(f, xs))
     assert prepared is not None
-    assert np.isclose(prepared.run(lambda part: [part_of(x, part) for x in xs]), f(*xs), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[part_of(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_large_constants_of_small_lines_stay_whole() -> None:
     f = lambda x, w: np.sum(x * x) + np.sum((c @ w) ** 2)
     prepared = blockwise(record(f, [x, w]))
     assert prepared is not None
-    assert np.isclose(prepared.run(lambda part: [part_of(x, part), w]), f(x, w), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[part_of(x, part), w]])[0], f(x, w), rtol=1e-12)
 
 
 def test_small_programs_are_not_run_in_blocks() -> None:
