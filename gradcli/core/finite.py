@@ -1,5 +1,6 @@
 """Sizes of arrays that may hold inf and nan, in as few passes as possible."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,5 +16,5 @@ def largest(x: Any) -> float:
     x = np.asarray(x, dtype=float)
     if not x.size:
         return 0.0
-    size = max(float(np.max(x)), -float(np.min(x)), 0.0)  # nan if an entry is
-    return size if np.isfinite(size) else float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))
+    size = max(float(x.max()), -float(x.min()), 0.0)  # nan if an entry is
+    return size if math.isfinite(size) else float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))

@@ -46,8 +46,10 @@ def written() -> None:
 
 def own(folder: str) -> None:
     """Treat the code in a folder as the user's, even if it is installed, because the user named it as the target."""
-    _OWN.add(str(Path(folder).resolve()) + os.sep)
-    _USERS.clear()
+    resolved = str(Path(folder).resolve()) + os.sep
+    if resolved not in _OWN:
+        _OWN.add(resolved)
+        _USERS.clear()
 
 
 def no_folder_is_own() -> None:
@@ -72,15 +74,25 @@ def is_ours(file: str) -> bool:
 def _is_users(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith("<frozen")
+    if file.startswith(_OURS):
+        return False
     installed = file.startswith(_INSTALLED) or "site-packages" in file
     if installed and not _OWN:
         return False
-    resolved = str(Path(file).resolve())
+    parent, _, name = file.rpartition(os.sep)
+    resolved = f"{_folder_of(parent)}{os.sep}{name}" if installed else _resolved(file)
     if resolved.startswith(_OURS):
         return False
     if not installed and not resolved.startswith(_INSTALLED) and "site-packages" not in resolved:
         return True
     return any(resolved.startswith(folder) and not _environment_in(folder, resolved) for folder in _OWN)
+
+
+def _resolved(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+_folder_of = lru_cache(maxsize=4096)(_resolved)  # one look at the disk for all files of an installed package
 
 
 def _environment_in(folder: str, file: str) -> bool:

@@ -21,7 +21,8 @@ _POOL = 16_381  # random factors, of which each operation takes a part; prime, s
 
 @lru_cache(maxsize=16)
 def _factors(seed: int, ulps: float) -> Any:
-    factors = 1.0 + _EPS * ulps / LARGEST * np.random.default_rng([seed, _POOL]).choice(_MOVES, _POOL)
+    """Return the factors of the pool, twice: from each of them on, a whole pool follows."""
+    factors = np.tile(1.0 + _EPS * ulps / LARGEST * np.random.default_rng([seed, _POOL]).choice(_MOVES, _POOL), 2)
     factors.flags.writeable = False
     return factors
 
@@ -43,7 +44,7 @@ class Shake:
             return x * self.pool[start]
         if x.size <= _POOL - start:
             return x * self.pool[start : start + x.size].reshape(x.shape)
-        return _times_repeated(x, np.roll(self.pool, start))
+        return _times_repeated(x, self.pool[_POOL - start : 2 * _POOL - start])
 
 
 def _times_repeated(x: Value, factors: Value) -> Value:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.finite import all_finite
+from gradcli.core.blocks import mapped
+from gradcli.core.finite import all_finite, largest
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
@@ -81,12 +82,15 @@ def _wide(q: Recording, radii: list[Array]) -> list[Any]:
 
 
 def _largest(q: Recording) -> float:
-    return max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
+    return max((largest(q.slopes[name]) for name in q.wrt), default=0.0)
 
 
 def _bounds(q: Recording, spread: list[Array]) -> dict[str, Array]:
+    def bound(spread: Array, slopes: Array) -> Array:
+        return 2 * spread + FUNCTION_ERROR * np.abs(slopes) + 1e-320
+
     return {
-        name: np.asarray(2 * s + FUNCTION_ERROR * np.abs(q.slopes[name]) + 1e-320)[()]
+        name: np.asarray(mapped(bound, np.float64, s, q.slopes[name]))[()]
         for name, s in zip(q.wrt, spread, strict=True)
     }
 
@@ -127,7 +131,7 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
             else:
                 moved[k] = np.maximum(moved[k], found)
     least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
-    return [np.maximum(_granted(m, np.abs(q.slopes[name])), least) for m, name in zip(moved, q.wrt, strict=True)]
+    return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
 def at_least(typical: Array, right: Array, eps: float) -> Array:
@@ -157,13 +161,16 @@ def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
     return {name: at_least(x, q.slopes[name], EPS * coarseness) for name, x in zip(q.wrt, roots, strict=True)}
 
 
-def _granted(moved: Array, slopes: Array) -> Array:
+def _granted(moved: Array, slopes: Array, least: float) -> Array:
     """Return the change of each entry, at least the typical change for its size, because few runs may miss an entry."""
-    least = _CANCELLED * np.max(slopes, initial=0.0)
     every = max(1, slopes.size // _SAMPLE)
-    some_moved, some = moved.reshape(-1)[::every], slopes.reshape(-1)[::every]
-    used = some > least
+    some_moved, some = moved.reshape(-1)[::every], np.abs(slopes.reshape(-1)[::every])
+    used = some > _CANCELLED * largest(slopes)
     ratios = some_moved[used] / some[used]
     place = int(_TYPICAL * (ratios.size - 1) + 0.5)
     typical = float(np.partition(ratios, place)[place]) if ratios.size else 0.0
-    return np.asarray(SAFETY / SIZE * np.maximum(moved, typical * slopes))
+
+    def granted(moved: Array, slopes: Array) -> Array:
+        return np.maximum(SAFETY / SIZE * np.maximum(moved, typical * np.abs(slopes)), least)
+
+    return np.asarray(mapped(granted, np.float64, moved, slopes))

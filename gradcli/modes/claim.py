@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from gradcli.core.blocks import mapped
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape, Place
@@ -206,10 +207,16 @@ class Claim:
             return Estimate(value, bound, narrow=True, typical=typical, notes=notes)
         rounding, balls = ({}, True) if q.untraced else q.rounding_of_textbook
         grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
-        bound = {}
-        for name, x in value.items():
-            ulp = EPS * np.abs(x)
-            bound[name] = grant * (ulp if q.untraced else rounding[name]) + 4 * coarse * ulp
+
+        def granted(x: Array, rounding: Array) -> Array:
+            return grant * rounding + 4 * coarse * EPS * np.abs(x)
+
+        bound = {
+            name: EPS * (grant + 4 * coarse) * np.abs(x)
+            if q.untraced
+            else np.asarray(mapped(granted, np.float64, x, rounding[name]))[()]
+            for name, x in value.items()
+        }
         if not q.untraced and q.solvers:
             bound = {name: b + q.solver_error[name] for name, b in bound.items()}
         return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)

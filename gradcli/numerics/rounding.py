@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.blocks import blocks, part_of
-from gradcli.core.finite import all_finite
 from gradcli.core.primitive import Value
 from gradcli.interpreters.ball import Ball, precision, radius
 from gradcli.interpreters.program import record
 from gradcli.interpreters.tape import Recorded
 from gradcli.numerics.jacobians import by_rows, stacked
+from gradcli.point import Array
 from gradcli.primitives.kinds import KERNELS
 
 EPS = float(np.finfo(np.float64).eps)
@@ -31,12 +31,22 @@ def contribution(bar: Value, y: Value) -> tuple[float, float]:
     total, norm = 0.0, 0.0
     for part in blocks(y.size):
         moved = np.abs(part_of(bar, part) * part_of(y, part))
-        moved = moved if all_finite(moved) else moved[np.isfinite(moved)]
-        size = float(np.max(moved, initial=0.0))
-        if size > 0:
-            total += float(np.sum(moved))
-            norm = math.hypot(norm, size * math.sqrt(float(np.sum(np.square(moved / size)))))
+        added = float(moved.sum())
+        if not math.isfinite(added):
+            moved = moved[np.isfinite(moved)]
+            added = float(moved.sum())
+        total += added
+        norm = math.hypot(norm, _norm(moved.reshape(-1)))
     return total, norm
+
+
+def _norm(sizes: Array) -> float:
+    """Return the Euclidean norm of sizes, also where their squares overflow or vanish."""
+    squares = float(np.einsum("i,i->", sizes, sizes))
+    if 1e-200 < squares < math.inf:
+        return math.sqrt(squares)
+    top = float(sizes.max(initial=0.0))
+    return top * math.sqrt(float(np.square(sizes / top).sum())) if top > 0 else 0.0
 
 
 def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:

@@ -11,7 +11,7 @@ from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.program import record
 from gradcli.numerics.jacobians import by_rows as jacobian
 from gradcli.numerics.jacobians import stacked
-from gradcli.numerics.rounding import FUNCTION_ERROR, rounding_bounds
+from gradcli.numerics.rounding import FUNCTION_ERROR, contribution, rounding_bounds
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
 V = np.array([0.3, -1.1, 2.2])
@@ -78,3 +78,10 @@ def test_rows_of_the_jacobian_are_in_the_outputs_order() -> None:
     assert full.shape == (2, 3, 3)
     np.testing.assert_array_equal(full[0], 2 * np.eye(3))
     np.testing.assert_array_equal(full[1], np.diag(2 * V))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-170, 1e170, 0.0])
+@pytest.mark.parametrize("holes", [(), (np.nan, np.inf, -np.inf)])
+def test_a_contribution_is_the_sum_and_the_norm_of_what_is_finite(size: float, holes: tuple[float, ...]) -> None:
+    bar, y = np.array([3.0, -4.0, *np.ones(len(holes))]), np.array([size, size, *holes])
+    assert np.allclose(contribution(bar, y), (7 * size, 5 * size), rtol=1e-15, atol=0)
