@@ -24,9 +24,11 @@ def main() -> None:
 
 def run_program(argv: Sequence[str]) -> int:
     """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
+    from gradcli.bytecode import compile_from_source
     from gradcli.cli import run_once, stop_workers
     from gradcli.world import World
 
+    compile_from_source()
     world = World()
     status = status_of(lambda: run_once(argv, world))
     if world.afterwards is None:

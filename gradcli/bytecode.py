@@ -1,19 +1,27 @@
-"""Compile the user's modules from their source each time, whatever bytecode is kept of them.
+"""Compile the user's modules from their source each time, regardless of any bytecode that is cached for them.
 
-Python takes bytecode for that of the source if the file still has the size and the second of change that were stored with it.
-A file that is changed twice within a second may then run as it was before the second change, and a wrong gradient could pass.
+Python trusts cached bytecode if the source's size and modification time, in whole seconds, are those stored with it. A file
+that is changed twice within a second may then run as it was before the second change, and a wrong gradient could pass.
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-_PREFIXES = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
-_TRUSTED = tuple(prefix + os.sep for prefix in _PREFIXES)
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")  # an installer writes both
+_TRUSTED = tuple(
+    f"{Path(file).parent}{os.sep}" for file in (os.__file__, __file__)
+)  # the standard library, and gradcli
+_INSTALLED = (
+    f"{os.sep}site-packages{os.sep}",
+    f"{os.sep}dist-packages{os.sep}",
+)  # an installer writes source and bytecode
+
+
+def is_trusted(path: str) -> bool:
+    """Return whether the bytecode of a source may be used: that of Python, of gradcli and of installed packages."""
+    return path.startswith(_TRUSTED) or any(name in path for name in _INSTALLED)
 
 
 def compile_from_source() -> None:
@@ -22,7 +30,7 @@ def compile_from_source() -> None:
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         """Raise OSError for the user's files: the loader then compiles the source."""
-        if not path.startswith(_TRUSTED) and not any(name in path for name in _INSTALLED):
+        if not is_trusted(path):
             raise OSError(f"bytecode of {path} is not used")
         return known(self, path)
 

@@ -1,12 +1,17 @@
 """What is checked is the source as it is, though Python would take older bytecode for its own."""
 
+import json
 import os
 import py_compile
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gradcli.bytecode import is_trusted
 
 RIGHT = "def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n"
 WRONG = RIGHT.replace("2*x", "3*x")
@@ -44,3 +49,24 @@ def test_bytecode_of_installed_packages_is_read(process: Callable[..., Any], tmp
     (tmp_path / "uses.py").write_text(f"import sys\nsys.path.append({str(folder)!r})\n{USES}")
     words = ("uses.py:f", "x=1.5", "--grad", "g", "--modes", "reverse,fd")
     assert process("check", *words, cwd=tmp_path).exit_status == 0
+
+
+def test_a_program_that_is_watched_runs_its_source_too(tmp_path: Path) -> None:
+    changed_within_a_second(tmp_path, "slopes.py")
+    (tmp_path / "fit.py").write_text(f"from scipy.optimize import minimize\n{USES}minimize(f, [1.5], jac=g)\n")
+    words = [sys.executable, "-m", "gradcli", "run", "fit.py"]
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "trusted"),
+    [
+        (json.__file__, True),
+        (pytest.__file__, True),
+        (f"{sys.prefix}/src/project/losses.py", False),
+        (f"{sys.prefix}/losses.py", False),
+        ("/home/me/my-site-packages/losses.py", False),
+    ],
+)
+def test_a_project_inside_an_environment_is_the_users(path: str, trusted: bool) -> None:
+    assert is_trusted(path) is trusted

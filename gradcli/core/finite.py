@@ -11,10 +11,13 @@ def all_finite(x: Any) -> bool:
     return bool(np.isfinite(x).all())
 
 
+def peak(x: Any) -> float:
+    """Return the largest absolute value, or 0 if there are no entries; inf or nan if an entry is."""
+    x = np.asarray(x, dtype=float)
+    return max(float(x.max()), -float(x.min())) if x.size else 0.0
+
+
 def largest(x: Any) -> float:
     """Return the largest absolute value of the finite entries, or 0 if there are none."""
-    x = np.asarray(x, dtype=float)
-    if not x.size:
-        return 0.0
-    size = max(float(x.max()), -float(x.min()), 0.0)  # nan if an entry is
+    size = peak(x)
     return size if math.isfinite(size) else float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))

@@ -56,6 +56,7 @@ def no_folder_is_own() -> None:
     """Forget all folders that were passed to `own`."""
     _OWN.clear()
     _USERS.clear()
+    _folder_of.cache_clear()
 
 
 def is_users(file: str) -> bool:
@@ -79,8 +80,11 @@ def _is_users(file: str) -> bool:
     installed = file.startswith(_INSTALLED) or "site-packages" in file
     if installed and not _OWN:
         return False
-    parent, _, name = file.rpartition(os.sep)
-    resolved = f"{_folder_of(parent)}{os.sep}{name}" if installed else _resolved(file)
+    if installed and not os.path.islink(file):  # noqa: PTH114 (pathlib is slow, and there are a thousand files)
+        parent, _, name = file.rpartition(os.sep)
+        resolved = f"{_folder_of(parent)}{os.sep}{name}"
+    else:
+        resolved = _resolved(file)
     if resolved.startswith(_OURS):
         return False
     if not installed and not resolved.startswith(_INSTALLED) and "site-packages" not in resolved:

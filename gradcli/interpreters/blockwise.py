@@ -38,7 +38,8 @@ class Blockwise:
     def run(self, inputs: Callable[[slice], Sequence[list[Value]]]) -> list[Value]:
         """Return the program's value at each of some points, on the branches of the record.
 
-        Shapes  `inputs(part)` returns the values of the inputs at each point: of large ones the part of the entries, in C order.
+        Shapes  `inputs(part)` returns the values of the inputs at each point: for large inputs only that part of their
+                entries, in C order.
         """
         small = inputs(slice(0, 0))
         numbers = {x.slot: k for k, x in enumerate(self.program.inputs)}

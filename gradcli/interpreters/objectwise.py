@@ -41,7 +41,7 @@ class Objectwise(Arithmetic):
 
     @classmethod
     def entries_of(cls, numbers: Any) -> Iterable[Any]:
-        """Return the entries for an array of plain numbers, one after the other."""
+        """Return an iterator over the entries for an array of plain numbers."""
         return map(cls.entry, numbers.reshape(-1).tolist())
 
     @classmethod

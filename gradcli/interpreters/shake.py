@@ -21,7 +21,7 @@ _POOL = 16_381  # random factors, of which each operation takes a part; prime, s
 
 @lru_cache(maxsize=16)
 def _factors(seed: int, ulps: float) -> Any:
-    """Return the factors of the pool, twice: from each of them on, a whole pool follows."""
+    """Return the factors of the pool, repeated once, so that a whole pool can be taken from any start."""
     factors = np.tile(1.0 + _EPS * ulps / LARGEST * np.random.default_rng([seed, _POOL]).choice(_MOVES, _POOL), 2)
     factors.flags.writeable = False
     return factors

@@ -97,6 +97,8 @@ def power(x: arb, p: arb) -> arb:
 
 def integer_power(x: arb, *, n: int) -> arb:
     """Return x**n by squaring; flint's power is nan for a ball around zero."""
+    if isinstance(x, bool):
+        x = arb(x)
     if n < 0:
         return 1 / integer_power(x, n=-n)
     y = None

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.blocks import mapped
-from gradcli.core.finite import all_finite, largest
+from gradcli.core.finite import all_finite, peak
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import is_plain, shape, size
 from gradcli.errors import NotSupported, Undecided
@@ -82,12 +82,12 @@ def _wide(q: Recording, radii: list[Array]) -> list[Any]:
 
 
 def _largest(q: Recording) -> float:
-    return max((largest(q.slopes[name]) for name in q.wrt), default=0.0)
+    return max((peak(q.slopes[name]) for name in q.wrt), default=0.0)
 
 
 def _bounds(q: Recording, spread: list[Array]) -> dict[str, Array]:
-    def bound(spread: Array, slopes: Array) -> Array:
-        return 2 * spread + FUNCTION_ERROR * np.abs(slopes) + 1e-320
+    def bound(moved: Array, slope: Array) -> Array:
+        return 2 * moved + FUNCTION_ERROR * np.abs(slope) + 1e-320
 
     return {
         name: np.asarray(mapped(bound, np.float64, s, q.slopes[name]))[()]
@@ -165,12 +165,12 @@ def _granted(moved: Array, slopes: Array, least: float) -> Array:
     """Return the change of each entry, at least the typical change for its size, because few runs may miss an entry."""
     every = max(1, slopes.size // _SAMPLE)
     some_moved, some = moved.reshape(-1)[::every], np.abs(slopes.reshape(-1)[::every])
-    used = some > _CANCELLED * largest(slopes)
+    used = some > _CANCELLED * peak(slopes)
     ratios = some_moved[used] / some[used]
     place = int(_TYPICAL * (ratios.size - 1) + 0.5)
     typical = float(np.partition(ratios, place)[place]) if ratios.size else 0.0
 
-    def granted(moved: Array, slopes: Array) -> Array:
-        return np.maximum(SAFETY / SIZE * np.maximum(moved, typical * np.abs(slopes)), least)
+    def granted(change: Array, slope: Array) -> Array:
+        return np.maximum(SAFETY / SIZE * np.maximum(change, typical * np.abs(slope)), least)
 
     return np.asarray(mapped(granted, np.float64, moved, slopes))

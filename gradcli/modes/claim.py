@@ -208,8 +208,8 @@ class Claim:
         rounding, balls = ({}, True) if q.untraced else q.rounding_of_textbook
         grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
 
-        def granted(x: Array, rounding: Array) -> Array:
-            return grant * rounding + 4 * coarse * EPS * np.abs(x)
+        def granted(slope: Array, error: Array) -> Array:
+            return grant * error + 4 * coarse * EPS * np.abs(slope)
 
         bound = {
             name: EPS * (grant + 4 * coarse) * np.abs(x)

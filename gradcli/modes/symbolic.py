@@ -63,7 +63,7 @@ class Symbolic:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A gradient that a child process computes; there is no process where f does not depend on its inputs."""
+    """A gradient that a child process computes; `worker` is None if f does not depend on its inputs."""
 
     q: Question
     worker: Worker | None

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
@@ -19,6 +19,8 @@ _PROGRAM = (
 )
 SYMBOLIC = "gradcli.modes.symbolic_worker"
 LENGTH = 8  # bytes before each message that hold its length
+_AT_ONCE = 4096 - LENGTH  # bytes that fit into the buffer of any pipe, so that writing them never waits
+_GRACE = 0.1  # seconds in which an answer that is there already can be read
 _MOST = 2000  # answers, after which a process is replaced: sympy's caches grow by some kilobytes with each
 
 
@@ -30,7 +32,8 @@ class Worker:
     """One child process, which answers one request after the other; `main` of its module reads and answers them."""
 
     def __init__(self, module: str = SYMBOLIC) -> None:
-        self.answers, self._owner = 0, os.getpid()
+        self.answers, self._owner, self._sent = 0, os.getpid(), 0.0
+        self._sending: threading.Thread | None = None
         self.process = subprocess.Popen(
             [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
             stdin=subprocess.PIPE,
@@ -40,42 +43,49 @@ class Worker:
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Return the answer to a request, or no bytes if the process died. Raises Late after `timeout` seconds."""
-        return self._within(timeout, lambda: self._asked(request))
+        self.send(request)
+        return self.receive(timeout)
 
     def send(self, request: bytes) -> None:
-        """Send a request, whose answer `receive` returns; if the process has died, `receive` says so."""
+        """Send a request without waiting for the process to read it; if it has died, `receive` says so."""
+        self._sent = time.monotonic()
+        if len(request) <= _AT_ONCE:
+            self._write(request)
+        else:
+            self._sending = threading.Thread(target=self._write, args=(request,), daemon=True)
+            self._sending.start()
+
+    def receive(self, timeout: float | None) -> bytes:
+        """Return the answer to what was sent, or no bytes if the process died.
+
+        Raises  Late if there is no answer `timeout` seconds after the request was sent.
+        """
+        found: list[bytes] = []
+        if timeout is None:
+            found.append(self._read())
+        else:
+            reading = threading.Thread(target=lambda: found.append(self._read()), daemon=True)
+            reading.start()
+            reading.join(max(timeout - (time.monotonic() - self._sent), _GRACE))
+            if reading.is_alive():
+                self.stop()
+                raise Late
+        self.answers += 1
+        return found[0] if found else b""
+
+    def _write(self, request: bytes) -> None:
         to = self.process.stdin
         with contextlib.suppress(OSError, ValueError):  # the process, or its pipe, is gone
             if to is not None:
                 to.write(len(request).to_bytes(LENGTH, "big") + request)
                 to.flush()
 
-    def receive(self, timeout: float | None) -> bytes:
-        """Return the answer to what was sent, or no bytes if the process died. Raises Late after `timeout` seconds."""
-        return self._within(timeout, self._read)
-
-    def _within(self, timeout: float | None, answer: Callable[[], bytes]) -> bytes:
-        if timeout is None:
-            found = [answer()]
-        else:
-            found = []
-            waiting = threading.Thread(target=lambda: found.append(answer()), daemon=True)
-            waiting.start()
-            waiting.join(timeout)
-            if waiting.is_alive():
-                self.stop()
-                raise Late
-        self.answers += 1
-        return found[0] if found else b""
-
-    def _asked(self, request: bytes) -> bytes:
-        self.send(request)
-        return self._read()
-
     def _read(self) -> bytes:
         back = self.process.stdout
         if back is None or os.getpid() != self._owner:
-            return b""  # a copy that the user's code has forked reads no answer of this process
+            return b""  # a copy that the user's code has forked must not read the answer for its parent
+        if self._sending is not None:
+            self._sending.join()
         try:
             return back.read(int.from_bytes(back.read(LENGTH), "big"))
         except (OSError, ValueError):
@@ -92,7 +102,8 @@ class Worker:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # what is left in the buffer cannot be written any more
+                    pipe.close()
 
 
 class Workers:

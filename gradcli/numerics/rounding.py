@@ -42,7 +42,7 @@ def contribution(bar: Value, y: Value) -> tuple[float, float]:
 
 def _norm(sizes: Array) -> float:
     """Return the Euclidean norm of sizes, also where their squares overflow or vanish."""
-    squares = float(np.einsum("i,i->", sizes, sizes))
+    squares = float(np.einsum("i,i->", sizes, sizes, dtype=float))
     if 1e-200 < squares < math.inf:
         return math.sqrt(squares)
     top = float(sizes.max(initial=0.0))

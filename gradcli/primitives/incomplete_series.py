@@ -70,13 +70,13 @@ def _mirrored(linear: Any, length: int) -> Any:
 
 def _beta_lower(a: Any, b: Any, x: Any, y: Any, length: int) -> Any:
     """Return the regularised incomplete beta function of the series a, b, x and y = 1 - x; the sum is of powers of x."""
+    less_one = b - 1
 
     def largest(n: int) -> Any:
-        return _sizes(x, length) * (1 + _sizes(b - 1, length) / _mirrored(a + (n + 1), length))
+        return _sizes(x, length) * (1 + _sizes(less_one, length) / _mirrored(a + (n + 1), length))
 
-    above = b - 1
     head = (a * x.log() + b * y.log() + (a + b).lgamma() - (a + 1).lgamma() - b.lgamma()).exp()
-    return head * _summed(lambda n: x * (1 + above / (a + (n + 1))), largest, length)
+    return head * _summed(lambda n: x * (1 + less_one / (a + (n + 1))), largest, length)
 
 
 def _beta_share(a: Any, b: Any, x: Any, y: Any, length: int) -> Any:

@@ -52,11 +52,12 @@ def run(
                 found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
                 if heard is not None:
                     heard(found)
+        found |= {mode.name: _answered(mode, asked[mode.name]) for mode in modes if mode.name in asked}
     except BaseException:
         for waiting in asked.values():
             waiting.cancel()
         raise
-    return {mode.name: _answer(mode, asked[mode.name]) if mode.name in asked else found[mode.name] for mode in modes}
+    return {mode.name: found[mode.name] for mode in modes}
 
 
 def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
@@ -86,9 +87,9 @@ def attempt(mode: Mode, q: Question) -> Outcome:
         return _ended(mode, error)
 
 
-def _answer(mode: Mode, asked: Asked) -> Outcome:
+def _answered(mode: Mode, asked: Asked) -> Outcome:
     try:
-        return Outcome(mode, "ok", asked.result())
+        return Outcome(mode, "ok", timed(asked.result, None))
     except _ENDINGS as error:
         return _ended(mode, error)
 

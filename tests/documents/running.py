@@ -155,5 +155,10 @@ def _changed(copy: Path) -> Iterator[Path]:
     """Yield the files of `examples`, relative to it, that are there and were written otherwise."""
     for path in copy.rglob("*"):
         original = EXAMPLES / path.relative_to(copy)
-        if path.is_file() and original.is_file() and not filecmp.cmp(path, original, shallow=False):
+        if (
+            "__pycache__" not in path.parts
+            and path.is_file()
+            and original.is_file()
+            and not filecmp.cmp(path, original, shallow=False)
+        ):
             yield path.relative_to(copy)
