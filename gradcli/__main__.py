@@ -14,12 +14,23 @@ def main() -> None:
     """Run the program on the arguments of this process and exit with its status."""
     if sys.argv[1:2] == ["run"]:
         sys.exit(run_program(sys.argv[1:]))
+    leave_current_folder()
     gc.set_threshold(50_000)  # loading modules creates many objects but no garbage
     set_threads(sys.argv[1:])
     status = status_of(lambda: run(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # exit handlers of the user's code must not change the status
+
+
+def leave_current_folder() -> None:
+    """Import no library from the current folder, which `python -m` puts first: a file numbers.py in it would hide Python's.
+
+    It is put back when a target in it is loaded. It stays if gradcli itself is there.
+    """
+    with contextlib.suppress(OSError):  # the folder may have been removed
+        if sys.path[:1] == [os.getcwd()] and not __file__.startswith(sys.path[0] + os.sep):  # noqa: PTH109 (not loaded)
+            del sys.path[0]
 
 
 def run_program(argv: Sequence[str]) -> int:

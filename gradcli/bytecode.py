@@ -10,13 +10,9 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-_TRUSTED = tuple(
-    f"{Path(file).parent}{os.sep}" for file in (os.__file__, __file__)
-)  # the standard library, and gradcli
-_INSTALLED = (
-    f"{os.sep}site-packages{os.sep}",
-    f"{os.sep}dist-packages{os.sep}",
-)  # an installer writes source and bytecode
+# The folders of the standard library and of gradcli, and the names of those in which an installer writes source and bytecode.
+_TRUSTED = tuple(f"{Path(file).parent}{os.sep}" for file in (os.__file__, __file__))
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def is_trusted(path: str) -> bool:

@@ -60,7 +60,7 @@ class Question(Recording):
         return other
 
     def prepare(self) -> None:
-        """Compute what all modes share, so that no mode is charged for it."""
+        """Compute what all modes share, so that its time is not counted for one of them."""
         with np.errstate(all="ignore"):
             _ = self.untraced, self.value
             self.summarise_adjoints()

@@ -265,6 +265,14 @@ def test_standard_input_runs_no_python_by_the_back_door(gradcli: Callable[..., A
     assert not mark.exists()
 
 
+def test_a_file_with_the_name_of_a_module_of_python_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "numbers.py").write_text("SOFT = 0.5\n")
+    (tmp_path / "losses.py").write_text("def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n")
+    argv = [sys.executable, "-m", "gradcli", "check", "losses.py:f", "x=1.5", "--grad", "g", "--modes", "reverse,fd"]
+    ran = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_several_targets_get_the_worst_status(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     file = written(
         tmp_path, "def f(x): return np.sum(x**2)\ndef h(x): return np.abs(x[0] - 0.5)\ndef boom(x): raise ValueError\n"
