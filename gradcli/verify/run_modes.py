@@ -52,7 +52,7 @@ def run(
                 found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
                 if heard is not None:
                     heard(found)
-        found |= {mode.name: _answered(mode, asked[mode.name]) for mode in modes if mode.name in asked}
+        found |= {mode.name: _outcome_of(mode, asked[mode.name]) for mode in modes if mode.name in asked}
     except BaseException:
         for waiting in asked.values():
             waiting.cancel()
@@ -87,7 +87,8 @@ def attempt(mode: Mode, q: Question) -> Outcome:
         return _ended(mode, error)
 
 
-def _answered(mode: Mode, asked: Asked) -> Outcome:
+def _outcome_of(mode: Mode, asked: Asked) -> Outcome:
+    """Wait for the answer of a mode that was asked, and return its outcome."""
     try:
         return Outcome(mode, "ok", timed(asked.result, None))
     except _ENDINGS as error:

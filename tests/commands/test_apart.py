@@ -158,13 +158,17 @@ def test_a_copy_that_goes_on_after_a_fork_says_nothing(process: Callable[..., An
 
 
 def test_a_copy_that_is_made_while_sympy_works_takes_no_answer(process: Callable[..., Any], tmp_path: Path) -> None:
-    code = "calls = []\ndef f(x):\n    calls.append(1)\n    if len(calls) == 9:\n        os.fork()\n    return np.sum(x**2)\n"
+    code = """
+calls = []
+def f(x):
+    calls.append(1)
+    if len(calls) == 9 and os.fork():
+        time.sleep(1)  # so that the copy is the first to ask for the answer
+    return np.sum(x**2)
+"""
     ran = process("check", target(tmp_path, code), X, "--modes", "symbolic,fd,reverse", "--json")
-    assert (ran.exit_status, ran.json["verdict"], ran.json["points"][0]["modes"]["symbolic"]["status"]) == (
-        0,
-        "pass",
-        "ok",
-    )
+    assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
+    assert ran.json["points"][0]["modes"]["symbolic"]["status"] == "ok"
 
 
 # Several targets.

@@ -13,7 +13,7 @@ import pytest
 import gradcli
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.modes.symbolic import MEMORY_BYTES, Symbolic
+from gradcli.modes.symbolic import MEMORY_BYTES
 from gradcli.modes.workers import WORKERS, Late, Worker
 from gradcli.point import Point
 from gradcli.source.expression import Expression
@@ -76,14 +76,10 @@ def test_a_process_that_has_ended_answers_nothing_and_can_be_stopped(worker: Wor
 
 
 def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker) -> None:
-    begun = Symbolic().begin(question())
-    assert begun.worker is not None
-    begun.worker.receive(None)
-    begun.worker.send(pickle.dumps((None, MEMORY_BYTES)))
-    while not begun.worker.process.stdout.peek(1):  # type: ignore[union-attr]
+    worker.send(pickle.dumps((None, MEMORY_BYTES)))  # what is no question is answered with an error
+    while not worker.process.stdout.peek(1):  # type: ignore[union-attr]
         time.sleep(0.01)
-    assert pickle.loads(begun.worker.receive(0.0))[0] == "error"
-    begun.cancel()
+    assert pickle.loads(worker.receive(0.0))[0] == "error"
 
 
 def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
