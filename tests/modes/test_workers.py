@@ -97,3 +97,21 @@ def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypat
     with pytest.raises(KeyboardInterrupt):
         run(question(), [MODES["symbolic"], MODES["reverse"]])
     assert begun[0].process.returncode is not None
+
+
+def test_an_interrupt_while_the_answer_is_awaited_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Worker] = []
+
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WORKERS, "take", lambda: begun.append(Worker()) or begun[-1])
+    monkeypatch.setattr(Worker, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(question(), [MODES["symbolic"]])
+    assert begun[0].process.returncode is not None
+
+
+def test_the_time_of_a_constant_is_counted_too() -> None:
+    outcome = run(question("sign(x)*2"), [MODES["symbolic"]])["symbolic"]
+    assert outcome.estimate is not None and outcome.estimate.cost.seconds > 0
