@@ -170,43 +170,6 @@ def test_every_file_stands_on_a_floor() -> None:
     assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in files()} <= set(FLOOR)
 
 
-def test_no_file_is_longer_than_400_lines_but_the_tables() -> None:
-    tables = {"primitives", "explanations"}
-    long = [
-        p.name for p in files() if p.relative_to(ROOT).parts[0] not in tables and len(p.read_text().splitlines()) > 400
-    ]
-    assert long == []
-
-
-def test_no_function_is_longer_than_50_lines() -> None:
-    long = [
-        f"{path.name}:{node.name}"
-        for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno + 1 > 50
-    ]
-    assert long == []
-
-
-MANY_PARAMETERS = {
-    "row",
-    "quantile",
-    "convolution_backward",
-    "quad",
-    "odeint",
-}  # a table's columns; as numpy, torch and scipy
-
-
-def test_functions_take_fewer_than_ten_parameters() -> None:
-    many = set()
-    for path in files():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-                many |= {node.name} if len(set(names) - {"self", "cls"}) >= 10 else set()
-    assert many == MANY_PARAMETERS
-
-
 def numbered_lines(source: str) -> list[int]:
     """Return where a source takes a field of a recorded line by its number instead of by unpacking."""
     found = []
